@@ -1,0 +1,4 @@
+//! Placeholder.
+#![no_std]
+mod time;
+pub use time::Nanos;

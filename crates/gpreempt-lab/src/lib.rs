@@ -1,0 +1,16 @@
+//! The laboratory: gpus, workloads and preemption mechanisms in virtual time.
+//!
+//! Same seed, same bytes: a run is a pure function of profile, workload, mechanism and seed.
+#![forbid(unsafe_code)]
+
+pub mod experiment;
+pub mod machine;
+pub mod mechanism;
+pub mod outcome;
+pub mod perfetto;
+pub mod profile;
+pub mod workload;
+
+pub use outcome::Outcome;
+pub use profile::Profile;
+pub use workload::Workload;

@@ -1,0 +1,92 @@
+//! What a run yields.
+
+use gpreempt_core::Nanos;
+use hdrhistogram::Histogram;
+
+use crate::workload::Role;
+
+/// Everything measured in one simulated run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The mechanism's name, as `--mechanism` takes it.
+    pub mechanism: &'static str,
+    /// Simulated time.
+    pub duration: Nanos,
+    /// One entry per task of the workload, in its order.
+    pub tasks: Vec<TaskOutcome>,
+    /// Times a job was stopped, once per job and stop.
+    pub preemptions: u64,
+    /// Runlist cycles (for mechanisms without a runlist: context switches or resets), over all gpus.
+    pub cycles: u64,
+    /// Gpu time lost to them, summed over gpus.
+    pub cycle_time: Nanos,
+    /// Kernels that ran, wholly or partly, more than once.
+    pub repeated_kernels: u64,
+    /// The longest time an offline task with work to do was kept from running by the mechanism.
+    pub longest_stop: Nanos,
+    /// Events the simulation processed.
+    pub events: u64,
+    /// What happened when, if the run was recorded.
+    pub trace: Vec<TraceEvent>,
+}
+
+/// One task's share of an [`Outcome`].
+#[derive(Clone, Debug)]
+pub struct TaskOutcome {
+    /// The task's name.
+    pub name: String,
+    /// Its role.
+    pub role: Role,
+    /// Its level.
+    pub level: u8,
+    /// Requests completed.
+    pub completed: u64,
+    /// Arrivals dropped because the task was still busy with an older one.
+    pub skipped: u64,
+    /// Kernels completed, repetitions not counted.
+    pub kernels: u64,
+    /// Arrival to completion of each request, nanoseconds.
+    pub latency: Histogram<u64>,
+    /// Gpu time in which the task's workgroups were resident and advancing, summed over gpus, as CU time divided by CUs.
+    pub busy: Nanos,
+}
+
+/// One span or instant of a recorded run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceEvent {
+    /// Start.
+    pub at: Nanos,
+    /// Length; zero for an instant.
+    pub length: Nanos,
+    /// Row: a task, or `None` for the machine itself.
+    pub task: Option<usize>,
+    /// Gpu it happened on.
+    pub gpu: usize,
+    /// What it was.
+    pub what: TraceKind,
+}
+
+/// Kinds of [`TraceEvent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceKind {
+    /// Kernel `index` of request `request` executed (its workgroups were resident and advancing).
+    Kernel {
+        /// Request number of the task.
+        request: u64,
+        /// Position within the request.
+        index: u32,
+        /// It had already run, wholly or partly.
+        repeated: bool,
+    },
+    /// A request was in flight, from arrival to completion.
+    Request {
+        /// Request number of the task.
+        request: u64,
+    },
+    /// A runlist cycle (or context switch, or reset): nothing on the gpu advanced.
+    Cycle,
+    /// The task was stopped.
+    Stopped,
+    /// The mechanism noticed the inversion (instant).
+    Detected,
+}
