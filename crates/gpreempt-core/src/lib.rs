@@ -1,4 +1,102 @@
-//! Placeholder.
+//! What to preempt and resume on the gpus of a machine, and when.
+//!
+//! The host (a daemon, a kernel, a simulation) tells the core what it sees of each *tenant* (all compute queues of one
+//! process on one gpu): [`Scheduler::observe`]. The core answers with a [`Plan`]: which tenants to preempt, which to resume,
+//! each with its reason, and the instant at which it wants to be asked again: [`Scheduler::decide`]. The host carries the
+//! plan out and says how it went: [`Scheduler::report`]. Tenants belong to *jobs*, which stop and run as a whole.
+//!
+//! The core has no clock, no threads, no memory of its own and no dependencies: time is an argument, storage is handed in
+//! ([`Parts`]), arithmetic is integer and saturates, and no input makes it panic. Same input, same output. So the code that
+//! is tested in virtual time is the code that runs in the daemon and in a kernel.
+//!
+//! ```
+//! use gpreempt_core::*;
+//!
+//! let storage = Parts {
+//!     gpus: [GpuSlot::default(); 1],
+//!     jobs: [JobSlot::default(); 2],
+//!     tenants: [TenantSlot::default(); 2],
+//!     order: [0; 2],
+//!     plan: [Entry::EMPTY; 2],
+//! };
+//! let mut core = Scheduler::new(storage)?;
+//! let gpu = GpuId(0);
+//! core.set_gpu(gpu, GpuParams::default())?;
+//! let level = |n| Level::new(n).unwrap_or_default();
+//! let online = core.add_job(JobParams { level: level(12), patience: Patience::Fixed(Nanos::ZERO), ..JobParams::default() })?;
+//! let offline = core.add_job(JobParams { level: level(3), ..JobParams::default() })?;
+//! let (a, b) = (core.add_tenant(online, gpu, true)?, core.add_tenant(offline, gpu, true)?);
+//!
+//! // Both have work: the offline tenant is preempted on the online job's account.
+//! let now = Nanos::from_millis(5);
+//! let look = Observation { at: now, since: now, activity: Activity::Running, queues: 4, ..Observation::default() };
+//! core.observe(a, look)?;
+//! core.observe(b, look)?;
+//! let plan = core.decide(now, &Actuator::DebugTrap);
+//! assert_eq!((plan.entries[0].tenant, plan.entries[0].action), (b, Action::Preempt));
+//! assert_eq!((plan.entries[0].reason.cause, plan.entries[0].reason.rule), (Some(online), Rule::HigherWants));
+//! # Ok::<(), Error>(())
+//! ```
 #![no_std]
+#![forbid(unsafe_code)]
+#![deny(
+    clippy::float_arithmetic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
+
+#[cfg(test)]
+extern crate std;
+
+/// Whether a one-line break is active; never outside the core's own tests.
+#[cfg(test)]
+macro_rules! mutant {
+    ($name:ident) => {
+        crate::mutant::active(crate::mutant::Mutant::$name)
+    };
+}
+#[cfg(not(test))]
+macro_rules! mutant {
+    ($name:ident) => {
+        false
+    };
+}
+
+pub mod bounds;
+mod budget;
+mod cost;
+mod decide;
+mod id;
+mod learn;
+#[cfg(test)]
+mod mutant;
+mod observe;
+mod order;
+mod params;
+mod plan;
+mod policy;
+#[cfg(test)]
+mod proofs;
+mod scheduler;
+mod state;
 mod time;
+
+pub use cost::{Actuator, Batch, Cost};
+pub use id::{GpuId, GpuSet, Gpus, JobId, Level, Permille, TenantId};
+pub use observe::{Activity, Observation, Report};
+pub use params::{GpuParams, JobParams, Patience, PolicyKind};
+pub use plan::{Action, Bound, Entry, Plan, Reason, Rule};
+pub use scheduler::{Error, JobStatus, Scheduler};
+pub use state::{GpuSlot, JobSlot, Parts, Phase, Storage, Tables, TenantSlot};
 pub use time::Nanos;

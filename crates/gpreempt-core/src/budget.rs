@@ -1,0 +1,61 @@
+//! Cycles per second and gpu.
+//!
+//! A token bucket whose unit is the time it takes to earn a token, so that refilling is an addition. A preemption is bought
+//! only if the resume of everything stopped can be paid as well: a stopped job never waits for the budget.
+
+use crate::{GpuParams, Nanos};
+
+/// The cycles a gpu has left, in nanoseconds of refill.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bucket {
+    tokens: i64,
+    at: Nanos,
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+impl Bucket {
+    /// A full bucket.
+    pub(crate) fn full(params: &GpuParams, now: Nanos) -> Bucket {
+        Bucket {
+            tokens: Bucket::capacity(params),
+            at: now,
+        }
+    }
+
+    /// What `cycles` cost; nothing if the gpu has no limit.
+    pub(crate) fn price(params: &GpuParams, cycles: u32) -> i64 {
+        let each = 1_000_000_000u64
+            .checked_div(u64::from(params.cycles_per_second))
+            .unwrap_or(0);
+        signed(each.saturating_mul(u64::from(cycles)))
+    }
+
+    fn capacity(params: &GpuParams) -> i64 {
+        Bucket::price(params, params.cycle_burst.max(1))
+    }
+
+    pub(crate) fn refill(&mut self, params: &GpuParams, now: Nanos) {
+        let earned = signed(now.since(self.at).0);
+        self.tokens = self
+            .tokens
+            .saturating_add(earned)
+            .min(Bucket::capacity(params));
+        self.at = now;
+    }
+
+    /// When `cycles` can be bought: now, or later. More than the bucket holds is sold when it is full.
+    pub(crate) fn ready_at(&self, params: &GpuParams, cycles: u32, now: Nanos) -> Nanos {
+        let wanted = Bucket::price(params, cycles).min(Bucket::capacity(params));
+        let missing = wanted.saturating_sub(self.tokens);
+        u64::try_from(missing).map_or(now, |missing| now.plus(Nanos(missing)))
+    }
+
+    pub(crate) fn spend(&mut self, params: &GpuParams, cycles: u32) {
+        if !mutant!(UnchargedCycles) {
+            self.tokens = self.tokens.saturating_sub(Bucket::price(params, cycles));
+        }
+    }
+}

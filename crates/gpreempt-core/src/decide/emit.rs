@@ -1,0 +1,297 @@
+//! From decisions to entries, and what they cost.
+
+use super::Moment;
+use crate::cost::Batch;
+use crate::order::sort_descending;
+use crate::plan::{Action, Bound, Entry, Reason, Rule};
+use crate::state::{JobSlot, Phase, Tables, TenantSlot};
+use crate::{JobId, Nanos, TenantId};
+
+/// What has to be done with a tenant so that it is as its job is.
+fn mismatch(job: &JobSlot, tenant: &TenantSlot) -> Option<Action> {
+    match job.phase {
+        Phase::Stopped if tenant.is_loose() || mutant!(RepeatedStop) => Some(Action::Preempt),
+        Phase::Running if tenant.seen.stopped_queues > 0 => Some(Action::Resume),
+        _ => None,
+    }
+}
+
+/// Calls `visit` for every tenant of the job on a gpu that can be acted on.
+fn each_tenant(tables: &Tables<'_>, index: u32, mut visit: impl FnMut(&TenantSlot)) {
+    let mut at = tables.job(index).map_or(u32::MAX, |job| job.tenants);
+    while let Some(tenant) = tables.tenants.get(at as usize) {
+        if tables.gpu(tenant.gpu).is_some_and(|gpu| !gpu.resetting) {
+            visit(tenant);
+        }
+        at = tenant.next;
+    }
+}
+
+/// When every tenant of the job may be asked again after refusals.
+pub(super) fn retry_at(tables: &Tables<'_>, index: u32) -> Nanos {
+    let mut latest = Nanos::ZERO;
+    each_tenant(tables, index, |tenant| latest = latest.max(tenant.retry_at));
+    latest
+}
+
+/// Gives the job's tenants a clean record, for the next time they are asked.
+pub(super) fn forgive(tables: &mut Tables<'_>, index: u32) {
+    let mut at = tables.job(index).map_or(u32::MAX, |job| job.tenants);
+    while let Some(tenant) = tables.tenants.get_mut(at as usize) {
+        at = tenant.next;
+        tenant.failures = 0;
+        tenant.retry_at = Nanos::ZERO;
+    }
+}
+
+/// Cycles to stop the job and to resume it, on the gpu where that is most.
+pub(super) fn round_trip(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> u32 {
+    let mut most = 0;
+    let Some(job) = tables.job(index) else {
+        return most;
+    };
+    for id in job.now.loose {
+        let batch = loose_on(tables, index, id);
+        let both = moment
+            .cost
+            .cycles(id, batch, Batch::EMPTY)
+            .saturating_add(moment.cost.cycles(id, Batch::EMPTY, batch));
+        most = most.max(both);
+    }
+    most
+}
+
+/// The tenants of the job that would be stopped on a gpu.
+fn loose_on(tables: &Tables<'_>, index: u32, gpu: crate::GpuId) -> Batch {
+    let mut batch = Batch::EMPTY;
+    each_tenant(tables, index, |tenant| {
+        if tenant.gpu == gpu && tenant.is_loose() {
+            batch = batch.and(tenant.seen.queues);
+        }
+    });
+    batch
+}
+
+/// When the budget of every gpu concerned can pay for stopping the job, and for resuming all that is stopped then.
+pub(super) fn affordable_at(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Nanos {
+    let Some(job) = tables.job(index) else {
+        return moment.now;
+    };
+    let mut latest = moment.now;
+    for id in job.now.loose {
+        let Some(gpu) = tables.gpu(id) else { continue };
+        if gpu.params.cycles_per_second == 0 {
+            continue;
+        }
+        let batch = loose_on(tables, index, id);
+        let stop = moment
+            .cost
+            .cycles(id, gpu.now.preempt.plus(batch), gpu.now.resume);
+        let resume = moment
+            .cost
+            .cycles(id, Batch::EMPTY, gpu.now.preempt.plus(batch));
+        let need = stop.saturating_add(resume).saturating_add(gpu.now.reserve);
+        let ready = gpu.bucket.ready_at(&gpu.params, need, moment.now);
+        let oversized = need > gpu.params.cycle_burst.max(1) && !gpu.now.preempt.is_empty();
+        latest = latest.max(if oversized {
+            ready.max(moment.now.plus(gpu.cycle_time()))
+        } else {
+            ready
+        });
+    }
+    latest
+}
+
+/// Enters a stop into the gpus' books, for what is decided after it.
+pub(super) fn book_stop(tables: &mut Tables<'_>, index: u32) {
+    let mut at = tables.job(index).map_or(u32::MAX, |job| job.tenants);
+    while let Some(tenant) = tables.tenants.get(at as usize) {
+        at = tenant.next;
+        if let Some(gpu) = tables
+            .gpus
+            .get_mut(usize::from(tenant.gpu.0))
+            .filter(|_| tenant.is_loose())
+        {
+            gpu.now.book(Action::Preempt, tenant.seen.queues);
+        }
+    }
+}
+
+/// Which entries a pass writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Stops decided now.
+    Stops,
+    /// Stops of what came to life in jobs that are stopped already.
+    LateStops,
+    /// Resumes.
+    Resumes,
+}
+
+/// Writes the plan: everything in which a tenant differs from its job. Returns its length.
+pub(super) fn emit(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usize) -> usize {
+    for gpu in tables.gpus.iter_mut() {
+        // Counted anew, from what is really written.
+        gpu.now.preempt = Batch::EMPTY;
+        gpu.now.resume = Batch::EMPTY;
+    }
+    let mut length = 0;
+    for pass in [Pass::Stops, Pass::LateStops, Pass::Resumes] {
+        for at in 0..jobs {
+            let Some(&index) = tables.order.get(at) else {
+                break;
+            };
+            length = emit_job(tables, moment, index, pass, length);
+        }
+        if pass == Pass::LateStops
+            && let Some(preempts) = tables.plan.get_mut(..length)
+        {
+            sort_descending(preempts, |entry| (entry.weight, entry.job.index));
+        }
+    }
+    charge(tables, moment);
+    length
+}
+
+fn emit_job(
+    tables: &mut Tables<'_>,
+    moment: &mut Moment<'_>,
+    index: u32,
+    pass: Pass,
+    mut length: usize,
+) -> usize {
+    let Some(job) = tables.job(index) else {
+        return length;
+    };
+    let late = job.now.reason.is_none();
+    let wanted = match (job.phase, pass) {
+        (Phase::Stopped, Pass::Stops) => !late,
+        (Phase::Stopped, Pass::LateStops) => {
+            late && (!job.now.loose.is_empty() || mutant!(RepeatedStop))
+        }
+        (Phase::Running, Pass::Resumes) => !job.now.stopped.is_empty(),
+        _ => false,
+    };
+    if !wanted {
+        return length;
+    }
+    if pass == Pass::LateStops {
+        let affordable = affordable_at(tables, moment, index);
+        if affordable > moment.now {
+            moment.ask_at(affordable);
+            return length;
+        }
+    }
+    let Some(job) = tables.job(index).copied() else {
+        return length;
+    };
+    let action = if pass == Pass::Resumes {
+        Action::Resume
+    } else {
+        Action::Preempt
+    };
+    let reason = job
+        .now
+        .reason
+        .unwrap_or_else(|| late_reason(tables, &job, action, moment.now));
+    let id = JobId {
+        index,
+        generation: job.generation,
+    };
+    let mut at = job.tenants;
+    while let Some(tenant) = tables.tenants.get_mut(at as usize) {
+        let here = at;
+        at = tenant.next;
+        let Some(gpu) = tables
+            .gpus
+            .get_mut(usize::from(tenant.gpu.0))
+            .filter(|gpu| gpu.live && !gpu.resetting)
+        else {
+            continue;
+        };
+        if tenant.pending.is_some() || mismatch(&job, tenant) != Some(action) {
+            continue;
+        }
+        if moment.now < tenant.retry_at {
+            moment.ask_at(tenant.retry_at);
+            continue;
+        }
+        if mutant!(PartialStop) && action == Action::Preempt && here != job.tenants {
+            continue;
+        }
+        if mutant!(HoldsParts)
+            && action == Action::Preempt
+            && (u32::from(tenant.gpu.0) ^ index) & 1 == 1
+        {
+            continue;
+        }
+        let Some(slot) = tables.plan.get_mut(length) else {
+            return length;
+        };
+        *slot = Entry {
+            tenant: TenantId {
+                index: here,
+                generation: tenant.generation,
+            },
+            job: id,
+            gpu: tenant.gpu,
+            action,
+            reason,
+            weight: victim_weight(&job),
+        };
+        gpu.now.book(action, tenant.seen.queues);
+        tenant.pending = Some(action);
+        tenant.asked_at = moment.now;
+        moment.ask_at(moment.now.plus(gpu.params.report_timeout));
+        length += 1;
+    }
+    length
+}
+
+/// Bigger victims first: they free most. Unknown counts as big.
+fn victim_weight(job: &JobSlot) -> u64 {
+    let known = job.now.occupancy.filter(|_| !job.now.occupancy_unknown);
+    let weight = known.map_or(1001, |share| u64::from(share.get()));
+    if mutant!(SmallestFirst) {
+        1001 - weight
+    } else {
+        weight
+    }
+}
+
+fn late_reason(tables: &Tables<'_>, job: &JobSlot, action: Action, now: Nanos) -> Reason {
+    let cause = tables
+        .cause_of(job.stop)
+        .and_then(|_| tables.job_id(job.stop.cause));
+    match action {
+        Action::Preempt => Reason {
+            cause,
+            rule: Rule::JobStopped,
+            bound: Bound::Detection,
+            after: Nanos::ZERO,
+        },
+        Action::Resume => Reason {
+            cause,
+            rule: Rule::NothingAbove,
+            bound: Bound::Retry,
+            after: now.since(job.stopped_at),
+        },
+    }
+}
+
+/// Pays for the plan.
+fn charge(tables: &mut Tables<'_>, moment: &Moment<'_>) {
+    for (index, gpu) in tables
+        .gpus
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, gpu)| gpu.live)
+    {
+        if gpu.now.preempt.is_empty() && gpu.now.resume.is_empty() {
+            continue;
+        }
+        let id = crate::GpuId(u8::try_from(index).unwrap_or(u8::MAX));
+        let cycles = moment.cost.cycles(id, gpu.now.preempt, gpu.now.resume);
+        gpu.bucket.spend(&gpu.params, cycles);
+    }
+}

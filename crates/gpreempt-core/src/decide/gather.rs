@@ -1,0 +1,102 @@
+//! From tenants to jobs.
+
+use super::Moment;
+use crate::GpuSet;
+use crate::Nanos;
+use crate::cost::Batch;
+use crate::state::{GpuNow, JobNow, JobSlot, Phase, Tables, TenantSlot};
+
+/// A tenant that refused to be stopped this often in a row is taken at its word.
+const REFUSALS: u8 = 2;
+
+pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
+    let Tables {
+        gpus,
+        jobs,
+        tenants,
+        ..
+    } = tables;
+    for gpu in gpus.iter_mut() {
+        gpu.now = GpuNow::default();
+        gpu.bucket.refill(&gpu.params, moment.now);
+    }
+    for job in jobs.iter_mut() {
+        job.now = JobNow {
+            since: Nanos::NEVER,
+            ..JobNow::default()
+        };
+    }
+    for tenant in tenants.iter_mut().filter(|tenant| tenant.live) {
+        let Some(gpu) = gpus
+            .get_mut(usize::from(tenant.gpu.0))
+            .filter(|gpu| gpu.live && !gpu.resetting)
+        else {
+            continue;
+        };
+        let Some(job) = jobs.get_mut(tenant.job as usize) else {
+            continue;
+        };
+        add(job, tenant);
+        if tenant.pending.is_some() {
+            let lost_at = tenant.asked_at.plus(gpu.params.report_timeout);
+            if moment.now >= lost_at && !mutant!(WaitsForever) {
+                tenant.pending = None;
+            } else {
+                job.now.pending = job.now.pending.saturating_add(1);
+                moment.ask_at(lost_at);
+            }
+        }
+        if tenant.seen.stopped_queues > 0 {
+            let cycles = moment.cost.cycles(
+                tenant.gpu,
+                Batch::EMPTY,
+                Batch::EMPTY.and(tenant.seen.queues),
+            );
+            gpu.now.reserve = gpu.now.reserve.saturating_add(cycles);
+        }
+    }
+    count_victims(jobs);
+}
+
+fn add(job: &mut JobSlot, tenant: &TenantSlot) {
+    let here = GpuSet::one(tenant.gpu);
+    let now = &mut job.now;
+    now.gpus = now.gpus.with(here);
+    if tenant.has_work() {
+        now.working = now.working.with(here);
+        now.since = now.since.min(tenant.seen.since);
+        match tenant.seen.occupancy {
+            Some(share) => {
+                now.occupancy = Some(now.occupancy.map_or(share, |most| most.max(share)))
+            }
+            None => now.occupancy_unknown = true,
+        }
+    }
+    if tenant.is_loose() {
+        now.loose = now.loose.with(here);
+    }
+    if tenant.seen.stopped_queues > 0 {
+        now.stopped = now.stopped.with(here);
+    }
+    now.fixed |= !tenant.stoppable;
+    now.refused |= tenant.failures >= REFUSALS && job.phase == Phase::Stopped;
+}
+
+/// Tells every job how many others are stopped on its account.
+fn count_victims(jobs: &mut [JobSlot]) {
+    for index in 0..jobs.len() {
+        let Some(victim) = jobs
+            .get(index)
+            .filter(|job| job.live && job.phase == Phase::Stopped)
+        else {
+            continue;
+        };
+        let stop = victim.stop;
+        if let Some(cause) = jobs.get_mut(stop.cause as usize)
+            && cause.live
+            && cause.generation == stop.cause_generation
+        {
+            cause.now.victims = cause.now.victims.saturating_add(1);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What has happened since the last decision: bursts that began and ended, time to charge.
+
+use super::Moment;
+use crate::policy::{self, Span};
+use crate::state::{GpuSlot, JobSlot, Phase, Tables};
+use crate::{JobParams, Nanos, Permille, PolicyKind};
+
+pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
+    let passed = moment.now.since(moment.last);
+    share_out(tables);
+    let Tables { gpus, jobs, .. } = tables;
+    for job in jobs.iter_mut().filter(|job| job.live) {
+        let gpu = job
+            .now
+            .gpus
+            .first()
+            .and_then(|id| gpus.get(usize::from(id.0)));
+        let works = !job.now.working.is_empty();
+        if let Some(gpu) = gpu {
+            let span = Span {
+                length: passed,
+                ran: job.works && job.phase == Phase::Running,
+                entitled: entitlement(job, gpus),
+            };
+            policy::of(gpu.params.policy).charge(job, span);
+            note_bursts(job, gpu, works, moment.now);
+        }
+        if works {
+            job.work_since = job.now.since.min(moment.now);
+        }
+        job.works = works;
+        count_stop_share(job, passed, moment);
+    }
+}
+
+fn note_bursts(job: &mut JobSlot, gpu: &GpuSlot, works: bool, now: Nanos) {
+    let price = gpu
+        .cycle_time()
+        .times(2 * u64::from(job.now.victims.max(1)));
+    if works && !job.works {
+        let idle = now.since(job.idle_since);
+        if job.idle_since > Nanos::ZERO {
+            job.habits.came_back(idle, price);
+        }
+        if job.phase == Phase::Running {
+            job.slice_start = now;
+        }
+        policy::of(gpu.params.policy).work_began(job, idle, now);
+    } else if !works && job.works {
+        job.idle_since = now;
+        job.habits.burst_ended(now.since(job.work_since), price);
+    }
+}
+
+/// Keeps the account of how long the job may keep others stopped.
+fn count_stop_share(job: &mut JobSlot, passed: Nanos, moment: &mut Moment<'_>) {
+    let share = job.params.stop_share;
+    if share == Permille::ALL || mutant!(UncountedStopShare) {
+        job.spent = false;
+        return;
+    }
+    let rate = u64::from(share.get());
+    let capacity = JobParams::STOP_WINDOW.permille(rate);
+    job.stop_credit = job.stop_credit.plus(passed.permille(rate)).min(capacity);
+    if job.now.victims > 0 {
+        job.stop_credit = job.stop_credit.since(passed);
+        if !job.spent {
+            moment.ask_at(moment.now.plus(job.stop_credit));
+        }
+    }
+    let half = Nanos(capacity.0 / 2);
+    if job.stop_credit == Nanos::ZERO {
+        job.spent = true;
+    } else if job.stop_credit >= half {
+        job.spent = false;
+    }
+    if job.spent && job.works {
+        let wait = half.since(job.stop_credit).times(1000).0.checked_div(rate);
+        if let Some(wait) = wait {
+            moment.ask_at(moment.now.plus(Nanos(wait.saturating_add(1000))));
+        }
+    }
+}
+
+/// Adds up weights and requests on the gpus that share by them.
+fn share_out(tables: &mut Tables<'_>) {
+    let Tables { gpus, jobs, .. } = tables;
+    if !gpus
+        .iter()
+        .any(|gpu| gpu.live && gpu.params.policy == PolicyKind::Fair)
+    {
+        return;
+    }
+    for job in jobs.iter().filter(|job| job.live) {
+        for id in job.now.working {
+            if let Some(gpu) = gpus.get_mut(usize::from(id.0)) {
+                gpu.now.weights = gpu.now.weights.saturating_add(u32::from(job.params.weight));
+                gpu.now.requests = gpu
+                    .now
+                    .requests
+                    .saturating_add(u32::from(job.params.request.get()));
+            }
+        }
+    }
+}
+
+/// The share of a gpu the job is entitled to: of the gpu where that is least, because it runs on all or on none.
+fn entitlement(job: &JobSlot, gpus: &[GpuSlot]) -> u32 {
+    let request = u32::from(job.params.request.get());
+    let mut least = 1000;
+    for id in job.now.working {
+        let Some(gpu) = gpus.get(usize::from(id.0)) else {
+            continue;
+        };
+        let asked = gpu.now.requests;
+        let share = if asked >= 1000 {
+            request.saturating_mul(1000).checked_div(asked).unwrap_or(0)
+        } else {
+            let by_weight = u32::from(job.params.weight)
+                .saturating_mul(1000u32.saturating_sub(asked))
+                .checked_div(gpu.now.weights)
+                .unwrap_or(0);
+            request.saturating_add(by_weight)
+        };
+        least = least.min(share);
+    }
+    least.min(u32::from(job.params.limit.get()))
+}

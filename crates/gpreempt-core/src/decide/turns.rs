@@ -1,0 +1,99 @@
+//! Turns of aged jobs.
+//!
+//! A job that has been stopped for `max_stop`, or long enough for ageing to make up for its level, is due: it runs for one
+//! turn, whatever wants. A gate on each gpu keeps turns apart by as much as they last, so that a waiting job meets at most
+//! one of them. Jobs that are due take their turns oldest first; several that find their gates open go together, and one
+//! that finds a gate closed keeps younger ones from closing its other gates.
+
+use super::Moment;
+use crate::Nanos;
+use crate::bounds;
+use crate::plan::Rule;
+use crate::state::{JobSlot, Phase, Tables};
+
+/// When the job is due for a turn.
+fn due_at(tables: &Tables<'_>, job: &JobSlot) -> Nanos {
+    if job.phase != Phase::Stopped
+        || matches!(job.stop.rule, Rule::Held | Rule::LimitReached)
+        || mutant!(NoAgeing)
+    {
+        return Nanos::NEVER;
+    }
+    // With the cause gone there is no distance left to make up for.
+    let above = tables
+        .cause_of(job.stop)
+        .map_or(0, |cause| cause.params.level.get());
+    let limit = bounds::age_limit(&job.params, above.saturating_sub(job.params.level.get()));
+    job.stopped_at.plus(limit)
+}
+
+fn gates_open(tables: &Tables<'_>, job: &JobSlot, now: Nanos) -> bool {
+    mutant!(OpenGate)
+        || job
+            .now
+            .gpus
+            .into_iter()
+            .all(|id| tables.gpu(id).is_none_or(|gpu| now >= gpu.gate))
+}
+
+/// Marks the jobs that take a turn now.
+pub(super) fn open_turns(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
+    let now = moment.now;
+    // Claims of the jobs that have to wait for a gate.
+    for index in 0..tables.jobs.len() {
+        let Some(job) = tables
+            .jobs
+            .get(index)
+            .filter(|job| job.live && job.phase == Phase::Stopped)
+        else {
+            continue;
+        };
+        let due = due_at(tables, job);
+        if due > now {
+            moment.ask_at(due);
+            continue;
+        }
+        if gates_open(tables, job, now) {
+            continue;
+        }
+        for id in job.now.gpus {
+            if let Some(gpu) = tables.gpus.get_mut(usize::from(id.0)) {
+                gpu.now.claimed = gpu.now.claimed.min(due);
+                moment.ask_at(gpu.gate);
+            }
+        }
+    }
+    // Turns of the jobs that do not.
+    for index in 0..tables.jobs.len() {
+        let Some(job) = tables
+            .jobs
+            .get(index)
+            .filter(|job| job.live && job.phase == Phase::Stopped)
+        else {
+            continue;
+        };
+        let due = due_at(tables, job);
+        if due > now || job.now.pending > 0 || !gates_open(tables, job, now) {
+            continue;
+        }
+        let first = job
+            .now
+            .gpus
+            .into_iter()
+            .all(|id| tables.gpu(id).is_none_or(|gpu| due <= gpu.now.claimed));
+        if first && let Some(job) = tables.jobs.get_mut(index) {
+            job.now.turn = true;
+        }
+    }
+}
+
+/// Closes the gates behind a job that takes its turn.
+pub(super) fn close_gates(tables: &mut Tables<'_>, index: u32, now: Nanos) {
+    let Some(job) = tables.job(index) else { return };
+    let (gpus, until) = (job.now.gpus, now.plus(job.params.turn().times(2)));
+    for id in gpus {
+        if let Some(gpu) = tables.gpu_mut(id) {
+            gpu.gate = gpu.gate.max(until);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Earliest deadline first over jobs with a period; best effort, by level, below them.
+//!
+//! Work that begins a period or more after the last release is a new release with a new deadline; work that begins earlier
+//! belongs to the same release while its runtime lasts, and to the next one after that. A release that uses more than its
+//! runtime is put back by a period (a constant bandwidth server), so that one job's overrun is not another's miss.
+
+use super::{CLASS_SHIFT, Policy, Span, earlier_first};
+use crate::plan::Rule;
+use crate::state::{GpuSlot, JobSlot};
+use crate::{JobParams, Nanos};
+
+pub(super) struct Deadline;
+
+/// Above every level.
+const CLASS: u64 = 16;
+
+impl Policy for Deadline {
+    fn rank(&self, job: &JobSlot, _gpu: &GpuSlot, _now: Nanos) -> u64 {
+        if !job.params.has_deadline() {
+            return u64::from(job.params.level.get()) << CLASS_SHIFT;
+        }
+        let key = earlier_first(job.account.deadline);
+        let key = if mutant!(LatestDeadline) {
+            super::KEY_MASK - key
+        } else {
+            key
+        };
+        (CLASS << CLASS_SHIFT) | key
+    }
+
+    fn displaces(&self, upper: &JobSlot, lower: &JobSlot, _gpu: &GpuSlot) -> Option<Rule> {
+        if upper.params.has_deadline() {
+            Some(Rule::EarlierDeadline)
+        } else if upper.params.level > lower.params.level && !lower.params.has_deadline() {
+            Some(Rule::HigherWants)
+        } else {
+            None
+        }
+    }
+
+    fn work_began(&self, job: &mut JobSlot, _idle: Nanos, now: Nanos) {
+        let params = job.params;
+        let next = job.account.release.plus(params.period);
+        if !params.has_deadline() {
+            return;
+        }
+        if job.account.deadline == Nanos::ZERO || now >= next {
+            release(job, now, &params);
+        } else if params.runtime > Nanos::ZERO && job.account.used >= params.runtime {
+            release(job, next, &params);
+        }
+    }
+
+    fn charge(&self, job: &mut JobSlot, span: Span) {
+        let params = job.params;
+        if !span.ran || !params.has_deadline() {
+            return;
+        }
+        job.account.used = job.account.used.plus(span.length);
+        if params.runtime > Nanos::ZERO && job.account.used >= params.runtime && job.works {
+            let rest = job.account.used.since(params.runtime);
+            release(job, job.account.release.plus(params.period), &params);
+            job.account.used = rest;
+        }
+    }
+
+    fn next_change(&self, job: &JobSlot, _gpu: &GpuSlot, now: Nanos) -> Nanos {
+        let params = job.params;
+        if !params.has_deadline() || params.runtime == Nanos::ZERO || !job.works {
+            return Nanos::NEVER;
+        }
+        now.plus(params.runtime.since(job.account.used))
+    }
+}
+
+fn release(job: &mut JobSlot, at: Nanos, params: &JobParams) {
+    job.account.release = at;
+    job.account.deadline = at.plus(params.relative_deadline());
+    job.account.used = Nanos::ZERO;
+}
+
+/// Thousandths of a gpu that a job asks for.
+pub(crate) fn utilisation(params: &JobParams) -> u64 {
+    params
+        .runtime
+        .times(1000)
+        .0
+        .checked_div(params.period.0)
+        .unwrap_or(0)
+}

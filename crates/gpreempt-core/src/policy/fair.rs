@@ -1,0 +1,119 @@
+//! Weighted shares. One job has the gpu at a time, for a slice; next is the one that is owed most.
+//!
+//! While a job has work it earns its share of the time that passes (its request, and by weight what requests leave over)
+//! and is charged the time it runs: the difference is its deficit. Only jobs with work earn, so the shares of idle jobs go
+//! to the others. A job that returns from idleness brings no old credit along: newcomers do not starve the rest. A limit
+//! is a second account that fills at the limit's rate; when it is empty the job is stopped although nobody else wants.
+
+use super::{CLASS_SHIFT, IN_SLICE, KEY_MASK, Policy, Span, earlier_first, in_slice, slice_end};
+use crate::plan::Rule;
+use crate::state::{GpuSlot, JobSlot};
+use crate::{JobParams, Nanos, Permille};
+
+pub(super) struct Fair;
+
+/// All fair jobs are of one class, above the lower half of the levels where policies meet on one machine.
+const CLASS: u64 = 8;
+/// Debts older than this are forgiven while the job is idle, and no deficit grows beyond it.
+const MEMORY: Nanos = Nanos::from_secs(1);
+
+fn signed(time: Nanos) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
+}
+
+/// What a full limit account holds.
+fn limit_capacity(job: &JobSlot) -> i64 {
+    signed(JobParams::LIMIT_WINDOW.permille(u64::from(job.params.limit.get())))
+}
+
+impl Policy for Fair {
+    fn rank(&self, job: &JobSlot, gpu: &GpuSlot, now: Nanos) -> u64 {
+        let class = CLASS << CLASS_SHIFT;
+        if in_slice(job, gpu, now) {
+            return class | IN_SLICE | earlier_first(job.slice_start);
+        }
+        // Deficits are within MEMORY of zero, far inside the key.
+        let middle = signed(Nanos(KEY_MASK / 2));
+        class
+            | u64::try_from(middle.saturating_add(job.account.deficit))
+                .unwrap_or(0)
+                .min(KEY_MASK)
+    }
+
+    fn displaces(&self, _upper: &JobSlot, _lower: &JobSlot, _gpu: &GpuSlot) -> Option<Rule> {
+        Some(Rule::ShareDue)
+    }
+
+    fn work_began(&self, job: &mut JobSlot, idle: Nanos, _now: Nanos) {
+        job.account.deficit = if idle >= MEMORY {
+            0
+        } else {
+            job.account.deficit.min(0)
+        };
+    }
+
+    fn charge(&self, job: &mut JobSlot, span: Span) {
+        let used = if span.ran && !mutant!(UnchargedShare) {
+            signed(span.length)
+        } else {
+            0
+        };
+        let earned = if job.works {
+            signed(span.length.permille(u64::from(span.entitled)))
+        } else {
+            0
+        };
+        let most = signed(MEMORY);
+        let deficit = job
+            .account
+            .deficit
+            .saturating_add(earned)
+            .saturating_sub(used);
+        job.account.deficit = deficit.clamp(-most, most);
+
+        if job.params.limit == Permille::ALL || mutant!(NoLimit) {
+            job.throttled = false;
+            return;
+        }
+        let capacity = limit_capacity(job);
+        let refill = signed(span.length.permille(u64::from(job.params.limit.get())));
+        let ran = if span.ran { signed(span.length) } else { 0 };
+        job.account.limit_credit = job
+            .account
+            .limit_credit
+            .saturating_add(refill)
+            .saturating_sub(ran)
+            .min(capacity);
+        if job.account.limit_credit <= 0 {
+            job.throttled = true;
+        } else if job.account.limit_credit >= capacity / 2 {
+            job.throttled = false;
+        }
+    }
+
+    fn next_change(&self, job: &JobSlot, gpu: &GpuSlot, now: Nanos) -> Nanos {
+        let slice = slice_end(job, gpu)
+            .filter(|&end| end > now)
+            .unwrap_or(Nanos::NEVER);
+        slice.min(limit_change(job, now))
+    }
+}
+
+/// When the limit account will be empty, or full enough again.
+fn limit_change(job: &JobSlot, now: Nanos) -> Nanos {
+    if job.params.limit == Permille::ALL || !job.works {
+        return Nanos::NEVER;
+    }
+    if !job.throttled {
+        return now.plus(Nanos(u64::try_from(job.account.limit_credit).unwrap_or(0)));
+    }
+    let missing = u64::try_from((limit_capacity(job) / 2).saturating_sub(job.account.limit_credit))
+        .unwrap_or(0);
+    // One more nanosecond, because the refill rounds down; a limit of zero never refills.
+    let wait = missing
+        .saturating_mul(1000)
+        .checked_div(u64::from(job.params.limit.get()));
+    wait.map_or(Nanos::NEVER, |wait| {
+        now.plus(Nanos(wait.saturating_add(1000)))
+    })
+}

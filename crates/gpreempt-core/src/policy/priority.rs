@@ -1,0 +1,43 @@
+//! Strict levels. Equal levels coexist, or take turns of one slice, the one that has waited longest first.
+
+use super::{CLASS_SHIFT, IN_SLICE, Policy, earlier_first, in_slice, slice_end};
+use crate::Nanos;
+use crate::plan::Rule;
+use crate::state::{GpuSlot, JobSlot, Phase};
+
+pub(super) struct Priority;
+
+impl Policy for Priority {
+    fn rank(&self, job: &JobSlot, gpu: &GpuSlot, now: Nanos) -> u64 {
+        let class = u64::from(job.params.level.get()) << CLASS_SHIFT;
+        if gpu.params.slice == Nanos::ZERO {
+            return class;
+        }
+        if in_slice(job, gpu, now) {
+            return class | IN_SLICE | earlier_first(job.slice_start);
+        }
+        let last_served = if job.phase == Phase::Stopped {
+            job.stopped_at
+        } else {
+            now
+        };
+        class | earlier_first(last_served)
+    }
+
+    fn displaces(&self, upper: &JobSlot, lower: &JobSlot, gpu: &GpuSlot) -> Option<Rule> {
+        if upper.params.level > lower.params.level {
+            Some(Rule::HigherWants)
+        } else if upper.params.level == lower.params.level && gpu.params.slice > Nanos::ZERO {
+            Some(Rule::SliceOver)
+        } else {
+            None
+        }
+    }
+
+    fn next_change(&self, job: &JobSlot, gpu: &GpuSlot, _now: Nanos) -> Nanos {
+        if gpu.params.slice == Nanos::ZERO {
+            return Nanos::NEVER;
+        }
+        slice_end(job, gpu).unwrap_or(Nanos::NEVER)
+    }
+}

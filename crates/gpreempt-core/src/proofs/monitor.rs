@@ -1,0 +1,465 @@
+//! The properties of a history under strict priority, watched while it unfolds.
+
+use std::collections::BTreeMap;
+use std::format;
+use std::string::String;
+use std::vec::Vec;
+
+use super::world::{Done, World};
+use crate::bounds;
+use crate::{Action, GpuId, Nanos, Phase, Rule};
+
+/// What is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Property {
+    /// No inversion lasts longer than its bound.
+    Inversion,
+    /// No job with work stays stopped longer than its bound.
+    Starvation,
+    /// No entry of a plan changes nothing.
+    NoNoOp,
+    /// What is stopped runs again once nothing above that runs wants its gpus.
+    Resumes,
+    /// No job is partly stopped for longer than a plan takes.
+    Whole,
+    /// No two jobs hold parts of each other for longer than a plan takes.
+    NoMutualHold,
+    /// Only a job with work on a common gpu causes a stop.
+    Causes,
+    /// No more cycles than the budget gives.
+    Budget,
+    /// A resumed job is left alone for its exempt time.
+    Exempt,
+    /// Bigger victims first.
+    Order,
+    /// The turns of aged jobs on a gpu keep their distance.
+    Gate,
+}
+
+/// Watches one property.
+pub(super) struct Monitor {
+    property: Property,
+    /// Since when each watched condition holds.
+    since: BTreeMap<(usize, usize, usize), Nanos>,
+    resumed: BTreeMap<usize, Nanos>,
+    turns: BTreeMap<usize, Nanos>,
+    cycles: Vec<Vec<(Nanos, u32)>>,
+}
+
+type Verdict = Result<(), String>;
+
+impl Monitor {
+    pub(super) fn new(property: Property, gpus: usize) -> Monitor {
+        Monitor {
+            property,
+            since: BTreeMap::new(),
+            resumed: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            cycles: std::vec![Vec::new(); gpus],
+        }
+    }
+
+    /// Looks at a plan that was just made.
+    pub(super) fn plan(&mut self, world: &World, plan: &[Done]) -> Verdict {
+        match self.property {
+            Property::NoNoOp => no_no_op(world, plan),
+            Property::Causes => causes(world, plan),
+            Property::Order => order(world, plan),
+            Property::Budget => self.budget(world, plan),
+            Property::Exempt => self.exempt(world, plan),
+            Property::Gate => self.gate(world, plan),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks at the state that will last until the next step.
+    pub(super) fn state(&mut self, world: &mut World) -> Verdict {
+        match self.property {
+            Property::Inversion => self.inversion(world),
+            Property::Starvation => self.starvation(world),
+            Property::Resumes => self.resumes(world),
+            Property::Whole => self.whole(world),
+            Property::NoMutualHold => self.mutual(world),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if the condition behind `key` has held for longer than `bound`.
+    fn lasting(
+        &mut self,
+        world: &World,
+        key: (usize, usize, usize),
+        holds: bool,
+        bound: Nanos,
+    ) -> Verdict {
+        if !holds {
+            self.since.remove(&key);
+            return Ok(());
+        }
+        let since = *self.since.entry(key).or_insert(world.now);
+        let lasted = world.now.since(since.max(world.upset));
+        if lasted > bound {
+            return Err(format!(
+                "{:?} {key:?}: lasted {lasted:?} since {since:?}, bound {bound:?}",
+                self.property
+            ));
+        }
+        Ok(())
+    }
+
+    fn inversion(&mut self, world: &mut World) -> Verdict {
+        for upper in 0..world.jobs.len() {
+            for gpu in 0..world.resetting.len() {
+                let (id, job, period) = (
+                    GpuId(gpu as u8),
+                    world.jobs[upper].id,
+                    world.scenario.period,
+                );
+                let terms = world
+                    .core
+                    .inversion_bound(id, job, period, &world.scenario.actuator)
+                    .unwrap();
+                for lower in 0..world.jobs.len() {
+                    let holds = is_inverted(world, upper, lower, gpu);
+                    self.lasting(world, (upper, lower, gpu), holds, bounds::inversion(&terms))
+                        .map_err(|violation| format!("{violation}; {terms:?}"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn starvation(&mut self, world: &mut World) -> Verdict {
+        for job in 0..world.jobs.len() {
+            let terms = world
+                .core
+                .starvation_bound(world.jobs[job].id, world.scenario.period)
+                .unwrap();
+            // The resume waits for the calls before it on the same gpu.
+            let bound = bounds::starvation(&terms).plus(plan_time(world));
+            let mut stopped = world
+                .members(job)
+                .filter(|tenant| tenant.works())
+                .peekable();
+            let holds =
+                stopped.peek().is_some() && stopped.all(|tenant| tenant.stopped == tenant.queues);
+            self.lasting(world, (job, 0, 0), holds, bound)?;
+        }
+        Ok(())
+    }
+
+    fn resumes(&mut self, world: &World) -> Verdict {
+        for job in 0..world.jobs.len() {
+            let stopped = world.members(job).any(|tenant| tenant.stopped > 0);
+            let level = world.jobs[job].params.level;
+            let wanted = world.members(job).any(|mine| {
+                world.tenants.iter().any(|other| {
+                    other.gpu == mine.gpu
+                        && other.runs()
+                        && world.jobs[other.job].params.level > level
+                })
+            });
+            let linger = world
+                .scenario
+                .gpus
+                .iter()
+                .map(|gpu| gpu.linger_max)
+                .max()
+                .unwrap_or(Nanos::ZERO);
+            let bound = linger
+                .plus(world.scenario.period.times(2))
+                .plus(plan_time(world).times(2));
+            self.lasting(world, (job, 0, 0), stopped && !wanted, bound)?;
+        }
+        Ok(())
+    }
+
+    fn whole(&mut self, world: &mut World) -> Verdict {
+        for job in 0..world.jobs.len() {
+            let stopped = world.members(job).any(|tenant| tenant.stopped > 0);
+            let holds = stopped && world.members(job).any(super::world::Tenant::runs);
+            let refill = longest_refill(world);
+            let bound = world
+                .scenario
+                .period
+                .plus(plan_time(world).times(2))
+                .plus(refill);
+            self.lasting(world, (job, 0, 0), holds, bound)?;
+        }
+        Ok(())
+    }
+
+    fn mutual(&mut self, world: &mut World) -> Verdict {
+        let holds_part = |a: usize, b: usize| {
+            world.members(a).any(|mine| {
+                mine.runs()
+                    && world.members(b).any(|theirs| {
+                        theirs.gpu == mine.gpu && theirs.works() && theirs.stopped > 0
+                    })
+            })
+        };
+        let pairs: Vec<(usize, usize, bool)> = (0..world.jobs.len())
+            .flat_map(|a| (0..a).map(move |b| (a, b)))
+            .map(|(a, b)| (a, b, holds_part(a, b) && holds_part(b, a)))
+            .collect();
+        let bound = world
+            .scenario
+            .period
+            .plus(plan_time(world).times(2))
+            .plus(longest_refill(world));
+        for (a, b, holds) in pairs {
+            self.lasting(world, (a, b, 0), holds, bound)?;
+        }
+        Ok(())
+    }
+
+    fn budget(&mut self, world: &World, plan: &[Done]) -> Verdict {
+        for (gpu, params) in world.scenario.gpus.iter().enumerate() {
+            let id = GpuId(gpu as u8);
+            let batch = |action| {
+                plan.iter()
+                    .filter(|done| done.entry.gpu == id && done.entry.action == action)
+                    .fold(crate::Batch::EMPTY, |batch, done| {
+                        batch.and(world.tenants[done.tenant].known_queues())
+                    })
+            };
+            let cost = &world.scenario.actuator;
+            let spent =
+                crate::Cost::cycles(cost, id, batch(Action::Preempt), batch(Action::Resume));
+            if spent == 0 {
+                continue;
+            }
+            self.cycles[gpu].push((world.now, spent));
+            let largest = (0..world.jobs.len())
+                .map(|job| round_trip(world, job, gpu))
+                .max()
+                .unwrap_or(0);
+            let mut sum = 0u64;
+            for &(at, spent) in self.cycles[gpu].iter().rev() {
+                sum += u64::from(spent);
+                let window = world.now.since(at);
+                let most = bounds::cycles(params, window, largest);
+                if sum > most {
+                    return Err(format!(
+                        "Budget: {sum} cycles within {window:?} on gpu {gpu}, at most {most}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn exempt(&mut self, world: &World, plan: &[Done]) -> Verdict {
+        for done in plan {
+            let job = world.tenants[done.tenant].job;
+            match done.entry.action {
+                Action::Resume => {
+                    self.resumed.insert(job, world.now);
+                }
+                Action::Preempt if done.entry.reason.rule == Rule::HigherWants => {
+                    let resumed = self.resumed.get(&job).copied().unwrap_or(Nanos::ZERO);
+                    let ran = world.now.since(resumed);
+                    if resumed > Nanos::ZERO && ran < world.jobs[job].params.min_run {
+                        return Err(format!(
+                            "Exempt: job {job} stopped {ran:?} after its resume"
+                        ));
+                    }
+                }
+                Action::Preempt => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn gate(&mut self, world: &World, plan: &[Done]) -> Verdict {
+        for done in plan
+            .iter()
+            .filter(|done| done.entry.reason.rule == Rule::Aged)
+        {
+            let tenant = &world.tenants[done.tenant];
+            let turn = world.jobs[tenant.job].params.turn();
+            let last = self.turns.get(&tenant.gpu).copied();
+            // A turn that begins with another is the same turn; the gate is as long as the last turn needs.
+            if let Some(open) = last
+                && world.now < open
+                && self.since.get(&(tenant.gpu, 0, 0)) != Some(&world.now)
+            {
+                return Err(format!(
+                    "Gate: a turn on gpu {} before {open:?}",
+                    tenant.gpu
+                ));
+            }
+            self.since.insert((tenant.gpu, 0, 0), world.now);
+            let open = world.now.plus(turn.times(2));
+            let entry = self.turns.entry(tenant.gpu).or_insert(open);
+            *entry = (*entry).max(open);
+        }
+        Ok(())
+    }
+}
+
+/// Cycles to stop and to resume a job on a gpu.
+fn round_trip(world: &World, job: usize, gpu: usize) -> u32 {
+    let id = GpuId(gpu as u8);
+    let batch = world
+        .members(job)
+        .filter(|tenant| tenant.gpu == gpu)
+        .fold(crate::Batch::EMPTY, |batch, tenant| {
+            batch.and(tenant.queues)
+        });
+    crate::Cost::cycles(&world.scenario.actuator, id, batch, crate::Batch::EMPTY) * 2
+}
+
+/// Time to carry out everything that can be under way on one gpu.
+fn plan_time(world: &World) -> Nanos {
+    let gpus = world.resetting.len();
+    let calls = |gpu: usize| {
+        world
+            .tenants
+            .iter()
+            .filter(|tenant| tenant.alive && tenant.gpu == gpu)
+            .map(|tenant| u64::from(tenant.queues))
+            .sum::<u64>()
+    };
+    let most = (0..gpus).map(calls).max().unwrap_or(0);
+    world.scenario.cycle.times(2 * most)
+}
+
+fn longest_refill(world: &mut World) -> Nanos {
+    let queues: u32 = world
+        .tenants
+        .iter()
+        .map(|tenant| u32::from(tenant.queues))
+        .sum();
+    world
+        .scenario
+        .gpus
+        .iter()
+        .map(|gpu| bounds::refill(gpu, 4 * queues))
+        .max()
+        .unwrap_or(Nanos::ZERO)
+}
+
+/// `upper` wants a gpu on which `lower` runs, nobody above keeps `upper` from it, and `lower` could be stopped.
+fn is_inverted(world: &World, upper: usize, lower: usize, gpu: usize) -> bool {
+    let level = |job: usize| world.jobs[job].params.level;
+    if level(upper) <= level(lower) || world.resetting[gpu] {
+        return false;
+    }
+    let wants = world
+        .members(upper)
+        .any(|tenant| tenant.gpu == gpu && tenant.works())
+        && world
+            .members(upper)
+            .all(|tenant| tenant.stopped == 0 && !tenant.in_flight);
+    let runs = world
+        .members(lower)
+        .any(|tenant| tenant.gpu == gpu && tenant.runs());
+    let stoppable = world
+        .tenants
+        .iter()
+        .filter(|t| t.alive && t.job == lower)
+        .all(|tenant| tenant.stoppable);
+    let unchallenged = world.members(upper).all(|mine| {
+        world.tenants.iter().all(|other| {
+            !(other.gpu == mine.gpu && other.works() && level(other.job) > level(upper))
+        })
+    });
+    wants && runs && stoppable && unchallenged
+}
+
+fn no_no_op(world: &World, plan: &[Done]) -> Verdict {
+    let mut seen = Vec::new();
+    for done in plan {
+        let tenant = &world.tenants[done.tenant];
+        let changes = match done.entry.action {
+            Action::Preempt => tenant.stopped < tenant.queues,
+            Action::Resume => tenant.stopped > 0,
+        };
+        if !changes || seen.contains(&done.tenant) {
+            return Err(format!("NoNoOp: {:?} of {tenant:?}", done.entry));
+        }
+        seen.push(done.tenant);
+    }
+    Ok(())
+}
+
+fn causes(world: &World, plan: &[Done]) -> Verdict {
+    for done in plan
+        .iter()
+        .filter(|done| done.entry.reason.rule == Rule::HigherWants)
+    {
+        if done.entry.action != Action::Preempt {
+            continue;
+        }
+        let victim = world.tenants[done.tenant].job;
+        let cause = world
+            .jobs
+            .iter()
+            .position(|job| Some(job.id) == done.entry.reason.cause);
+        let justified = cause.is_some_and(|cause| {
+            // Looks may be a period old: what counts is what the core could know.
+            world.members(cause).any(|theirs| {
+                (theirs.works() || theirs.since > world.now.since(world.scenario.period))
+                    && world.members(victim).any(|mine| mine.gpu == theirs.gpu)
+            })
+        });
+        if !justified {
+            return Err(format!("Causes: {:?} without anybody wanting", done.entry));
+        }
+    }
+    Ok(())
+}
+
+fn order(world: &World, plan: &[Done]) -> Verdict {
+    let size = |done: &Done| {
+        let job = world.tenants[done.tenant].job;
+        let all: Option<Vec<_>> = world
+            .members(job)
+            .filter(|tenant| tenant.works())
+            .map(|tenant| tenant.occupancy)
+            .collect();
+        all.and_then(|all| all.into_iter().max())
+    };
+    let preempts: Vec<&Done> = plan
+        .iter()
+        .filter(|done| done.entry.action == Action::Preempt)
+        .collect();
+    for pair in preempts.windows(2) {
+        if let (Some(first), Some(second)) = (size(pair[0]), size(pair[1]))
+            && first < second
+            && pair
+                .iter()
+                .all(|done| done.entry.reason.rule == Rule::HigherWants)
+        {
+            return Err(format!("Order: {first:?} before {second:?}"));
+        }
+    }
+    let resume_first = plan.windows(2).any(|pair| {
+        pair[0].entry.action == Action::Resume && pair[1].entry.action == Action::Preempt
+    });
+    if resume_first {
+        Err("Order: a resume before a preemption".into())
+    } else {
+        Ok(())
+    }
+}
+
+/// Everything has come to rest: nobody is partly stopped, whoever runs may, whoever is stopped must be.
+pub(super) fn at_rest(world: &mut World) -> Verdict {
+    for job in 0..world.jobs.len() {
+        let status = world.core.job(world.jobs[job].id).unwrap();
+        let stopped = world.members(job).any(|tenant| tenant.stopped > 0);
+        let runs = world.members(job).any(super::world::Tenant::runs);
+        if stopped && runs {
+            return Err(format!(
+                "AtRest: job {job} is partly stopped: {:?}",
+                world.tenants
+            ));
+        }
+        if stopped && status.phase == Phase::Running {
+            return Err(format!("AtRest: job {job} should run: {:?}", world.tenants));
+        }
+    }
+    Ok(())
+}

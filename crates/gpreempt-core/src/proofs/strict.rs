@@ -1,0 +1,327 @@
+//! Several gpus and jobs under strict priority; and what holds under every policy.
+
+use std::format;
+use std::string::String;
+use std::vec::Vec;
+
+use super::monitor::{Monitor, Property, at_rest};
+use super::scenario::{Scenario, Trouble, history};
+use super::world::{Done, World};
+use super::{holds, notices};
+use crate::Nanos;
+use crate::mutant::Mutant;
+
+const CALM: Trouble = Trouble {
+    failures: false,
+    churn: false,
+    mixed: false,
+};
+const CHURN: Trouble = Trouble {
+    failures: false,
+    churn: true,
+    mixed: false,
+};
+const FAILING: Trouble = Trouble {
+    failures: true,
+    churn: true,
+    mixed: false,
+};
+const MIXED: Trouble = Trouble {
+    failures: false,
+    churn: true,
+    mixed: true,
+};
+const MIXED_FAILING: Trouble = Trouble {
+    failures: true,
+    churn: true,
+    mixed: true,
+};
+
+/// Lets a history unfold; `see` is told of every plan and every state.
+fn unfold(
+    scenario: &Scenario,
+    mut see: impl FnMut(&mut World, Option<&[Done]>) -> Result<(), String>,
+) -> Result<World, String> {
+    let mut world = World::new(scenario);
+    let mut until = world.now;
+    for (gap, event) in &scenario.events {
+        until = until.plus(*gap);
+        run_until(&mut world, until, &mut see)?;
+        world.now = until;
+        world.apply(event);
+        see(&mut world, None)?;
+    }
+    Ok(world)
+}
+
+fn run_until(
+    world: &mut World,
+    until: Nanos,
+    see: &mut impl FnMut(&mut World, Option<&[Done]>) -> Result<(), String>,
+) -> Result<(), String> {
+    loop {
+        let due = world.next_due();
+        if due > until {
+            return Ok(());
+        }
+        let plan = world.step(due);
+        see(world, Some(&plan))?;
+        see(world, None)?;
+    }
+}
+
+fn check(property: Property, scenario: &Scenario) -> Result<(), String> {
+    let mut monitor = Monitor::new(property, scenario.gpus.len());
+    unfold(scenario, |world, plan| match plan {
+        Some(plan) => monitor.plan(world, plan),
+        None => monitor.state(world),
+    })
+    .map(|_| ())
+}
+
+/// After failures: lets the machine run on with nothing happening, then looks whether all is as it should be.
+fn converges(scenario: &Scenario) -> Result<(), String> {
+    let mut world = unfold(scenario, |_, _| Ok(()))?;
+    for gpu in 0..scenario.gpus.len() {
+        world.apply(&super::scenario::Event::Reset(gpu as u8, false));
+    }
+    world.apply(&super::scenario::Event::Refusals(0));
+    world.apply(&super::scenario::Event::LostReports(0));
+    // Long enough for lost reports, retries, a job that was given up on, and the longest turn of an aged job.
+    let quiet = world.now.plus(Nanos::from_secs(3));
+    run_until(&mut world, quiet, &mut |_, _| Ok(()))?;
+    // A turn of an aged job may be under way at any instant: at rest at some instant of the next half second is enough.
+    let mut last = Err(String::new());
+    let end = quiet.plus(Nanos::from_millis(500));
+    run_until(&mut world, end, &mut |world, _| {
+        if last.is_err() {
+            last = at_rest(world);
+        }
+        Ok(())
+    })?;
+    last
+}
+
+/// The plans of a history, as text.
+fn transcript(scenario: &Scenario) -> String {
+    let mut text = String::new();
+    let result = unfold(scenario, |world, plan| {
+        for done in plan.unwrap_or(&[]) {
+            text.push_str(&format!("{:?} {:?}\n", world.now, done.entry));
+        }
+        Ok(())
+    });
+    assert!(result.is_ok());
+    text
+}
+
+fn is_deterministic(scenario: &Scenario) -> Result<(), String> {
+    let runs: Vec<String> = (0..2).map(|_| transcript(scenario)).collect();
+    if runs[0] == runs[1] {
+        Ok(())
+    } else {
+        Err("Determinism: two runs differ".into())
+    }
+}
+
+macro_rules! property {
+    ($name:ident, $property:ident, $trouble:expr, [$($mutant:ident),+]) => {
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn holds_over_random_histories() {
+                holds(&history($trouble), |scenario| check(Property::$property, scenario));
+            }
+
+            #[test]
+            fn notices_its_mutants() {
+                $(notices(Mutant::$mutant, &history($trouble), |scenario| check(Property::$property, scenario));)+
+            }
+        }
+    };
+}
+
+property!(
+    inversion_never_lasts_longer_than_the_bound,
+    Inversion,
+    CHURN,
+    [EndlessPatience]
+);
+property!(
+    nothing_starves_beyond_the_bound,
+    Starvation,
+    CHURN,
+    [NoAgeing]
+);
+property!(no_entry_of_a_plan_is_a_no_op, NoNoOp, MIXED, [RepeatedStop]);
+property!(
+    everything_stopped_resumes_when_nothing_above_wants,
+    Resumes,
+    CHURN,
+    [ForgottenResume, VictimsReserve]
+);
+property!(
+    no_job_is_partly_stopped_for_longer_than_a_plan,
+    Whole,
+    MIXED,
+    [PartialStop]
+);
+property!(
+    no_two_jobs_hold_parts_of_each_other,
+    NoMutualHold,
+    MIXED,
+    [HoldsParts]
+);
+property!(
+    blocked_and_evicted_cause_no_preemption,
+    Causes,
+    CALM,
+    [BlockedWants, EvictedWants]
+);
+property!(the_cycle_budget_is_kept, Budget, MIXED, [UnchargedCycles]);
+property!(
+    a_resumed_job_is_exempt_for_min_run,
+    Exempt,
+    CALM,
+    [NoExemptTime]
+);
+property!(bigger_victims_go_first, Order, CALM, [SmallestFirst]);
+property!(
+    turns_of_aged_jobs_keep_their_distance,
+    Gate,
+    CALM,
+    [OpenGate]
+);
+
+mod old_looks {
+    use super::super::scenario::Event;
+    use super::*;
+    use proptest::strategy::Strategy;
+
+    /// Histories in which the only trouble is that looks arrive late.
+    fn late() -> impl Strategy<Value = Scenario> {
+        history(FAILING).prop_map(|mut scenario| {
+            for (_, event) in &mut scenario.events {
+                if let Event::Refusals(n) | Event::LostReports(n) = *event {
+                    *event = Event::OldLook(n);
+                }
+            }
+            scenario
+                .events
+                .retain(|(_, event)| !matches!(event, Event::Slow(_) | Event::Reset(..)));
+            scenario
+        })
+    }
+
+    #[test]
+    fn are_ignored() {
+        holds(&late(), |scenario| check(Property::NoNoOp, scenario));
+    }
+
+    #[test]
+    fn are_noticed_when_they_are_not() {
+        notices(Mutant::AcceptsOldLooks, &late(), |scenario| {
+            check(Property::NoNoOp, scenario)
+        });
+    }
+}
+
+mod convergence {
+    use super::*;
+
+    #[test]
+    fn after_failures_everything_comes_to_rest() {
+        holds(&history(MIXED_FAILING), converges);
+    }
+
+    #[test]
+    fn notices_its_mutants() {
+        for mutant in [Mutant::NoRetry, Mutant::WaitsForever] {
+            notices(mutant, &history(MIXED_FAILING), converges);
+        }
+    }
+}
+
+mod determinism {
+    use super::*;
+
+    #[test]
+    fn the_same_history_gives_the_same_plans() {
+        holds(&history(MIXED_FAILING), is_deterministic);
+    }
+
+    #[test]
+    fn notices_its_mutant() {
+        notices(Mutant::CountsCalls, &history(FAILING), is_deterministic);
+    }
+}
+
+mod coverage {
+    use super::*;
+    use crate::{Bound, Rule};
+    use proptest::strategy::{Strategy, ValueTree};
+    use std::collections::BTreeMap;
+
+    /// The histories are worth something: every rule and every bound shows up in their plans.
+    #[test]
+    fn histories_reach_every_rule_and_every_bound() {
+        let mut rules: BTreeMap<String, u32> = BTreeMap::new();
+        let mut bounds: BTreeMap<String, u32> = BTreeMap::new();
+        let mut runner = super::super::runner(1, 0);
+        for trouble in [FAILING, MIXED_FAILING] {
+            for _ in 0..150 {
+                let scenario = history(trouble).new_tree(&mut runner).unwrap().current();
+                let result = unfold(&scenario, |_, plan| {
+                    for done in plan.unwrap_or(&[]) {
+                        *rules
+                            .entry(format!("{:?}", done.entry.reason.rule))
+                            .or_default() += 1;
+                        *bounds
+                            .entry(format!("{:?}", done.entry.reason.bound))
+                            .or_default() += 1;
+                    }
+                    Ok(())
+                });
+                assert!(result.is_ok());
+            }
+        }
+        let wanted = [
+            Rule::HigherWants,
+            Rule::SliceOver,
+            Rule::ShareDue,
+            Rule::LimitReached,
+            Rule::EarlierDeadline,
+            Rule::Held,
+            Rule::JobStopped,
+            Rule::NothingAbove,
+            Rule::TurnDue,
+            Rule::Aged,
+            Rule::Released,
+            Rule::GaveUp,
+        ];
+        for rule in wanted {
+            assert!(
+                rules.get(&format!("{rule:?}")).is_some_and(|&n| n >= 5),
+                "{rule:?} too rare: {rules:?}"
+            );
+        }
+        let wanted = [
+            Bound::Detection,
+            Bound::Patience,
+            Bound::Exempt,
+            Bound::Budget,
+            Bound::Small,
+            Bound::Linger,
+            Bound::Slice,
+            Bound::Age,
+            Bound::Retry,
+        ];
+        for bound in wanted {
+            assert!(
+                bounds.get(&format!("{bound:?}")).is_some_and(|&n| n >= 5),
+                "{bound:?} too rare: {bounds:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! A host and a driver for the core: looks at tenants, carries plans out, lies when the history says so.
+
+use std::vec;
+use std::vec::Vec;
+
+use super::scenario::{Event, Scenario};
+use crate::{
+    Action, Activity, Actuator, Batch, Cost, Entry, GpuId, GpuSlot, JobId, JobParams, JobSlot,
+    Nanos, Observation, Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
+};
+
+pub(super) type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
+
+/// Slots for everything a history can give birth to.
+const ROOM: usize = 96;
+
+/// A core over vectors, for tests.
+pub(super) fn heap(gpus: usize) -> Scheduler<Heap> {
+    Scheduler::new(Parts {
+        gpus: vec![GpuSlot::default(); gpus],
+        jobs: vec![JobSlot::default(); ROOM],
+        tenants: vec![TenantSlot::default(); ROOM],
+        order: vec![0; ROOM],
+        plan: vec![Entry::EMPTY; ROOM],
+    })
+    .unwrap()
+}
+
+/// The truth about a tenant.
+#[derive(Clone, Debug)]
+pub(super) struct Tenant {
+    pub(super) id: TenantId,
+    pub(super) job: usize,
+    pub(super) gpu: usize,
+    pub(super) alive: bool,
+    pub(super) stoppable: bool,
+    pub(super) activity: Activity,
+    pub(super) since: Nanos,
+    pub(super) occupancy: Option<Permille>,
+    pub(super) queues: u16,
+    pub(super) stopped: u16,
+    /// An entry is under way.
+    pub(super) in_flight: bool,
+    /// The last two looks.
+    last_look: Observation,
+    old_look: Observation,
+}
+
+impl Tenant {
+    pub(super) fn works(&self) -> bool {
+        self.alive && self.activity.has_work()
+    }
+
+    /// Queues at the last look.
+    pub(super) fn known_queues(&self) -> u16 {
+        self.last_look.queues
+    }
+
+    /// Has work on queues that are not stopped.
+    pub(super) fn runs(&self) -> bool {
+        self.works() && self.stopped < self.queues
+    }
+}
+
+/// The truth about a job.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) id: JobId,
+    pub(super) params: JobParams,
+}
+
+/// A call to the driver under way.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    tenant: usize,
+    action: Action,
+    ends: Nanos,
+    took: Nanos,
+    refused: bool,
+    lost: bool,
+}
+
+/// A plan entry as the world carried it out.
+#[derive(Clone, Debug)]
+pub(super) struct Done {
+    pub(super) entry: Entry,
+    pub(super) tenant: usize,
+}
+
+/// The machine.
+pub(super) struct World {
+    pub(super) core: Scheduler<Heap>,
+    pub(super) scenario: Scenario,
+    pub(super) now: Nanos,
+    pub(super) jobs: Vec<Job>,
+    pub(super) tenants: Vec<Tenant>,
+    pub(super) resetting: Vec<bool>,
+    /// When the last cycle of each gpu ends.
+    busy: Vec<Nanos>,
+    calls: Vec<Call>,
+    refusals: u8,
+    lost: u8,
+    slow: Nanos,
+    wake: Nanos,
+    next_look: Nanos,
+    /// The last thing that changed who may expect what (levels, members, resets, failures).
+    pub(super) upset: Nanos,
+}
+
+impl World {
+    pub(super) fn new(scenario: &Scenario) -> World {
+        let gpus = scenario.gpus.len();
+        let mut world = World {
+            core: heap(gpus),
+            scenario: scenario.clone(),
+            now: Nanos::from_millis(1),
+            jobs: Vec::new(),
+            tenants: Vec::new(),
+            resetting: vec![false; gpus],
+            busy: vec![Nanos::ZERO; gpus],
+            calls: Vec::new(),
+            refusals: 0,
+            lost: 0,
+            slow: Nanos::ZERO,
+            wake: Nanos::ZERO,
+            next_look: Nanos::ZERO,
+            upset: Nanos::ZERO,
+        };
+        for (index, params) in scenario.gpus.iter().enumerate() {
+            // The estimate is right from the start, so that bounds computed from it hold.
+            let params = crate::GpuParams {
+                cycle_estimate: scenario.cycle,
+                ..*params
+            };
+            world.core.set_gpu(GpuId(index as u8), params).unwrap();
+        }
+        for spec in &scenario.jobs {
+            let id = world.core.add_job(spec.params).unwrap();
+            world.jobs.push(Job {
+                id,
+                params: spec.params,
+            });
+            for gpu in (0..gpus).filter(|gpu| spec.gpus & (1 << gpu) != 0) {
+                let job = world.jobs.len() - 1;
+                world.add_tenant(job, gpu, spec.stoppable, spec.occupancy.map(Permille::new));
+            }
+        }
+        world
+    }
+
+    fn add_tenant(&mut self, job: usize, gpu: usize, stoppable: bool, occupancy: Option<Permille>) {
+        let Ok(id) = self
+            .core
+            .add_tenant(self.jobs[job].id, GpuId(gpu as u8), stoppable)
+        else {
+            return;
+        };
+        self.tenants.push(Tenant {
+            id,
+            job,
+            gpu,
+            alive: true,
+            stoppable,
+            activity: Activity::Idle,
+            since: self.now,
+            occupancy,
+            queues: 1,
+            stopped: 0,
+            in_flight: false,
+            last_look: Observation::default(),
+            old_look: Observation::default(),
+        });
+    }
+
+    /// The living tenants of a job.
+    pub(super) fn members(&self, job: usize) -> impl Iterator<Item = &Tenant> {
+        self.tenants
+            .iter()
+            .filter(move |tenant| tenant.alive && tenant.job == job && !self.resetting[tenant.gpu])
+    }
+
+    /// Lets `event` happen.
+    pub(super) fn apply(&mut self, event: &Event) {
+        let pick = |n: u8, len: usize| {
+            if len == 0 {
+                None
+            } else {
+                Some(usize::from(n) % len)
+            }
+        };
+        let (tenants, jobs) = (self.tenants.len(), self.jobs.len());
+        match *event {
+            Event::Turns(which, activity) => {
+                if let Some(at) = pick(which, tenants) {
+                    self.turn(at, activity);
+                }
+            }
+            Event::JobTurns(which, activity) => {
+                let Some(job) = pick(which, jobs) else { return };
+                for at in 0..tenants {
+                    if self.tenants[at].job == job {
+                        self.turn(at, activity);
+                    }
+                }
+            }
+            Event::QueueBorn(which) => {
+                if let Some(at) = pick(which, tenants) {
+                    self.tenants[at].queues += 1;
+                }
+            }
+            Event::TenantBorn { job, gpu } => {
+                let (Some(job), Some(gpu)) = (pick(job, jobs), pick(gpu, self.busy.len())) else {
+                    return;
+                };
+                self.add_tenant(job, gpu, true, None);
+                self.upset = self.now;
+            }
+            Event::Vanishes(which) => {
+                let Some(at) = pick(which, tenants).filter(|&at| self.tenants[at].alive) else {
+                    return;
+                };
+                self.tenants[at].alive = false;
+                self.core.remove_tenant(self.tenants[at].id).unwrap();
+                self.upset = self.now;
+            }
+            Event::Moves { tenant, job } => {
+                let (Some(at), Some(job)) = (pick(tenant, tenants), pick(job, jobs)) else {
+                    return;
+                };
+                if self.tenants[at].alive {
+                    self.core
+                        .move_tenant(self.tenants[at].id, self.jobs[job].id)
+                        .unwrap();
+                    self.tenants[at].job = job;
+                    self.upset = self.now;
+                }
+            }
+            Event::Level(job, level) => {
+                let Some(job) = pick(job, jobs) else { return };
+                self.jobs[job].params.level = crate::Level::new(level).unwrap();
+                self.core
+                    .set_job(self.jobs[job].id, self.jobs[job].params)
+                    .unwrap();
+                self.upset = self.now;
+            }
+            Event::Refusals(count) => self.refusals = count,
+            Event::LostReports(count) => self.lost = count,
+            Event::Slow(micros) => self.slow = Nanos::from_micros(u64::from(micros)),
+            Event::Reset(gpu, on) => {
+                let Some(gpu) = pick(gpu, self.busy.len()) else {
+                    return;
+                };
+                self.resetting[gpu] = on;
+                self.core.set_resetting(GpuId(gpu as u8), on).unwrap();
+                self.upset = self.now;
+            }
+            Event::Hold(job, millis) => {
+                let Some(job) = pick(job, jobs) else { return };
+                let until = self.now.plus(Nanos::from_millis(u64::from(millis)));
+                self.core.hold(self.jobs[job].id, until).unwrap();
+                self.upset = self.now;
+            }
+            Event::OldLook(which) => {
+                if let Some(at) = pick(which, tenants).filter(|&at| self.tenants[at].alive) {
+                    let tenant = &self.tenants[at];
+                    self.core.observe(tenant.id, tenant.old_look).unwrap();
+                    // News, even old news, makes the host ask.
+                    self.wake = Nanos::ZERO;
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self, at: usize, activity: Activity) {
+        let tenant = &mut self.tenants[at];
+        if tenant.activity.has_work() != activity.has_work() {
+            tenant.since = self.now;
+        }
+        tenant.activity = activity;
+    }
+
+    /// The next instant at which something is due: a look, the core's wish, the end of a call.
+    pub(super) fn next_due(&self) -> Nanos {
+        let calls = self
+            .calls
+            .iter()
+            .map(|call| call.ends)
+            .min()
+            .unwrap_or(Nanos::NEVER);
+        self.next_look.min(self.wake.max(self.now)).min(calls)
+    }
+
+    /// Moves to `now` and does what is due. Returns the plan, if one was asked for, as carried out.
+    pub(super) fn step(&mut self, now: Nanos) -> Vec<Done> {
+        self.now = now;
+        self.finish_calls();
+        if now < self.next_look && now < self.wake {
+            return Vec::new();
+        }
+        if now >= self.next_look {
+            self.look();
+            self.next_look = now.plus(self.scenario.period);
+        }
+        self.decide()
+    }
+
+    fn look(&mut self) {
+        for tenant in self.tenants.iter_mut().filter(|tenant| tenant.alive) {
+            let look = Observation {
+                at: self.now,
+                activity: tenant.activity,
+                since: tenant.since,
+                occupancy: tenant.occupancy,
+                queues: tenant.queues,
+                stopped_queues: tenant.stopped,
+            };
+            self.core.observe(tenant.id, look).unwrap();
+            tenant.old_look = core::mem::replace(&mut tenant.last_look, look);
+        }
+    }
+
+    fn decide(&mut self) -> Vec<Done> {
+        let plan = self.core.decide(self.now, &self.scenario.actuator);
+        self.wake = plan.wake;
+        let entries: Vec<Entry> = plan.entries.to_vec();
+        let done: Vec<Done> = entries
+            .into_iter()
+            .map(|entry| {
+                let tenant = self
+                    .tenants
+                    .iter()
+                    .position(|tenant| tenant.id == entry.tenant)
+                    .unwrap();
+                Done { entry, tenant }
+            })
+            .collect();
+        let before = self.busy.clone();
+        for Done { entry, tenant } in &done {
+            if self.scenario.actuator == Actuator::Combined {
+                // One cycle for all of a plan: every call starts where the first did.
+                self.busy[self.tenants[*tenant].gpu] = before[self.tenants[*tenant].gpu];
+            }
+            self.call(*tenant, entry.action);
+        }
+        done
+    }
+
+    /// Calls the driver. Calls on one gpu wait for each other; a combined cycle is as long as one.
+    fn call(&mut self, at: usize, action: Action) {
+        let tenant = &mut self.tenants[at];
+        tenant.in_flight = true;
+        let refused = self.resetting[tenant.gpu] || self.refusals > 0;
+        self.refusals = self.refusals.saturating_sub(1);
+        let lost = self.lost > 0;
+        self.lost = self.lost.saturating_sub(1);
+        let one = Batch::EMPTY.and(tenant.queues);
+        let cycles = self
+            .scenario
+            .actuator
+            .cycles(GpuId(tenant.gpu as u8), one, Batch::EMPTY);
+        let took = self
+            .scenario
+            .cycle
+            .times(u64::from(cycles))
+            .plus(core::mem::take(&mut self.slow));
+        let ends = self.busy[tenant.gpu].max(self.now).plus(took);
+        self.busy[tenant.gpu] = ends;
+        // What the host measures is the time of one cycle.
+        let took = Nanos(took.0 / u64::from(cycles.max(1)));
+        self.calls.push(Call {
+            tenant: at,
+            action,
+            ends,
+            took,
+            refused,
+            lost,
+        });
+    }
+
+    fn finish_calls(&mut self) {
+        let now = self.now;
+        let (ended, open): (Vec<Call>, Vec<Call>) =
+            self.calls.drain(..).partition(|call| call.ends <= now);
+        self.calls = open;
+        for call in ended {
+            let tenant = &mut self.tenants[call.tenant];
+            tenant.in_flight = false;
+            if !tenant.alive {
+                continue;
+            }
+            if !call.refused {
+                tenant.stopped = if call.action == Action::Preempt {
+                    tenant.queues
+                } else {
+                    0
+                };
+            }
+            if call.lost {
+                continue;
+            }
+            let stopped_queues = (!call.refused).then_some(tenant.stopped);
+            let report = Report {
+                at: call.ends,
+                took: call.took,
+                stopped_queues,
+            };
+            self.core.report(tenant.id, call.action, report).unwrap();
+            // A report is news: the core is asked at once.
+            self.wake = Nanos::ZERO;
+        }
+    }
+}

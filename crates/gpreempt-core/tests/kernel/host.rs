@@ -1,0 +1,62 @@
+//! What a kernel would link: the whole interface of the core over static storage. Compiled by `tests/kernel.rs`, never run.
+#![no_std]
+#![allow(missing_docs)]
+
+use gpreempt_core::*;
+
+pub type Static = Parts<
+    &'static mut [GpuSlot],
+    &'static mut [JobSlot],
+    &'static mut [TenantSlot],
+    &'static mut [u32],
+    &'static mut [Entry],
+>;
+
+#[unsafe(no_mangle)]
+pub fn kernel_new(storage: Static) -> Result<Scheduler<Static>, Error> {
+    Scheduler::new(storage)
+}
+
+#[unsafe(no_mangle)]
+pub fn kernel_setup(core: &mut Scheduler<Static>, gpu: u8, params: GpuParams, job: JobParams) -> Result<TenantId, Error> {
+    core.set_gpu(GpuId(gpu), params)?;
+    core.set_resetting(GpuId(gpu), false)?;
+    let id = core.add_job(job)?;
+    core.set_job(id, job)?;
+    core.hold(id, Nanos::NEVER)?;
+    core.release(id)?;
+    let tenant = core.add_tenant(id, GpuId(gpu), true)?;
+    core.move_tenant(tenant, id)?;
+    core.set_stoppable(tenant, false)?;
+    Ok(tenant)
+}
+
+#[unsafe(no_mangle)]
+pub fn kernel_teardown(core: &mut Scheduler<Static>, tenant: TenantId, job: JobId) -> Result<(), Error> {
+    core.remove_tenant(tenant)?;
+    core.remove_job(job)
+}
+
+#[unsafe(no_mangle)]
+pub fn kernel_tick(
+    core: &mut Scheduler<Static>,
+    tenant: TenantId,
+    look: Observation,
+    report: Report,
+    now: u64,
+    actuator: Actuator,
+) -> u64 {
+    let _ = core.observe(tenant, look);
+    let _ = core.report(tenant, Action::Preempt, report);
+    let plan = core.decide(Nanos(now), &actuator);
+    plan.wake.0.wrapping_add(plan.entries.len() as u64)
+}
+
+#[unsafe(no_mangle)]
+pub fn kernel_show(core: &mut Scheduler<Static>, job: JobId, gpu: u8, actuator: Actuator) -> Option<u64> {
+    let status = core.job(job)?;
+    let inversion = core.inversion_bound(GpuId(gpu), job, Nanos::ZERO, &actuator)?;
+    let starvation = core.starvation_bound(job, Nanos::ZERO)?;
+    let total = bounds::inversion(&inversion).plus(bounds::starvation(&starvation));
+    Some(total.0.wrapping_add(u64::from(status.victims)))
+}
