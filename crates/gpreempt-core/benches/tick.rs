@@ -7,8 +7,8 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use gpreempt_core::{
-    Action, Activity, Actuator, Entry, GpuId, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos,
-    Observation, Parts, PolicyKind, Report, Scheduler, TenantId, TenantSlot,
+    Action, Activity, Actuator, Entry, GpuId, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos, Observation, Parts,
+    PolicyKind, Report, Scheduler, TenantId, TenantSlot,
 };
 
 type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
@@ -34,46 +34,21 @@ impl Bench {
             plan: vec![Entry::EMPTY; count],
         };
         let mut core = Scheduler::new(storage).expect("sizes fit");
-        let slice = if policy == PolicyKind::Fair {
-            Nanos::from_millis(10)
-        } else {
-            Nanos::ZERO
-        };
+        let slice = if policy == PolicyKind::Fair { Nanos::from_millis(10) } else { Nanos::ZERO };
         for gpu in 0..gpus {
-            let params = GpuParams {
-                policy,
-                slice,
-                ..GpuParams::default()
-            };
+            let params = GpuParams { policy, slice, ..GpuParams::default() };
             core.set_gpu(GpuId(gpu as u8), params).expect("slot exists");
         }
         let tenants = (0..count)
             .map(|i| {
                 let level = Level::new((i % 16) as u8).expect("below 16");
-                let period = if policy == PolicyKind::Deadline {
-                    Nanos::from_millis(10 + (i % 7) as u64)
-                } else {
-                    Nanos::ZERO
-                };
-                let job = core
-                    .add_job(JobParams {
-                        level,
-                        period,
-                        ..JobParams::default()
-                    })
-                    .expect("room");
-                core.add_tenant(job, GpuId((i % gpus) as u8), true)
-                    .expect("room")
+                let period =
+                    if policy == PolicyKind::Deadline { Nanos::from_millis(10 + (i % 7) as u64) } else { Nanos::ZERO };
+                let job = core.add_job(JobParams { level, period, ..JobParams::default() }).expect("room");
+                core.add_tenant(job, GpuId((i % gpus) as u8), true).expect("room")
             })
             .collect();
-        Bench {
-            core,
-            tenants,
-            stopped: vec![0; count],
-            queues_each,
-            now: Nanos::from_secs(1),
-            ticks: 0,
-        }
+        Bench { core, tenants, stopped: vec![0; count], queues_each, now: Nanos::from_secs(1), ticks: 0 }
     }
 
     /// Looks at every tenant, decides, and carries the plan out. Returns the length of the plan.
@@ -98,23 +73,11 @@ impl Bench {
             self.core.observe(tenant, look).expect("known");
         }
         let plan = self.core.decide(self.now, &Actuator::DebugTrap);
-        let entries: Vec<_> = plan
-            .entries
-            .iter()
-            .map(|entry| (entry.tenant, entry.action))
-            .collect();
+        let entries: Vec<_> = plan.entries.iter().map(|entry| (entry.tenant, entry.action)).collect();
         for &(tenant, action) in &entries {
-            let stopped = if action == Action::Preempt {
-                self.queues_each
-            } else {
-                0
-            };
+            let stopped = if action == Action::Preempt { self.queues_each } else { 0 };
             self.stopped[tenant.index()] = stopped;
-            let report = Report {
-                at: self.now,
-                took: Nanos::from_micros(100),
-                stopped_queues: Some(stopped),
-            };
+            let report = Report { at: self.now, took: Nanos::from_micros(100), stopped_queues: Some(stopped) };
             self.core.report(tenant, action, report).expect("known");
         }
         entries.len()
@@ -125,18 +88,13 @@ fn ticks(c: &mut Criterion) {
     for (group, queues_each) in [("tick", 4u16), ("one-queue-each", 1)] {
         for policy in [PolicyKind::Priority, PolicyKind::Fair, PolicyKind::Deadline] {
             for (name, busy) in [("idle", false), ("busy", true)] {
-                let mut group =
-                    c.benchmark_group(format!("{group}/{policy:?}/{name}").to_lowercase());
+                let mut group = c.benchmark_group(format!("{group}/{policy:?}/{name}").to_lowercase());
                 for queues in [1usize, 16, 256, 4096] {
                     group.throughput(Throughput::Elements(queues as u64));
-                    group.bench_with_input(
-                        BenchmarkId::from_parameter(queues),
-                        &queues,
-                        |b, &queues| {
-                            let mut bench = Bench::new(policy, queues, queues_each);
-                            b.iter(|| bench.tick(busy));
-                        },
-                    );
+                    group.bench_with_input(BenchmarkId::from_parameter(queues), &queues, |b, &queues| {
+                        let mut bench = Bench::new(policy, queues, queues_each);
+                        b.iter(|| bench.tick(busy));
+                    });
                 }
                 group.finish();
             }

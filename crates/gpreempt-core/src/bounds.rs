@@ -24,16 +24,9 @@ pub struct Inversion {
 /// The longest inversion. The terms do not all occur at once, but in the worst case one after the other.
 #[must_use]
 pub fn inversion(terms: &Inversion) -> Nanos {
-    [
-        terms.patience,
-        terms.exempt,
-        terms.refill,
-        terms.cost,
-        terms.turn,
-        terms.small,
-    ]
-    .into_iter()
-    .fold(terms.detection, Nanos::plus)
+    [terms.patience, terms.exempt, terms.refill, terms.cost, terms.turn, terms.small]
+        .into_iter()
+        .fold(terms.detection, Nanos::plus)
 }
 
 /// How long a victim that holds `occupancy` of the gpu is spared when stopping and resuming it costs `price`.
@@ -79,9 +72,7 @@ pub fn age_limit(params: &JobParams, distance: u8) -> Nanos {
     if params.age_step == Nanos::ZERO {
         return params.max_stop;
     }
-    params
-        .max_stop
-        .min(params.age_step.times(u64::from(distance.max(1))))
+    params.max_stop.min(params.age_step.times(u64::from(distance.max(1))))
 }
 
 /// Most cycles a gpu spends within `window`. `largest` is what stopping and resuming the job with most tenants takes there:
@@ -97,53 +88,46 @@ pub fn cycles(params: &GpuParams, window: Nanos, largest: u32) -> u64 {
         .saturating_mul(rate)
         .saturating_add((window.0 % 1_000_000_000).saturating_mul(rate) / 1_000_000_000)
         .saturating_add(1);
-    earned
-        .saturating_add(burst)
-        .saturating_add(if u64::from(largest) > burst {
-            u64::from(largest)
-        } else {
-            0
-        })
+    earned.saturating_add(burst).saturating_add(if u64::from(largest) > burst { u64::from(largest) } else { 0 })
 }
 
-/// Longest time until the budget pays for `cycles`, the resume of everything included. What exceeds the burst was, or will
-/// be, borrowed from a full bucket and has to be earned too.
+/// Longest time until the budget of a gpu pays for `cycles`, the resume of everything included, when the turns of aged jobs
+/// take `ageing` cycles per second of it. What exceeds the burst was, or will be, borrowed from a full bucket and has to be
+/// earned too. [`Nanos::NEVER`] if ageing takes all there is: such a budget promises nothing.
 #[must_use]
-pub fn refill(params: &GpuParams, cycles: u32) -> Nanos {
-    let each = 1_000_000_000u64
-        .checked_div(u64::from(params.cycles_per_second))
-        .unwrap_or(0);
-    Nanos(each).times(u64::from(cycles.max(params.cycle_burst)).saturating_add(1))
+pub fn refill(params: &GpuParams, cycles: u32, ageing: u32) -> Nanos {
+    if params.cycles_per_second == 0 {
+        return Nanos::ZERO;
+    }
+    let rate = u64::from(params.cycles_per_second.saturating_sub(ageing));
+    let each = 1_000_000_000u64.checked_div(rate).map_or(Nanos::NEVER, Nanos);
+    each.times(u64::from(cycles.max(params.cycle_burst)).saturating_add(1))
+}
+
+/// Cycles per second that the turns of an aged job take, when a stop and a resume of it cost `round_trip`.
+#[must_use]
+pub fn ageing(params: &JobParams, round_trip: u32) -> u32 {
+    let pace = age_limit(params, 1).plus(params.turn()).0.max(1);
+    let cycles = u64::from(round_trip).saturating_mul(1_000_000_000).div_ceil(pace);
+    u32::try_from(cycles).unwrap_or(u32::MAX)
 }
 
 /// How far, under the fair policy, the time a job got may stray from its share while `jobs` have work all the time.
 #[must_use]
 pub fn share_error(jobs: u32, slice: Nanos, detection: Nanos, cycle: Nanos) -> Nanos {
-    slice
-        .plus(detection)
-        .plus(cycle.times(2))
-        .times(u64::from(jobs).saturating_add(1))
+    slice.plus(detection).plus(cycle.times(2)).times(u64::from(jobs).saturating_add(1))
 }
 
 /// Longest time a job may keep others stopped within `window`.
 #[must_use]
 pub fn stop_time(params: &JobParams, window: Nanos, detection: Nanos, cycle: Nanos) -> Nanos {
     let share = u64::from(params.stop_share.get());
-    window
-        .plus(JobParams::STOP_WINDOW)
-        .permille(share)
-        .plus(detection)
-        .plus(cycle.times(2))
+    window.plus(JobParams::STOP_WINDOW).permille(share).plus(detection).plus(cycle.times(2))
 }
 
 /// Longest time a job with a limit runs within `window`, when the host looks every `detection`.
 #[must_use]
 pub fn limit_time(params: &JobParams, window: Nanos, detection: Nanos, cycle: Nanos) -> Nanos {
     let share = u64::from(params.limit.get());
-    window
-        .plus(JobParams::LIMIT_WINDOW)
-        .permille(share)
-        .plus(params.min_run)
-        .plus(detection)
-        .plus(cycle.times(2))
+    window.plus(JobParams::LIMIT_WINDOW).permille(share).plus(params.min_run).plus(detection).plus(cycle.times(2))
 }

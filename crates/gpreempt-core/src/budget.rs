@@ -19,17 +19,12 @@ fn signed(value: u64) -> i64 {
 impl Bucket {
     /// A full bucket.
     pub(crate) fn full(params: &GpuParams, now: Nanos) -> Bucket {
-        Bucket {
-            tokens: Bucket::capacity(params),
-            at: now,
-        }
+        Bucket { tokens: Bucket::capacity(params), at: now }
     }
 
     /// What `cycles` cost; nothing if the gpu has no limit.
     pub(crate) fn price(params: &GpuParams, cycles: u32) -> i64 {
-        let each = 1_000_000_000u64
-            .checked_div(u64::from(params.cycles_per_second))
-            .unwrap_or(0);
+        let each = 1_000_000_000u64.checked_div(u64::from(params.cycles_per_second)).unwrap_or(0);
         signed(each.saturating_mul(u64::from(cycles)))
     }
 
@@ -39,10 +34,7 @@ impl Bucket {
 
     pub(crate) fn refill(&mut self, params: &GpuParams, now: Nanos) {
         let earned = signed(now.since(self.at).0);
-        self.tokens = self
-            .tokens
-            .saturating_add(earned)
-            .min(Bucket::capacity(params));
+        self.tokens = self.tokens.saturating_add(earned).min(Bucket::capacity(params));
         self.at = now;
     }
 

@@ -13,27 +13,18 @@ pub struct Batch {
 
 impl Batch {
     /// Nothing.
-    pub const EMPTY: Batch = Batch {
-        tenants: 0,
-        queues: 0,
-    };
+    pub const EMPTY: Batch = Batch { tenants: 0, queues: 0 };
 
     /// This and one more tenant.
     #[must_use]
     pub const fn and(self, queues: u16) -> Batch {
-        Batch {
-            tenants: self.tenants.saturating_add(1),
-            queues: self.queues.saturating_add(queues as u32),
-        }
+        Batch { tenants: self.tenants.saturating_add(1), queues: self.queues.saturating_add(queues as u32) }
     }
 
     /// Both together.
     #[must_use]
     pub const fn plus(self, other: Batch) -> Batch {
-        Batch {
-            tenants: self.tenants.saturating_add(other.tenants),
-            queues: self.queues.saturating_add(other.queues),
-        }
+        Batch { tenants: self.tenants.saturating_add(other.tenants), queues: self.queues.saturating_add(other.queues) }
     }
 
     /// Whether it holds no tenant.

@@ -13,11 +13,7 @@ impl Level {
     /// `None` above 15.
     #[must_use]
     pub const fn new(value: u8) -> Option<Level> {
-        if value <= Level::MAX.0 {
-            Some(Level(value))
-        } else {
-            None
-        }
+        if value <= Level::MAX.0 { Some(Level(value)) } else { None }
     }
 
     /// The number, 0 to 15.
@@ -40,11 +36,7 @@ impl Permille {
     /// Values above 1000 become 1000.
     #[must_use]
     pub const fn new(value: u16) -> Permille {
-        if value < 1000 {
-            Permille(value)
-        } else {
-            Permille::ALL
-        }
+        if value < 1000 { Permille(value) } else { Permille::ALL }
     }
 
     /// The number, 0 to 1000.
@@ -101,11 +93,7 @@ impl GpuSet {
     /// The set of this one gpu; empty if the id is out of range.
     #[must_use]
     pub const fn one(gpu: GpuId) -> GpuSet {
-        if (gpu.0 as usize) < GpuSet::CAPACITY {
-            GpuSet(1 << (gpu.0 & 63))
-        } else {
-            GpuSet::EMPTY
-        }
+        if (gpu.0 as usize) < GpuSet::CAPACITY { GpuSet(1 << (gpu.0 & 63)) } else { GpuSet::EMPTY }
     }
 
     /// Whether no gpu is in it.
@@ -142,11 +130,7 @@ impl GpuSet {
     #[must_use]
     pub const fn first(self) -> Option<GpuId> {
         // At most 64, so the number fits.
-        if self.0 == 0 {
-            None
-        } else {
-            Some(GpuId(self.0.trailing_zeros() as u8))
-        }
+        if self.0 == 0 { None } else { Some(GpuId(self.0.trailing_zeros() as u8)) }
     }
 }
 

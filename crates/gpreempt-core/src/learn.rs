@@ -60,21 +60,13 @@ impl Default for Habits {
 }
 
 fn blend(old: Nanos, new: Nanos, shift: u32) -> Nanos {
-    if new >= old {
-        old.plus(Nanos((new.0 - old.0) >> shift))
-    } else {
-        old.since(Nanos((old.0 - new.0) >> shift))
-    }
+    if new >= old { old.plus(Nanos((new.0 - old.0) >> shift)) } else { old.since(Nanos((old.0 - new.0) >> shift)) }
 }
 
 impl Habits {
     /// A burst ended after `length`; acting on its behalf costs `price`.
     pub(crate) fn burst_ended(&mut self, length: Nanos, price: Nanos) {
-        self.burst = if self.burst == Nanos::ZERO {
-            length
-        } else {
-            blend(self.burst, length, 3)
-        };
+        self.burst = if self.burst == Nanos::ZERO { length } else { blend(self.burst, length, 3) };
         if self.contested && !self.acted {
             self.self_ending.note(length <= price);
         } else if self.acted && length <= price {
@@ -85,9 +77,9 @@ impl Habits {
         self.acted = false;
     }
 
-    /// Patience ran out during this burst.
-    pub(crate) fn ran_out(&mut self) {
-        if self.contested && !self.acted {
+    /// Something was stopped during this burst, after its patience had been waited for, or at once.
+    pub(crate) fn acted(&mut self, waited: bool) {
+        if waited && !self.acted {
             self.self_ending.note(false);
         }
         self.acted = true;
@@ -97,11 +89,7 @@ impl Habits {
     pub(crate) fn came_back(&mut self, gap: Nanos, price: Nanos) {
         self.soon_back.note(gap <= price);
         if gap <= price {
-            let off = if gap >= self.short_gap {
-                gap.since(self.short_gap)
-            } else {
-                self.short_gap.since(gap)
-            };
+            let off = if gap >= self.short_gap { gap.since(self.short_gap) } else { self.short_gap.since(gap) };
             self.stray = blend(self.stray, off, 2);
             self.short_gap = blend(self.short_gap, gap, 3);
         }
@@ -109,11 +97,7 @@ impl Habits {
 
     /// How long it pays to wait before acting, when acting costs `price`.
     pub(crate) fn patience(&self, price: Nanos) -> Nanos {
-        if self.self_ending.likely() {
-            price
-        } else {
-            Nanos::ZERO
-        }
+        if self.self_ending.likely() { price } else { Nanos::ZERO }
     }
 
     /// How long it pays to keep the gpu reserved, when a resume and the next preemption cost `price`.
@@ -121,11 +105,7 @@ impl Habits {
         let wait = self.short_gap.plus(self.stray.times(4)).min(price);
         let chance = u64::from(self.soon_back.0);
         // Saved if it comes back in time, against lost if it does not.
-        if price.times(chance) >= wait.times(255 - chance) {
-            wait
-        } else {
-            Nanos::ZERO
-        }
+        if price.times(chance) >= wait.times(255 - chance) { wait } else { Nanos::ZERO }
     }
 
     /// How long the job usually works at a stretch.

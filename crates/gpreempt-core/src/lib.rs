@@ -39,22 +39,8 @@
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]
-#![deny(
-    clippy::float_arithmetic,
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic
-)]
-#![cfg_attr(
-    test,
-    allow(
-        clippy::indexing_slicing,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic
-    )
-)]
+#![deny(clippy::float_arithmetic, clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 #[cfg(test)]
 extern crate std;

@@ -9,8 +9,7 @@ pub(crate) fn sort_descending<T: Copy>(items: &mut [T], key: impl Fn(&T) -> (u64
     for end in 1..items.len() {
         let mut at = end;
         while at > 0 {
-            let (Some(&before), Some(&here)) = (items.get(at.wrapping_sub(1)), items.get(at))
-            else {
+            let (Some(&before), Some(&here)) = (items.get(at.wrapping_sub(1)), items.get(at)) else {
                 break;
             };
             if key(&before) >= key(&here) {
@@ -95,10 +94,6 @@ mod tests {
             (u64::from(v), 0)
         });
         assert!(values.windows(2).all(|pair| pair[0] > pair[1]));
-        assert!(
-            comparisons.get() < 500_000,
-            "{} key evaluations",
-            comparisons.get()
-        );
+        assert!(comparisons.get() < 500_000, "{} key evaluations", comparisons.get());
     }
 }

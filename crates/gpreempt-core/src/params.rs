@@ -80,11 +80,7 @@ impl JobParams {
     /// Time from release to deadline.
     #[must_use]
     pub const fn relative_deadline(&self) -> Nanos {
-        if self.deadline.0 > 0 {
-            self.deadline
-        } else {
-            self.period
-        }
+        if self.deadline.0 > 0 { self.deadline } else { self.period }
     }
 }
 
@@ -92,10 +88,8 @@ impl Default for JobParams {
     fn default() -> Self {
         JobParams {
             level: Level::MIN,
-            patience: Patience::Adaptive {
-                max: Nanos::from_micros(500),
-            },
-            min_run: Nanos::from_millis(2),
+            patience: Patience::Adaptive { max: Nanos::from_micros(500) },
+            min_run: Nanos::from_millis(1),
             max_stop: Nanos::from_secs(10),
             age_step: Nanos::ZERO,
             stop_share: Permille::ALL,

@@ -98,22 +98,11 @@ pub struct Entry {
 impl Entry {
     /// What the host fills its storage with.
     pub const EMPTY: Entry = Entry {
-        tenant: TenantId {
-            index: u32::MAX,
-            generation: 0,
-        },
-        job: JobId {
-            index: u32::MAX,
-            generation: 0,
-        },
+        tenant: TenantId { index: u32::MAX, generation: 0 },
+        job: JobId { index: u32::MAX, generation: 0 },
         gpu: GpuId(0),
         action: Action::Resume,
-        reason: Reason {
-            cause: None,
-            rule: Rule::NothingAbove,
-            bound: Bound::Detection,
-            after: Nanos::ZERO,
-        },
+        reason: Reason { cause: None, rule: Rule::NothingAbove, bound: Bound::Detection, after: Nanos::ZERO },
         weight: 0,
     };
 }

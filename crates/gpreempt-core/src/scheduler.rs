@@ -6,9 +6,7 @@ use crate::cost::{Batch, Cost};
 use crate::decide::{self, Moment};
 use crate::plan::{Action, Plan, Rule};
 use crate::state::{GpuSlot, JobSlot, NONE, Phase, Storage, Tables, TenantSlot};
-use crate::{
-    GpuId, GpuParams, GpuSet, JobId, JobParams, Level, Nanos, Observation, Report, TenantId,
-};
+use crate::{GpuId, GpuParams, GpuSet, JobId, JobParams, Level, Nanos, Observation, Report, TenantId};
 
 /// What a call can object to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +28,7 @@ pub enum Error {
 impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Error::StorageTooSmall => {
-                "storage too small: order needs one slot per job, plan one per tenant"
-            }
+            Error::StorageTooSmall => "storage too small: order needs one slot per job, plan one per tenant",
             Error::UnknownGpu => "no such gpu",
             Error::UnknownJob => "no such job",
             Error::UnknownTenant => "no such tenant",
@@ -89,13 +85,7 @@ impl<S: Storage> Scheduler<S> {
     /// # Errors
     /// [`Error::StorageTooSmall`] if the parts do not fit each other.
     pub fn new(mut storage: S) -> Result<Self, Error> {
-        let Tables {
-            gpus,
-            jobs,
-            tenants,
-            order,
-            plan,
-        } = storage.tables();
+        let Tables { gpus, jobs, tenants, order, plan } = storage.tables();
         if order.len() < jobs.len() || plan.len() < tenants.len() || gpus.len() > GpuSet::CAPACITY {
             return Err(Error::StorageTooSmall);
         }
@@ -119,12 +109,7 @@ impl<S: Storage> Scheduler<S> {
     /// [`Error::UnknownGpu`] if the storage has no such slot.
     pub fn set_gpu(&mut self, id: GpuId, params: GpuParams) -> Result<(), Error> {
         let now = self.last;
-        let gpu = self
-            .storage
-            .tables()
-            .gpus
-            .get_mut(usize::from(id.0))
-            .ok_or(Error::UnknownGpu)?;
+        let gpu = self.storage.tables().gpus.get_mut(usize::from(id.0)).ok_or(Error::UnknownGpu)?;
         if !gpu.live || gpu.params.cycles_per_second != params.cycles_per_second {
             gpu.bucket = Bucket::full(&params, now);
         }
@@ -139,11 +124,7 @@ impl<S: Storage> Scheduler<S> {
     /// # Errors
     /// [`Error::UnknownGpu`].
     pub fn set_resetting(&mut self, id: GpuId, resetting: bool) -> Result<(), Error> {
-        self.storage
-            .tables()
-            .gpu_mut(id)
-            .ok_or(Error::UnknownGpu)?
-            .resetting = resetting;
+        self.storage.tables().gpu_mut(id).ok_or(Error::UnknownGpu)?.resetting = resetting;
         self.stale = true;
         Ok(())
     }
@@ -156,13 +137,7 @@ impl<S: Storage> Scheduler<S> {
         let tables = self.storage.tables();
         let (index, slot) = free(tables.jobs, |job| job.live)?;
         let generation = slot.generation.wrapping_add(1);
-        *slot = JobSlot {
-            live: true,
-            generation,
-            tenants: NONE,
-            params,
-            ..JobSlot::default()
-        };
+        *slot = JobSlot { live: true, generation, tenants: NONE, params, ..JobSlot::default() };
         slot.stop_credit = JobParams::STOP_WINDOW.permille(u64::from(params.stop_share.get()));
         self.changed();
         Ok(JobId { index, generation })
@@ -173,11 +148,7 @@ impl<S: Storage> Scheduler<S> {
     /// # Errors
     /// [`Error::UnknownJob`].
     pub fn set_job(&mut self, id: JobId, params: JobParams) -> Result<(), Error> {
-        self.storage
-            .tables()
-            .find_job(id)
-            .ok_or(Error::UnknownJob)?
-            .params = params;
+        self.storage.tables().find_job(id).ok_or(Error::UnknownJob)?.params = params;
         self.changed();
         Ok(())
     }
@@ -202,11 +173,7 @@ impl<S: Storage> Scheduler<S> {
     /// # Errors
     /// [`Error::UnknownJob`].
     pub fn hold(&mut self, id: JobId, until: Nanos) -> Result<(), Error> {
-        self.storage
-            .tables()
-            .find_job(id)
-            .ok_or(Error::UnknownJob)?
-            .hold_until = until;
+        self.storage.tables().find_job(id).ok_or(Error::UnknownJob)?.hold_until = until;
         self.stale = true;
         Ok(())
     }
@@ -223,25 +190,13 @@ impl<S: Storage> Scheduler<S> {
     ///
     /// # Errors
     /// [`Error::UnknownJob`], [`Error::UnknownGpu`], [`Error::Full`].
-    pub fn add_tenant(
-        &mut self,
-        job: JobId,
-        gpu: GpuId,
-        stoppable: bool,
-    ) -> Result<TenantId, Error> {
+    pub fn add_tenant(&mut self, job: JobId, gpu: GpuId, stoppable: bool) -> Result<TenantId, Error> {
         let mut tables = self.storage.tables();
         tables.gpu(gpu).ok_or(Error::UnknownGpu)?;
         tables.find_job(job).ok_or(Error::UnknownJob)?;
         let (index, slot) = free(tables.tenants, |tenant| tenant.live)?;
         let generation = slot.generation.wrapping_add(1);
-        *slot = TenantSlot {
-            live: true,
-            generation,
-            stoppable,
-            gpu,
-            next: NONE,
-            ..TenantSlot::default()
-        };
+        *slot = TenantSlot { live: true, generation, stoppable, gpu, next: NONE, ..TenantSlot::default() };
         tables.link(index, job.index);
         self.changed();
         Ok(TenantId { index, generation })
@@ -266,11 +221,7 @@ impl<S: Storage> Scheduler<S> {
     /// # Errors
     /// [`Error::UnknownTenant`].
     pub fn set_stoppable(&mut self, id: TenantId, stoppable: bool) -> Result<(), Error> {
-        self.storage
-            .tables()
-            .find_tenant(id)
-            .ok_or(Error::UnknownTenant)?
-            .stoppable = stoppable;
+        self.storage.tables().find_tenant(id).ok_or(Error::UnknownTenant)?.stoppable = stoppable;
         self.stale = true;
         Ok(())
     }
@@ -303,10 +254,7 @@ impl<S: Storage> Scheduler<S> {
             ..look
         };
         let before = core::mem::replace(&mut tenant.seen, look);
-        self.stale |= Observation {
-            at: look.at,
-            ..before
-        } != look;
+        self.stale |= Observation { at: look.at, ..before } != look;
         Ok(())
     }
 
@@ -328,9 +276,7 @@ impl<S: Storage> Scheduler<S> {
             tenant.seen.at = tenant.seen.at.max(report.at);
         }
         let done = match action {
-            Action::Preempt => {
-                stopped.is_some() && tenant.seen.stopped_queues == tenant.seen.queues
-            }
+            Action::Preempt => stopped.is_some() && tenant.seen.stopped_queues == tenant.seen.queues,
             Action::Resume => stopped == Some(0),
         };
         if done {
@@ -345,10 +291,7 @@ impl<S: Storage> Scheduler<S> {
             }
         }
         let gpu = tenant.gpu;
-        if let Some(gpu) = tables
-            .gpu_mut(gpu)
-            .filter(|_| stopped.is_some() && report.took > Nanos::ZERO)
-        {
+        if let Some(gpu) = tables.gpu_mut(gpu).filter(|_| stopped.is_some() && report.took > Nanos::ZERO) {
             // An eighth of the news: cycles of different victims differ, and one slow one should not change the habits.
             gpu.cycle = if gpu.cycle == Nanos::ZERO {
                 report.took
@@ -372,12 +315,7 @@ impl<S: Storage> Scheduler<S> {
             if self.regroup {
                 self.jobs = regroup(&mut tables);
             }
-            let mut moment = Moment {
-                now,
-                last: self.last,
-                wake: Nanos::NEVER,
-                cost,
-            };
+            let mut moment = Moment { now, last: self.last, wake: Nanos::NEVER, cost };
             length = decide::decide(&mut tables, &mut moment, self.jobs);
             if self.regroup {
                 self.overcommitted = decide::overcommitted(&tables);
@@ -389,11 +327,7 @@ impl<S: Storage> Scheduler<S> {
         }
         let entries = self.storage.tables().plan;
         let entries: &[crate::Entry] = entries;
-        Plan {
-            entries: entries.get(..length).unwrap_or(&[]),
-            wake: self.wake,
-            overcommitted: self.overcommitted,
-        }
+        Plan { entries: entries.get(..length).unwrap_or(&[]), wake: self.wake, overcommitted: self.overcommitted }
     }
 
     /// How a job stands.
@@ -405,9 +339,7 @@ impl<S: Storage> Scheduler<S> {
             phase: job.phase,
             stopped_at: job.stopped_at,
             rule: job.stop.rule,
-            cause: tables
-                .cause_of(job.stop)
-                .and_then(|_| tables.job_id(job.stop.cause)),
+            cause: tables.cause_of(job.stop).and_then(|_| tables.job_id(job.stop.cause)),
             works: job.works,
             victims: job.now.victims,
         })
@@ -426,51 +358,37 @@ impl<S: Storage> Scheduler<S> {
         let upper = *tables.find_job(upper)?;
         tables.gpu(gpu)?;
         let patience = upper.params.patience.longest();
-        let mut terms = bounds::Inversion {
-            detection,
-            patience,
-            ..bounds::Inversion::default()
-        };
-        let below = |job: &&JobSlot| {
-            job.live && job.params.level < upper.params.level && job.now.gpus.has(gpu)
-        };
+        let mut terms = bounds::Inversion { detection, patience, ..bounds::Inversion::default() };
+        let below = |job: &&JobSlot| job.live && job.params.level < upper.params.level && job.now.gpus.has(gpu);
         let mut gpus = GpuSet::one(gpu);
         for job in tables.jobs.iter().filter(below) {
             terms.exempt = terms.exempt.max(job.params.min_run);
             terms.turn = terms.turn.max(job.params.turn());
             gpus = gpus.with(job.now.gpus);
         }
-        // A job is stopped as a whole, so what its other gpus take counts too.
-        for id in gpus {
-            let slot = tables.gpu(id)?;
+        // A job is stopped as a whole, so what its other gpus take counts too, and budgets may have to be waited for one
+        // after the other.
+        for (id, slot) in tables.gpus.iter().enumerate().filter(|(_, slot)| slot.live) {
+            let id = GpuId(u8::try_from(id).unwrap_or(u8::MAX));
             let mut all = Batch::EMPTY;
-            for tenant in tables
-                .tenants
-                .iter()
-                .filter(|tenant| tenant.live && tenant.gpu == id)
-            {
+            let mut ageing = 0u32;
+            for tenant in tables.tenants.iter().filter(|tenant| tenant.live && tenant.gpu == id) {
                 all = all.and(tenant.seen.queues);
+                let one = Batch::EMPTY.and(tenant.seen.queues);
+                let round_trip = cost.cycles(id, one, Batch::EMPTY).saturating_add(cost.cycles(id, Batch::EMPTY, one));
+                let turns = tables.job(tenant.job).map_or(0, |job| bounds::ageing(&job.params, round_trip));
+                ageing = ageing.saturating_add(turns);
             }
-            let (once, both) = (
-                cost.cycles(id, all, Batch::EMPTY),
-                cost.cycles(id, all, all),
-            );
+            let (once, both) = (cost.cycles(id, all, Batch::EMPTY), cost.cycles(id, all, all));
+            terms.refill = terms.refill.plus(bounds::refill(&slot.params, both.saturating_add(once), ageing));
+            if !gpus.has(id) {
+                continue;
+            }
             // One plan may be under way when the next is made.
             terms.cost = terms.cost.max(slot.cycle_time().times(2 * u64::from(both)));
-            terms.refill = terms
-                .refill
-                .max(bounds::refill(&slot.params, both.saturating_add(once)));
             let price = slot.cycle_time().times(2 * u64::from(once));
-            for tenant in tables
-                .tenants
-                .iter()
-                .filter(|tenant| tenant.live && tenant.gpu == id)
-            {
-                terms.small = terms.small.max(bounds::small(
-                    price,
-                    tenant.seen.occupancy,
-                    slot.params.small,
-                ));
+            for tenant in tables.tenants.iter().filter(|tenant| tenant.live && tenant.gpu == id) {
+                terms.small = terms.small.max(bounds::small(price, tenant.seen.occupancy, slot.params.small));
             }
         }
         Some(terms)
@@ -492,13 +410,7 @@ impl<S: Storage> Scheduler<S> {
             terms.turn = terms.turn.max(job.params.turn());
         }
         terms.jobs_ahead = terms.jobs_ahead.saturating_sub(1);
-        terms.cycle = tables
-            .gpus
-            .iter()
-            .filter(|gpu| gpu.live)
-            .map(GpuSlot::cycle_time)
-            .max()
-            .unwrap_or(Nanos::ZERO);
+        terms.cycle = tables.gpus.iter().filter(|gpu| gpu.live).map(GpuSlot::cycle_time).max().unwrap_or(Nanos::ZERO);
         Some(terms)
     }
 
@@ -511,11 +423,7 @@ impl<S: Storage> Scheduler<S> {
 
 /// Finds a slot that is not in use.
 fn free<T>(slots: &mut [T], used: impl Fn(&T) -> bool) -> Result<(u32, &mut T), Error> {
-    let (index, slot) = slots
-        .iter_mut()
-        .enumerate()
-        .find(|(_, slot)| !used(slot))
-        .ok_or(Error::Full)?;
+    let (index, slot) = slots.iter_mut().enumerate().find(|(_, slot)| !used(slot)).ok_or(Error::Full)?;
     Ok((u32::try_from(index).map_err(|_| Error::Full)?, slot))
 }
 
@@ -534,7 +442,7 @@ fn regroup(tables: &mut Tables<'_>) -> usize {
 fn odd_call() -> bool {
     use core::sync::atomic::{AtomicU32, Ordering};
     static CALLS: AtomicU32 = AtomicU32::new(0);
-    CALLS.fetch_add(1, Ordering::Relaxed) % 3 == 0
+    CALLS.fetch_add(1, Ordering::Relaxed).is_multiple_of(3)
 }
 
 #[cfg(not(test))]

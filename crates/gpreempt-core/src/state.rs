@@ -5,8 +5,7 @@ use crate::cost::Batch;
 use crate::learn::Habits;
 use crate::plan::{Reason, Rule};
 use crate::{
-    Action, Activity, Entry, GpuId, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation,
-    Permille, TenantId,
+    Action, Activity, Entry, GpuId, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Permille, TenantId,
 };
 
 /// No slot.
@@ -35,6 +34,9 @@ pub(crate) struct GpuNow {
     pub(crate) lingerer: u32,
     /// Since when the oldest job that is due here, but cannot have its turn yet, is due.
     pub(crate) claimed: Nanos,
+    /// The job for which the budget has been saved up longest.
+    pub(crate) saver: u32,
+    pub(crate) saving_since: Nanos,
     /// Cycles it takes to resume everything that is stopped here, one by one.
     pub(crate) reserve: u32,
     pub(crate) preempt: Batch,
@@ -50,6 +52,8 @@ impl Default for GpuNow {
             holder: NONE,
             lingerer: NONE,
             claimed: Nanos::NEVER,
+            saver: NONE,
+            saving_since: Nanos::NEVER,
             reserve: 0,
             preempt: Batch::EMPTY,
             resume: Batch::EMPTY,
@@ -73,11 +77,7 @@ impl GpuNow {
 impl GpuSlot {
     /// What a cycle takes here: measured, or the operator's estimate.
     pub(crate) fn cycle_time(&self) -> Nanos {
-        if self.cycle == Nanos::ZERO {
-            self.params.cycle_estimate
-        } else {
-            self.cycle
-        }
+        if self.cycle == Nanos::ZERO { self.params.cycle_estimate } else { self.cycle }
     }
 }
 
@@ -102,8 +102,6 @@ pub struct JobSlot {
     pub(crate) spent: bool,
     /// Used up its limit.
     pub(crate) throttled: bool,
-    /// Would be stopped, if the budget allowed.
-    pub(crate) short_of_cycles: bool,
     pub(crate) generation: u32,
     /// First tenant of the job's list.
     pub(crate) tenants: u32,
@@ -118,6 +116,8 @@ pub struct JobSlot {
     /// Not stopped before this instant, because a stop failed halfway.
     pub(crate) spared_until: Nanos,
     pub(crate) hold_until: Nanos,
+    /// Since when it would be stopped if the budget allowed; zero if it would not.
+    pub(crate) short_since: Nanos,
     pub(crate) stop: Stop,
     /// Stopping time the job may still spend on others.
     pub(crate) stop_credit: Nanos,
@@ -136,11 +136,7 @@ pub(crate) struct Stop {
 
 impl Default for Stop {
     fn default() -> Self {
-        Stop {
-            cause: NONE,
-            cause_generation: 0,
-            rule: Rule::HigherWants,
-        }
+        Stop { cause: NONE, cause_generation: 0, rule: Rule::HigherWants }
     }
 }
 
@@ -212,10 +208,23 @@ impl TenantSlot {
             || (mutant!(EvictedWants) && self.seen.activity == Activity::Evicted)
     }
 
+    /// The share of the gpu it holds, if that means anything: between two kernels a tenant holds nothing now and may hold
+    /// everything in a moment.
+    pub(crate) fn share(&self) -> Option<Permille> {
+        self.seen.occupancy.filter(|_| self.seen.activity == Activity::Running)
+    }
+
+    /// Queues an action is about: those it would change.
+    pub(crate) fn queues_for(&self, action: Action) -> u16 {
+        match action {
+            Action::Preempt => self.seen.queues.saturating_sub(self.seen.stopped_queues),
+            Action::Resume => self.seen.stopped_queues,
+        }
+    }
+
     /// Has queues that are not stopped and something to do on them.
     pub(crate) fn is_loose(&self) -> bool {
-        self.seen.stopped_queues < self.seen.queues
-            && (self.has_work() || self.seen.stopped_queues > 0)
+        self.seen.stopped_queues < self.seen.queues && (self.has_work() || self.seen.stopped_queues > 0)
     }
 }
 
@@ -292,28 +301,21 @@ impl Tables<'_> {
     }
 
     pub(crate) fn find_job(&mut self, id: JobId) -> Option<&mut JobSlot> {
-        self.job_mut(id.index)
-            .filter(|job| job.generation == id.generation)
+        self.job_mut(id.index).filter(|job| job.generation == id.generation)
     }
 
     pub(crate) fn find_tenant(&mut self, id: TenantId) -> Option<&mut TenantSlot> {
-        self.tenants
-            .get_mut(id.index as usize)
-            .filter(|tenant| tenant.live && tenant.generation == id.generation)
+        self.tenants.get_mut(id.index as usize).filter(|tenant| tenant.live && tenant.generation == id.generation)
     }
 
     /// The name of the job in a slot.
     pub(crate) fn job_id(&self, index: u32) -> Option<JobId> {
-        self.job(index).map(|job| JobId {
-            index,
-            generation: job.generation,
-        })
+        self.job(index).map(|job| JobId { index, generation: job.generation })
     }
 
     /// Whether the job that caused `stop` still exists; its slot.
     pub(crate) fn cause_of(&self, stop: Stop) -> Option<&JobSlot> {
-        self.job(stop.cause)
-            .filter(|job| job.generation == stop.cause_generation)
+        self.job(stop.cause).filter(|job| job.generation == stop.cause_generation)
     }
 
     /// Takes a tenant out of its job's list.
@@ -327,6 +329,10 @@ impl Tables<'_> {
         };
         if job.tenants == index {
             job.tenants = after;
+            if after == NONE {
+                // A job without tenants is not stopped; whoever joins it starts afresh.
+                job.phase = Phase::Running;
+            }
             return;
         }
         let mut at = job.tenants;
@@ -341,10 +347,8 @@ impl Tables<'_> {
 
     /// Puts a tenant at the head of a job's list.
     pub(crate) fn link(&mut self, index: u32, owner: u32) {
-        let (Some(tenant), Some(job)) = (
-            self.tenants.get_mut(index as usize),
-            self.jobs.get_mut(owner as usize),
-        ) else {
+        let (Some(tenant), Some(job)) = (self.tenants.get_mut(index as usize), self.jobs.get_mut(owner as usize))
+        else {
             return;
         };
         tenant.job = owner;

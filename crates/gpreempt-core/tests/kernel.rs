@@ -26,50 +26,28 @@ fn rustc() -> Command {
 }
 
 fn target() -> Option<&'static str> {
-    let sysroot = rustc()
-        .args(["--print", "sysroot"])
-        .output()
-        .expect("rustc runs")
-        .stdout;
+    let sysroot = rustc().args(["--print", "sysroot"]).output().expect("rustc runs").stdout;
     let sysroot = PathBuf::from(String::from_utf8(sysroot).expect("a path").trim());
-    sysroot
-        .join("lib/rustlib")
-        .join(BARE_METAL)
-        .join("lib")
-        .is_dir()
-        .then_some(BARE_METAL)
+    sysroot.join("lib/rustlib").join(BARE_METAL).join("lib").is_dir().then_some(BARE_METAL)
 }
 
 /// Compiles `source` into `out` and returns what the compiler said if it failed.
 fn compile(source: &Path, out: &Path, args: &[&str]) {
     let mut command = rustc();
-    command.args([
-        "--edition",
-        "2024",
-        "-C",
-        "opt-level=3",
-        "-C",
-        "panic=abort",
-        "-C",
-        "codegen-units=1",
-    ]);
+    command.args(["--edition", "2024", "-C", "opt-level=3", "-C", "panic=abort", "-C", "codegen-units=1"]);
     command.args(args).arg(source).arg("-o").arg(out);
     if let Some(target) = target() {
         command.args(["--target", target]);
     }
     let result = command.output().expect("rustc runs");
-    assert!(
-        result.status.success(),
-        "{}",
-        String::from_utf8_lossy(&result.stderr)
-    );
+    assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
 }
 
 /// Symbols that the objects use and do not define.
 fn undefined(bytes: &[u8]) -> Vec<String> {
     let file = object::File::parse(bytes).expect("an object file");
     file.symbols()
-        .filter(|symbol| symbol.is_undefined())
+        .filter(ObjectSymbol::is_undefined)
         .filter_map(|symbol| symbol.name().ok().map(String::from))
         .collect()
 }
@@ -77,21 +55,10 @@ fn undefined(bytes: &[u8]) -> Vec<String> {
 #[test]
 fn the_compiled_core_calls_nothing_but_memory_routines() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let (library, host) = (
-        dir.path().join("libgpreempt_core.rlib"),
-        dir.path().join("host.o"),
-    );
-    compile(
-        &source("src/lib.rs"),
-        &library,
-        &["--crate-type", "rlib", "--crate-name", "gpreempt_core"],
-    );
+    let (library, host) = (dir.path().join("libgpreempt_core.rlib"), dir.path().join("host.o"));
+    compile(&source("src/lib.rs"), &library, &["--crate-type", "rlib", "--crate-name", "gpreempt_core"]);
     let link = format!("gpreempt_core={}", library.display());
-    compile(
-        &source("tests/kernel/host.rs"),
-        &host,
-        &["--crate-type", "lib", "--emit", "obj", "--extern", &link],
-    );
+    compile(&source("tests/kernel/host.rs"), &host, &["--crate-type", "lib", "--emit", "obj", "--extern", &link]);
 
     let mut called = undefined(&std::fs::read(&host).expect("the host object"));
     let archive = std::fs::read(&library).expect("the library");
@@ -106,9 +73,7 @@ fn the_compiled_core_calls_nothing_but_memory_routines() {
         }
     }
     assert!(objects > 0, "the library holds no object");
-    let known = |name: &str| {
-        name.contains("gpreempt_core") || name.contains(PRINTING) || ALLOWED.contains(&name)
-    };
+    let known = |name: &str| name.contains("gpreempt_core") || name.contains(PRINTING) || ALLOWED.contains(&name);
     let reached: Vec<_> = called.iter().filter(|name| !known(name)).collect();
     assert!(reached.is_empty(), "the core can reach {reached:#?}");
     println!("checked for {}", target().unwrap_or("this machine"));
@@ -119,40 +84,23 @@ fn the_probe_notices_a_panic() {
     // The same check on code that can panic: if it found nothing there, it would prove nothing above.
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (code, object) = (dir.path().join("panics.rs"), dir.path().join("panics.o"));
-    let text =
-        "#![no_std]\n#[unsafe(no_mangle)] pub fn pick(s: &[u64], i: usize) -> u64 { s[i] }\n";
+    let text = "#![no_std]\n#[unsafe(no_mangle)] pub fn pick(s: &[u64], i: usize) -> u64 { s[i] }\n";
     std::fs::write(&code, text).expect("written");
     compile(&code, &object, &["--crate-type", "lib", "--emit", "obj"]);
     let called = undefined(&std::fs::read(&object).expect("the object"));
-    assert!(
-        called.iter().any(|name| name.contains("panic")),
-        "{called:?}"
-    );
+    assert!(called.iter().any(|name| name.contains("panic")), "{called:?}");
 }
 
 #[test]
 fn the_source_uses_no_allocator_no_floats_and_no_unsafe_code() {
-    let forbidden = [
-        "f32",
-        "f64",
-        "extern crate alloc",
-        "alloc::",
-        "u128",
-        "i128",
-        "unsafe {",
-        "std::",
-    ];
+    let forbidden = ["f32", "f64", "extern crate alloc", "alloc::", "u128", "i128", "unsafe {", "std::"];
     let mut files = vec![source("src")];
     let mut read = 0;
     while let Some(path) = files.pop() {
         if path.is_dir() {
             // Proofs and mutants are compiled for tests only.
             if !path.ends_with("proofs") {
-                files.extend(
-                    std::fs::read_dir(&path)
-                        .expect("readable")
-                        .map(|entry| entry.expect("an entry").path()),
-                );
+                files.extend(std::fs::read_dir(&path).expect("readable").map(|entry| entry.expect("an entry").path()));
             }
             continue;
         }
@@ -160,10 +108,7 @@ fn the_source_uses_no_allocator_no_floats_and_no_unsafe_code() {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("readable");
-        let code = text
-            .split("#[cfg(test)]\nmod tests")
-            .next()
-            .unwrap_or_default();
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
         for word in forbidden {
             assert!(!code.contains(word), "{} contains {word}", path.display());
         }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod experiment;
+pub mod input;
 pub mod machine;
 pub mod mechanism;
 pub mod outcome;

@@ -1,1 +1,263 @@
-//! Placeholder.
+//! Recorded runs as Chrome trace-event JSON, the format ui.perfetto.dev opens.
+//!
+//! Each gpu is a process, each task that uses it a thread, and the machine itself another thread. Kernels and cycles are
+//! complete events ("X"). Requests and stops are asynchronous events ("b", "e"), because complete events of one thread must
+//! not overlap and these do: a request waits from its arrival while an older one still runs, and a mechanism that only
+//! stops launching leaves kernels running in a task that counts as stopped.
+
+use std::io::{self, Write};
+
+use gpreempt_core::Nanos;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::outcome::{Outcome, TraceEvent, TraceKind};
+use crate::workload::Workload;
+
+/// The thread of the machine itself; tasks follow.
+const MACHINE_THREAD: usize = 0;
+
+/// One entry of `traceEvents`.
+#[derive(Serialize)]
+struct Event<'a> {
+    name: &'a str,
+    ph: &'a str,
+    pid: usize,
+    tid: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cat: Option<&'a str>,
+    /// Microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ts: Option<f64>,
+    /// Microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dur: Option<f64>,
+    /// Pairs the ends of an asynchronous event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    /// Scope of an instant: its thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    s: Option<&'a str>,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    args: Value,
+}
+
+/// Writes what a recorded run did.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write(outcome: &Outcome, workload: &Workload, mut writer: impl Write) -> io::Result<()> {
+    let about = json!({
+        "kind": "simulated",
+        "mechanism": outcome.mechanism,
+        "workload": workload.name,
+    });
+    write!(writer, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{about},\"traceEvents\":[")?;
+    let mut list = List { writer: &mut writer, empty: true };
+    name_rows(outcome, workload, &mut list)?;
+    for event in &outcome.trace {
+        write_event(event, workload, &mut list)?;
+    }
+    writeln!(writer, "\n]}}")?;
+    writer.flush()
+}
+
+/// The elements of a JSON array, one per line.
+struct List<W> {
+    writer: W,
+    empty: bool,
+}
+
+impl<W: Write> List<W> {
+    fn push(&mut self, event: &Event<'_>) -> io::Result<()> {
+        let separator = if self.empty { "\n" } else { ",\n" };
+        self.empty = false;
+        self.writer.write_all(separator.as_bytes())?;
+        serde_json::to_writer(&mut self.writer, event).map_err(io::Error::from)
+    }
+}
+
+/// Names and order of processes and threads.
+fn name_rows(outcome: &Outcome, workload: &Workload, list: &mut List<impl Write>) -> io::Result<()> {
+    let mut row = |kind: &str, gpu: usize, thread: usize, args: Value| {
+        list.push(&Event {
+            name: kind,
+            ph: "M",
+            pid: process(gpu),
+            tid: thread,
+            cat: None,
+            ts: None,
+            dur: None,
+            id: None,
+            s: None,
+            args,
+        })
+    };
+    for gpu in 0..workload.gpus {
+        let name = format!("gpu {gpu}, simulated, {}", outcome.mechanism);
+        row("process_name", gpu, MACHINE_THREAD, json!({ "name": name }))?;
+        row("process_sort_index", gpu, MACHINE_THREAD, json!({ "sort_index": gpu }))?;
+        row("thread_name", gpu, MACHINE_THREAD, json!({ "name": "machine" }))?;
+        for (index, task) in workload.tasks.iter().enumerate() {
+            if !task.gpus.contains(&gpu) {
+                continue;
+            }
+            let name = format!("{} (level {})", task.name, task.level);
+            row("thread_name", gpu, thread(index), json!({ "name": name }))?;
+            row("thread_sort_index", gpu, thread(index), json!({ "sort_index": thread(index) }))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_event(event: &TraceEvent, workload: &Workload, list: &mut List<impl Write>) -> io::Result<()> {
+    let task = event.task.and_then(|task| workload.tasks.get(task));
+    let task_name = task.map_or("machine", |task| task.name.as_str());
+    let name;
+    let mut entry = Event {
+        name: "",
+        ph: "X",
+        pid: process(event.gpu),
+        tid: event.task.map_or(MACHINE_THREAD, thread),
+        cat: None,
+        ts: Some(micros(event.at)),
+        dur: Some(micros(event.length)),
+        id: None,
+        s: None,
+        args: Value::Null,
+    };
+    match event.what {
+        TraceKind::Kernel { request, index, repeated } => {
+            name = format!("kernel {index}{}", if repeated { " again" } else { "" });
+            entry.cat = Some("kernel");
+            entry.args = json!({ "request": request, "index": index, "repeated": repeated });
+        }
+        TraceKind::Request { request } => {
+            name = format!("{task_name} request");
+            entry.cat = Some("request");
+            entry.id = Some(format!("{task_name}/{request}"));
+            entry.args = json!({ "request": request });
+        }
+        TraceKind::Stopped => {
+            name = format!("{task_name} stopped");
+            entry.cat = Some("stopped");
+            entry.id = Some(format!("{task_name}/{}/{}", event.gpu, event.at.0));
+        }
+        TraceKind::Cycle => {
+            name = "cycle".to_string();
+            entry.cat = Some("cycle");
+        }
+        TraceKind::Detected => {
+            name = "inversion detected".to_string();
+            entry.cat = Some("decision");
+            entry.ph = "i";
+            entry.dur = None;
+            entry.s = Some("t");
+        }
+    }
+    entry.name = &name;
+    if entry.id.is_none() {
+        return list.push(&entry);
+    }
+    // Both ends of an asynchronous event.
+    entry.ph = "b";
+    entry.dur = None;
+    list.push(&entry)?;
+    entry.ph = "e";
+    entry.ts = Some(micros(event.at.plus(event.length)));
+    entry.args = Value::Null;
+    list.push(&entry)
+}
+
+/// Viewers treat process 0 specially.
+fn process(gpu: usize) -> usize {
+    gpu + 1
+}
+
+fn thread(task: usize) -> usize {
+    MACHINE_THREAD + 1 + task
+}
+
+fn micros(time: Nanos) -> f64 {
+    time.0 as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Workload;
+
+    fn outcome(trace: Vec<TraceEvent>) -> Outcome {
+        Outcome {
+            mechanism: "sample",
+            duration: Nanos::from_millis(1),
+            tasks: Vec::new(),
+            preemptions: 0,
+            cycles: 0,
+            cycle_time: Nanos::ZERO,
+            repeated_kernels: 0,
+            longest_stop: Nanos::ZERO,
+            events: 0,
+            trace,
+        }
+    }
+
+    fn written(trace: Vec<TraceEvent>) -> Value {
+        let workload = Workload::load("quick").expect("a built-in workload");
+        let mut bytes = Vec::new();
+        write(&outcome(trace), &workload, &mut bytes).expect("memory takes everything");
+        serde_json::from_slice(&bytes).expect("valid JSON")
+    }
+
+    fn event(task: Option<usize>, at: u64, length: u64, what: TraceKind) -> TraceEvent {
+        TraceEvent { at: Nanos(at), length: Nanos(length), task, gpu: 0, what }
+    }
+
+    fn of<'a>(trace: &'a Value, phase: &str) -> Vec<&'a Value> {
+        let events = trace["traceEvents"].as_array().expect("a list of events");
+        events.iter().filter(|event| event["ph"] == phase).collect()
+    }
+
+    #[test]
+    fn an_empty_run_still_names_its_rows_and_says_it_is_simulated() {
+        let trace = written(Vec::new());
+        assert_eq!(trace["otherData"]["kind"], "simulated");
+        let names: Vec<_> = of(&trace, "M")
+            .into_iter()
+            .filter(|event| event["name"] == "thread_name")
+            .map(|event| event["args"]["name"].as_str().unwrap_or_default())
+            .collect();
+        assert_eq!(names, ["machine", "vgg19 (level 12)", "distilbert (level 12)", "training (level 3)"]);
+    }
+
+    #[test]
+    fn spans_and_instants_keep_their_row_and_time_in_microseconds() {
+        let kernel = TraceKind::Kernel { request: 7, index: 3, repeated: true };
+        let trace = written(vec![
+            event(Some(2), 1_500, 2_000, kernel),
+            event(None, 3_500, 250, TraceKind::Cycle),
+            event(Some(0), 3_000, 0, TraceKind::Detected),
+        ]);
+        let spans = of(&trace, "X");
+        assert_eq!(spans[0]["name"], "kernel 3 again");
+        assert_eq!((&spans[0]["ts"], &spans[0]["dur"]), (&json!(1.5), &json!(2.0)));
+        assert_eq!((&spans[0]["pid"], &spans[0]["tid"]), (&json!(1), &json!(3)));
+        assert_eq!(spans[1]["tid"], json!(MACHINE_THREAD));
+        let instants = of(&trace, "i");
+        assert_eq!(instants.len(), 1);
+        assert_eq!(instants[0]["tid"], json!(1));
+    }
+
+    #[test]
+    fn overlapping_requests_are_pairs_with_different_ids() {
+        let trace = written(vec![
+            event(Some(0), 0, 10_000, TraceKind::Request { request: 1 }),
+            event(Some(0), 5_000, 10_000, TraceKind::Request { request: 2 }),
+        ]);
+        let (begins, ends) = (of(&trace, "b"), of(&trace, "e"));
+        assert_eq!((begins.len(), ends.len()), (2, 2));
+        assert_ne!(begins[0]["id"], begins[1]["id"]);
+        assert_eq!(begins[1]["id"], ends[1]["id"]);
+        assert_eq!(ends[1]["ts"], json!(15.0));
+    }
+}

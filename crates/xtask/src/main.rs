@@ -1,2 +1,63 @@
-//! Placeholder.
-fn main() {}
+//! The project's chores: `cargo xtask setup`, `cargo xtask test`, `cargo xtask accept NAME`.
+#![forbid(unsafe_code)]
+
+mod accept;
+mod run;
+mod setup;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The chores of the gpreempt repository.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", version)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Check that this machine has what the tests need, and install what can be installed.
+    ///
+    /// Does nothing for what is already there, so it may be run at any time.
+    Setup,
+
+    /// Set up, then check formatting, lints, all tests and the documentation.
+    ///
+    /// Stops at the first failure. This is what continuous integration runs.
+    Test {
+        /// Also run the tests that are ignored by default because they take minutes.
+        #[arg(long)]
+        full: bool,
+    },
+
+    /// Run an acceptance list: commands, and what must be true of their results.
+    ///
+    /// The lists are the files of crates/xtask/acceptance.
+    Accept {
+        /// The list to run; without it, the lists are named.
+        name: Option<String>,
+
+        /// Only print the steps of the list.
+        #[arg(long)]
+        list: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().chore {
+        Chore::Setup => setup::setup(),
+        Chore::Test { full } => test::test(full),
+        Chore::Accept { name, list } => accept::accept(name.as_deref(), list),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -8,7 +8,7 @@ use super::{Moment, emit, turns};
 use crate::plan::{Bound, Reason, Rule};
 use crate::policy;
 use crate::state::{GpuSlot, JobSlot, NONE, Phase, Stop, Tables};
-use crate::{Nanos, Patience, Permille};
+use crate::{GpuId, Nanos, Patience, Permille};
 
 /// Occupied permille below which nothing is told apart: waves that are there count as at least this much.
 const LEAST_OCCUPANCY: u64 = 1;
@@ -30,6 +30,8 @@ struct Objection {
     at: Nanos,
     bound: Bound,
     since: Nanos,
+    /// How soon a victim that is too small deserves another look.
+    recheck: Nanos,
 }
 
 pub(super) fn admit(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usize) {
@@ -67,7 +69,7 @@ fn running(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool
         }
         Verdict::Stops(stop, reason) => {
             if let Some(cause) = tables.job_mut(stop.cause) {
-                cause.habits.ran_out();
+                cause.habits.acted(reason.bound == Bound::Patience);
                 cause.now.victims = cause.now.victims.saturating_add(1);
             }
             if let Some(job) = tables.job_mut(index) {
@@ -84,6 +86,8 @@ fn running(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool
 
 fn verdict(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> Verdict {
     let now = moment.now;
+    // It waits for the budget only while nothing else keeps it from being stopped.
+    let short_since = tables.job_mut(index).map_or(Nanos::ZERO, |job| core::mem::take(&mut job.short_since));
     let Some(job) = tables.job(index) else {
         return Verdict::Runs;
     };
@@ -104,48 +108,32 @@ fn verdict(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> Verd
     let Some(job) = tables.job(index) else {
         return Verdict::Runs;
     };
-    let exempt = if mutant!(NoExemptTime) || objection.stop.rule == Rule::Held {
-        now
-    } else {
-        job.exempt_until
-    };
+    let exempt = if mutant!(NoExemptTime) || objection.stop.rule == Rule::Held { now } else { job.exempt_until };
     if job.now.pending > 0 {
         return Verdict::Waits(Nanos::NEVER);
     }
     let mut ready = (objection.at, objection.bound);
-    for (at, bound) in [
-        (exempt, Bound::Exempt),
-        (emit::retry_at(tables, index), Bound::Retry),
-    ] {
+    for (at, bound) in [(exempt, Bound::Exempt), (emit::retry_at(tables, index), Bound::Retry)] {
         if at > ready.0 {
             ready = (at, bound);
         }
     }
     if ready.0 > now {
-        return Verdict::Waits(ready.0);
+        // How much of the gpu the victim holds changes with every kernel: worth another look before long.
+        let soon = if ready.1 == Bound::Small { now.plus(objection.recheck) } else { Nanos::NEVER };
+        return Verdict::Waits(ready.0.min(soon));
     }
-    let affordable = emit::affordable_at(tables, moment, index);
-    if affordable > now {
-        if let Some(job) = tables.job_mut(index) {
-            job.short_of_cycles = true;
-        }
-        return Verdict::Waits(affordable);
+    if let Some(job) = tables.job_mut(index) {
+        job.short_since = short_since;
     }
-    let broke = tables
-        .job_mut(index)
-        .is_some_and(|job| core::mem::take(&mut job.short_of_cycles));
+    if !emit::afford(tables, moment, index) {
+        return Verdict::Waits(Nanos::NEVER);
+    }
+    let broke = tables.job_mut(index).is_some_and(|job| core::mem::take(&mut job.short_since) > Nanos::ZERO);
     let bound = if broke { Bound::Budget } else { ready.1 };
     let cause = tables.job_id(objection.stop.cause);
     let after = now.since(objection.since);
-    Verdict::Stops(
-        objection.stop,
-        Reason {
-            cause,
-            rule: objection.stop.rule,
-            bound,
-            after,
-        },
-    )
+    Verdict::Stops(objection.stop, Reason { cause, rule: objection.stop.rule, bound, after })
 }
 
 /// The objection that counts first.
@@ -153,16 +141,8 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
     let now = moment.now;
     let job = tables.job(index)?;
     let by_rule = |rule| {
-        let stop = Stop {
-            rule,
-            ..Stop::default()
-        };
-        Some(Objection {
-            stop,
-            at: now,
-            bound: Bound::Detection,
-            since: now,
-        })
+        let stop = Stop { rule, ..Stop::default() };
+        Some(Objection { stop, at: now, bound: Bound::Detection, since: now, recheck: Nanos::NEVER })
     };
     if now < job.hold_until {
         return by_rule(Rule::Held);
@@ -173,26 +153,20 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
     let mut first: Option<Objection> = None;
     for id in job.now.loose {
         let Some(gpu) = tables.gpu(id) else { continue };
-        let Some(upper) = tables
-            .job(gpu.now.holder)
-            .filter(|_| gpu.now.holder != index)
-        else {
+        let Some(upper) = tables.job(gpu.now.holder).filter(|_| gpu.now.holder != index) else {
             continue;
         };
         let Some(rule) = policy::of(gpu.params.policy).displaces(upper, job, gpu) else {
             continue;
         };
-        let stop = Stop {
-            cause: gpu.now.holder,
-            cause_generation: upper.generation,
-            rule,
-        };
+        let stop = Stop { cause: gpu.now.holder, cause_generation: upper.generation, rule };
         let since = upper.work_since.max(job.work_since).max(job.resumed_at);
         let mut found = Objection {
             stop,
             at: since,
             bound: Bound::Detection,
             since,
+            recheck: gpu.cycle_time().max(Nanos::from_micros(100)),
         };
         if matches!(rule, Rule::SliceOver | Rule::ShareDue) {
             found.bound = Bound::Slice;
@@ -201,7 +175,7 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
             if patience > found.at {
                 (found.at, found.bound) = (patience, Bound::Patience);
             }
-            let worth = worth_at(tables, moment, index, upper, gpu, since);
+            let worth = worth_at(tables, moment, index, id, upper, since);
             if worth > found.at {
                 (found.at, found.bound) = (worth, Bound::Small);
             }
@@ -224,34 +198,24 @@ fn patience(upper: &JobSlot, gpu: &GpuSlot) -> Nanos {
     }
 }
 
-/// When stopping the job frees more than it costs. The gain grows with the time `upper` has waited, so the instant comes.
-fn worth_at(
-    tables: &Tables<'_>,
-    moment: &Moment<'_>,
-    index: u32,
-    upper: &JobSlot,
-    gpu: &GpuSlot,
-    since: Nanos,
-) -> Nanos {
-    let Some(job) = tables.job(index) else {
+/// When stopping the job frees more of the gpu than it costs. The gain grows with the time `upper` has waited, so the instant
+/// comes.
+fn worth_at(tables: &Tables<'_>, moment: &Moment<'_>, index: u32, id: GpuId, upper: &JobSlot, since: Nanos) -> Nanos {
+    let Some(gpu) = tables.gpu(id) else {
         return since;
     };
-    let Some(occupancy) = job.now.occupancy.filter(|_| !job.now.occupancy_unknown) else {
+    let Some(occupancy) = emit::occupancy_on(tables, index, id) else {
         return since;
     };
     if occupancy > gpu.params.small || gpu.params.small == Permille::NONE {
         return since;
     }
-    let price = gpu
-        .cycle_time()
-        .times(u64::from(emit::round_trip(tables, moment, index)));
+    let price = gpu.cycle_time().times(u64::from(emit::round_trip(tables, moment, index)));
     let share = u64::from(occupancy.get()).max(LEAST_OCCUPANCY);
     if upper.habits.burst().permille(share) >= price {
         return since;
     }
-    since.plus(Nanos(
-        price.times(1000).0.checked_div(share).unwrap_or(u64::MAX),
-    ))
+    since.plus(Nanos(price.times(1000).0.checked_div(share).unwrap_or(u64::MAX)))
 }
 
 /// A job that keeps the gpu at the end of its slice begins another, so that the question comes up again.
@@ -271,11 +235,7 @@ fn renew_slice(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) {
 
 /// The slice on the gpu whose policy ranks the job.
 fn slice_of(tables: &Tables<'_>, job: &JobSlot) -> Nanos {
-    job.now
-        .gpus
-        .first()
-        .and_then(|id| tables.gpu(id))
-        .map_or(Nanos::ZERO, |gpu| gpu.params.slice)
+    job.now.gpus.first().and_then(|id| tables.gpu(id)).map_or(Nanos::ZERO, |gpu| gpu.params.slice)
 }
 
 /// Decides about a job that is stopped; whether it runs again.
@@ -301,10 +261,7 @@ fn stopped(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool
     if job.now.pending > 0 {
         return false;
     }
-    let (cause, after) = (
-        tables.cause_of(job.stop).map(|_| job.stop.cause),
-        now.since(job.stopped_at),
-    );
+    let (cause, after) = (tables.cause_of(job.stop).map(|_| job.stop.cause), now.since(job.stopped_at));
     let cause = cause.and_then(|cause| tables.job_id(cause));
     if rule == Rule::Aged {
         turns::close_gates(tables, index, now);
@@ -313,25 +270,18 @@ fn stopped(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool
         job.phase = Phase::Running;
         job.resumed_at = now;
         job.slice_start = now;
-        let exempt = if rule == Rule::Aged {
-            job.params.turn()
-        } else {
-            job.params.min_run
-        };
+        let exempt = if rule == Rule::Aged { job.params.turn() } else { job.params.min_run };
         job.exempt_until = now.plus(exempt);
         if rule == Rule::GaveUp {
             job.spared_until = now.plus(SPARED);
         }
-        job.now.reason = Some(Reason {
-            cause,
-            rule,
-            bound,
-            after,
-        });
+        job.now.reason = Some(Reason { cause, rule, bound, after });
     }
     if rule == Rule::GaveUp {
         emit::forgive(tables, index);
     }
+    // Nothing may be left to resume, and then no report brings the next decision about.
+    moment.ask_at(tables.job(index).map_or(now, |job| job.exempt_until));
     if let Some(job) = tables.job(index) {
         let slice = slice_of(tables, job);
         if slice > Nanos::ZERO {
@@ -354,11 +304,9 @@ fn is_in_the_way(tables: &Tables<'_>, index: u32) -> bool {
         tables.gpu(id).is_some_and(|gpu| {
             [gpu.now.holder, gpu.now.lingerer].into_iter().any(|above| {
                 above != index
-                    && tables.job(above).is_some_and(|upper| {
-                        policy::of(gpu.params.policy)
-                            .displaces(upper, job, gpu)
-                            .is_some()
-                    })
+                    && tables
+                        .job(above)
+                        .is_some_and(|upper| policy::of(gpu.params.policy).displaces(upper, job, gpu).is_some())
             })
         })
     })
@@ -398,10 +346,7 @@ fn reserve(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) {
             continue;
         };
         let price = gpu.cycle_time().times(2 * u64::from(victims));
-        let until = tenant
-            .seen
-            .since
-            .plus(habits.linger(price).min(gpu.params.linger_max));
+        let until = tenant.seen.since.plus(habits.linger(price).min(gpu.params.linger_max));
         if !working.has(tenant.gpu) && moment.now < until && gpu.now.lingerer == NONE {
             gpu.now.lingerer = index;
             moment.ask_at(until);

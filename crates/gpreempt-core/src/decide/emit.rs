@@ -4,8 +4,8 @@ use super::Moment;
 use crate::cost::Batch;
 use crate::order::sort_descending;
 use crate::plan::{Action, Bound, Entry, Reason, Rule};
-use crate::state::{JobSlot, Phase, Tables, TenantSlot};
-use crate::{JobId, Nanos, TenantId};
+use crate::state::{JobSlot, NONE, Phase, Tables, TenantSlot};
+use crate::{GpuId, JobId, Nanos, Permille, TenantId};
 
 /// What has to be done with a tenant so that it is as its job is.
 fn mismatch(job: &JobSlot, tenant: &TenantSlot) -> Option<Action> {
@@ -52,52 +52,75 @@ pub(super) fn round_trip(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -
     };
     for id in job.now.loose {
         let batch = loose_on(tables, index, id);
-        let both = moment
-            .cost
-            .cycles(id, batch, Batch::EMPTY)
-            .saturating_add(moment.cost.cycles(id, Batch::EMPTY, batch));
+        let both =
+            moment.cost.cycles(id, batch, Batch::EMPTY).saturating_add(moment.cost.cycles(id, Batch::EMPTY, batch));
         most = most.max(both);
     }
     most
 }
 
+/// The largest share of a gpu that a tenant of the job holds there, if all that work there are on it and were measured.
+pub(super) fn occupancy_on(tables: &Tables<'_>, index: u32, gpu: GpuId) -> Option<Permille> {
+    let mut most = Some(Permille::NONE);
+    each_tenant(tables, index, |tenant| {
+        if tenant.gpu == gpu && tenant.has_work() {
+            most = most.and_then(|most| tenant.share().map(|share| most.max(share)));
+        }
+    });
+    most
+}
+
 /// The tenants of the job that would be stopped on a gpu.
-fn loose_on(tables: &Tables<'_>, index: u32, gpu: crate::GpuId) -> Batch {
+fn loose_on(tables: &Tables<'_>, index: u32, gpu: GpuId) -> Batch {
     let mut batch = Batch::EMPTY;
     each_tenant(tables, index, |tenant| {
         if tenant.gpu == gpu && tenant.is_loose() {
-            batch = batch.and(tenant.seen.queues);
+            batch = batch.and(tenant.queues_for(Action::Preempt));
         }
     });
     batch
 }
 
-/// When the budget of every gpu concerned can pay for stopping the job, and for resuming all that is stopped then.
-pub(super) fn affordable_at(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Nanos {
+/// Whether the budget of every gpu concerned pays for stopping the job, and for resuming all that is stopped then. If not,
+/// the gpus begin to save for it and the next decision is asked for.
+pub(super) fn afford(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool {
+    let ready = affordable_at(tables, moment, index);
+    let Some(job) = tables.job_mut(index) else {
+        return false;
+    };
+    if ready > moment.now {
+        moment.ask_at(ready);
+        // Zero means that it is not waiting.
+        if job.short_since == Nanos::ZERO {
+            job.short_since = moment.now.max(Nanos(1));
+        }
+        return false;
+    }
+    true
+}
+
+fn affordable_at(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Nanos {
     let Some(job) = tables.job(index) else {
         return moment.now;
     };
     let mut latest = moment.now;
     for id in job.now.loose {
-        let Some(gpu) = tables.gpu(id) else { continue };
-        if gpu.params.cycles_per_second == 0 {
+        let Some(gpu) = tables.gpu(id).filter(|gpu| gpu.params.cycles_per_second > 0) else {
             continue;
-        }
+        };
         let batch = loose_on(tables, index, id);
-        let stop = moment
-            .cost
-            .cycles(id, gpu.now.preempt.plus(batch), gpu.now.resume);
-        let resume = moment
-            .cost
-            .cycles(id, Batch::EMPTY, gpu.now.preempt.plus(batch));
+        let stop = moment.cost.cycles(id, gpu.now.preempt.plus(batch), gpu.now.resume);
+        let resume = moment.cost.cycles(id, Batch::EMPTY, gpu.now.preempt.plus(batch));
         let need = stop.saturating_add(resume).saturating_add(gpu.now.reserve);
         let ready = gpu.bucket.ready_at(&gpu.params, need, moment.now);
+        // A plan larger than the burst is sold when the bucket is full, and then alone.
         let oversized = need > gpu.params.cycle_burst.max(1) && !gpu.now.preempt.is_empty();
-        latest = latest.max(if oversized {
-            ready.max(moment.now.plus(gpu.cycle_time()))
-        } else {
-            ready
-        });
+        let waiting = job.short_since > Nanos::ZERO;
+        let behind = gpu.now.saver != NONE
+            && gpu.now.saver != index
+            && (!waiting || (gpu.now.saving_since, gpu.now.saver) < (job.short_since, index));
+        let next = if oversized || behind { moment.now.plus(gpu.cycle_time().max(Nanos(1))) } else { moment.now };
+        latest = latest.max(ready).max(next);
     }
     latest
 }
@@ -107,12 +130,8 @@ pub(super) fn book_stop(tables: &mut Tables<'_>, index: u32) {
     let mut at = tables.job(index).map_or(u32::MAX, |job| job.tenants);
     while let Some(tenant) = tables.tenants.get(at as usize) {
         at = tenant.next;
-        if let Some(gpu) = tables
-            .gpus
-            .get_mut(usize::from(tenant.gpu.0))
-            .filter(|_| tenant.is_loose())
-        {
-            gpu.now.book(Action::Preempt, tenant.seen.queues);
+        if let Some(gpu) = tables.gpus.get_mut(usize::from(tenant.gpu.0)).filter(|_| tenant.is_loose()) {
+            gpu.now.book(Action::Preempt, tenant.queues_for(Action::Preempt));
         }
     }
 }
@@ -153,22 +172,14 @@ pub(super) fn emit(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usize
     length
 }
 
-fn emit_job(
-    tables: &mut Tables<'_>,
-    moment: &mut Moment<'_>,
-    index: u32,
-    pass: Pass,
-    mut length: usize,
-) -> usize {
+fn emit_job(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, pass: Pass, mut length: usize) -> usize {
     let Some(job) = tables.job(index) else {
         return length;
     };
     let late = job.now.reason.is_none();
     let wanted = match (job.phase, pass) {
         (Phase::Stopped, Pass::Stops) => !late,
-        (Phase::Stopped, Pass::LateStops) => {
-            late && (!job.now.loose.is_empty() || mutant!(RepeatedStop))
-        }
+        (Phase::Stopped, Pass::LateStops) => late && (!job.now.loose.is_empty() || mutant!(RepeatedStop)),
         (Phase::Running, Pass::Resumes) => !job.now.stopped.is_empty(),
         _ => false,
     };
@@ -176,37 +187,24 @@ fn emit_job(
         return length;
     }
     if pass == Pass::LateStops {
-        let affordable = affordable_at(tables, moment, index);
-        if affordable > moment.now {
-            moment.ask_at(affordable);
+        if !afford(tables, moment, index) {
             return length;
+        }
+        if let Some(job) = tables.job_mut(index) {
+            job.short_since = Nanos::ZERO;
         }
     }
     let Some(job) = tables.job(index).copied() else {
         return length;
     };
-    let action = if pass == Pass::Resumes {
-        Action::Resume
-    } else {
-        Action::Preempt
-    };
-    let reason = job
-        .now
-        .reason
-        .unwrap_or_else(|| late_reason(tables, &job, action, moment.now));
-    let id = JobId {
-        index,
-        generation: job.generation,
-    };
+    let action = if pass == Pass::Resumes { Action::Resume } else { Action::Preempt };
+    let reason = job.now.reason.unwrap_or_else(|| late_reason(tables, &job, action, moment.now));
+    let id = JobId { index, generation: job.generation };
     let mut at = job.tenants;
     while let Some(tenant) = tables.tenants.get_mut(at as usize) {
         let here = at;
         at = tenant.next;
-        let Some(gpu) = tables
-            .gpus
-            .get_mut(usize::from(tenant.gpu.0))
-            .filter(|gpu| gpu.live && !gpu.resetting)
-        else {
+        let Some(gpu) = tables.gpus.get_mut(usize::from(tenant.gpu.0)).filter(|gpu| gpu.live && !gpu.resetting) else {
             continue;
         };
         if tenant.pending.is_some() || mismatch(&job, tenant) != Some(action) {
@@ -219,27 +217,21 @@ fn emit_job(
         if mutant!(PartialStop) && action == Action::Preempt && here != job.tenants {
             continue;
         }
-        if mutant!(HoldsParts)
-            && action == Action::Preempt
-            && (u32::from(tenant.gpu.0) ^ index) & 1 == 1
-        {
+        if mutant!(HoldsParts) && action == Action::Preempt && (u32::from(tenant.gpu.0) ^ index) & 1 == 1 {
             continue;
         }
         let Some(slot) = tables.plan.get_mut(length) else {
             return length;
         };
         *slot = Entry {
-            tenant: TenantId {
-                index: here,
-                generation: tenant.generation,
-            },
+            tenant: TenantId { index: here, generation: tenant.generation },
             job: id,
             gpu: tenant.gpu,
             action,
             reason,
             weight: victim_weight(&job),
         };
-        gpu.now.book(action, tenant.seen.queues);
+        gpu.now.book(action, tenant.queues_for(action));
         tenant.pending = Some(action);
         tenant.asked_at = moment.now;
         moment.ask_at(moment.now.plus(gpu.params.report_timeout));
@@ -252,45 +244,26 @@ fn emit_job(
 fn victim_weight(job: &JobSlot) -> u64 {
     let known = job.now.occupancy.filter(|_| !job.now.occupancy_unknown);
     let weight = known.map_or(1001, |share| u64::from(share.get()));
-    if mutant!(SmallestFirst) {
-        1001 - weight
-    } else {
-        weight
-    }
+    if mutant!(SmallestFirst) { 1001 - weight } else { weight }
 }
 
 fn late_reason(tables: &Tables<'_>, job: &JobSlot, action: Action, now: Nanos) -> Reason {
-    let cause = tables
-        .cause_of(job.stop)
-        .and_then(|_| tables.job_id(job.stop.cause));
+    let cause = tables.cause_of(job.stop).and_then(|_| tables.job_id(job.stop.cause));
     match action {
-        Action::Preempt => Reason {
-            cause,
-            rule: Rule::JobStopped,
-            bound: Bound::Detection,
-            after: Nanos::ZERO,
-        },
-        Action::Resume => Reason {
-            cause,
-            rule: Rule::NothingAbove,
-            bound: Bound::Retry,
-            after: now.since(job.stopped_at),
-        },
+        Action::Preempt => Reason { cause, rule: Rule::JobStopped, bound: Bound::Detection, after: Nanos::ZERO },
+        Action::Resume => {
+            Reason { cause, rule: Rule::NothingAbove, bound: Bound::Retry, after: now.since(job.stopped_at) }
+        }
     }
 }
 
 /// Pays for the plan.
 fn charge(tables: &mut Tables<'_>, moment: &Moment<'_>) {
-    for (index, gpu) in tables
-        .gpus
-        .iter_mut()
-        .enumerate()
-        .filter(|(_, gpu)| gpu.live)
-    {
+    for (index, gpu) in tables.gpus.iter_mut().enumerate().filter(|(_, gpu)| gpu.live) {
         if gpu.now.preempt.is_empty() && gpu.now.resume.is_empty() {
             continue;
         }
-        let id = crate::GpuId(u8::try_from(index).unwrap_or(u8::MAX));
+        let id = GpuId(u8::try_from(index).unwrap_or(u8::MAX));
         let cycles = moment.cost.cycles(id, gpu.now.preempt, gpu.now.resume);
         gpu.bucket.spend(&gpu.params, cycles);
     }

@@ -1,36 +1,25 @@
 //! From tenants to jobs.
 
 use super::Moment;
-use crate::GpuSet;
 use crate::Nanos;
 use crate::cost::Batch;
-use crate::state::{GpuNow, JobNow, JobSlot, Phase, Tables, TenantSlot};
+use crate::state::{GpuNow, GpuSlot, JobNow, JobSlot, NONE, Phase, Tables, TenantSlot};
+use crate::{Action, GpuSet};
 
 /// A tenant that refused to be stopped this often in a row is taken at its word.
 const REFUSALS: u8 = 2;
 
 pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
-    let Tables {
-        gpus,
-        jobs,
-        tenants,
-        ..
-    } = tables;
+    let Tables { gpus, jobs, tenants, .. } = tables;
     for gpu in gpus.iter_mut() {
         gpu.now = GpuNow::default();
         gpu.bucket.refill(&gpu.params, moment.now);
     }
     for job in jobs.iter_mut() {
-        job.now = JobNow {
-            since: Nanos::NEVER,
-            ..JobNow::default()
-        };
+        job.now = JobNow { since: Nanos::NEVER, ..JobNow::default() };
     }
     for tenant in tenants.iter_mut().filter(|tenant| tenant.live) {
-        let Some(gpu) = gpus
-            .get_mut(usize::from(tenant.gpu.0))
-            .filter(|gpu| gpu.live && !gpu.resetting)
-        else {
+        let Some(gpu) = gpus.get_mut(usize::from(tenant.gpu.0)).filter(|gpu| gpu.live && !gpu.resetting) else {
             continue;
         };
         let Some(job) = jobs.get_mut(tenant.job as usize) else {
@@ -46,16 +35,16 @@ pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
                 moment.ask_at(lost_at);
             }
         }
-        if tenant.seen.stopped_queues > 0 {
-            let cycles = moment.cost.cycles(
-                tenant.gpu,
-                Batch::EMPTY,
-                Batch::EMPTY.and(tenant.seen.queues),
-            );
+        // What is being stopped will have to be resumed as well.
+        let held =
+            if tenant.pending == Some(Action::Preempt) { tenant.seen.queues } else { tenant.seen.stopped_queues };
+        if held > 0 {
+            let cycles = moment.cost.cycles(tenant.gpu, Batch::EMPTY, Batch::EMPTY.and(held));
             gpu.now.reserve = gpu.now.reserve.saturating_add(cycles);
         }
     }
     count_victims(jobs);
+    save_up(gpus, jobs);
 }
 
 fn add(job: &mut JobSlot, tenant: &TenantSlot) {
@@ -65,10 +54,8 @@ fn add(job: &mut JobSlot, tenant: &TenantSlot) {
     if tenant.has_work() {
         now.working = now.working.with(here);
         now.since = now.since.min(tenant.seen.since);
-        match tenant.seen.occupancy {
-            Some(share) => {
-                now.occupancy = Some(now.occupancy.map_or(share, |most| most.max(share)))
-            }
+        match tenant.share() {
+            Some(share) => now.occupancy = now.occupancy.max(Some(share)),
             None => now.occupancy_unknown = true,
         }
     }
@@ -85,10 +72,7 @@ fn add(job: &mut JobSlot, tenant: &TenantSlot) {
 /// Tells every job how many others are stopped on its account.
 fn count_victims(jobs: &mut [JobSlot]) {
     for index in 0..jobs.len() {
-        let Some(victim) = jobs
-            .get(index)
-            .filter(|job| job.live && job.phase == Phase::Stopped)
-        else {
+        let Some(victim) = jobs.get(index).filter(|job| job.live && job.phase == Phase::Stopped) else {
             continue;
         };
         let stop = victim.stop;
@@ -97,6 +81,24 @@ fn count_victims(jobs: &mut [JobSlot]) {
             && cause.generation == stop.cause_generation
         {
             cause.now.victims = cause.now.victims.saturating_add(1);
+        }
+    }
+}
+
+/// Finds out for whom each gpu saves cycles: whoever has waited longest for them buys first, or the small ones would always
+/// spend what a large one needs.
+fn save_up(gpus: &mut [GpuSlot], jobs: &[JobSlot]) {
+    for (index, job) in jobs.iter().enumerate() {
+        if !job.live || job.short_since == Nanos::ZERO {
+            continue;
+        }
+        for id in job.now.loose {
+            if let Some(gpu) = gpus.get_mut(usize::from(id.0))
+                && job.short_since < gpu.now.saving_since
+            {
+                gpu.now.saving_since = job.short_since;
+                gpu.now.saver = u32::try_from(index).unwrap_or(NONE);
+            }
         }
     }
 }

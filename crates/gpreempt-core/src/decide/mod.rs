@@ -44,11 +44,7 @@ pub(crate) fn decide(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usi
 
 fn rank(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usize) {
     for job in tables.jobs.iter_mut().filter(|job| job.live) {
-        let first = job
-            .now
-            .gpus
-            .first()
-            .and_then(|id| tables.gpus.get(usize::from(id.0)));
+        let first = job.now.gpus.first().and_then(|id| tables.gpus.get(usize::from(id.0)));
         let Some(gpu) = first else {
             job.rank = 0;
             continue;
@@ -57,15 +53,11 @@ fn rank(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usize) {
         job.rank = policy.rank(job, gpu, moment.now);
         moment.ask_at(policy.next_change(job, gpu, moment.now));
     }
-    let Tables {
-        order, jobs: slots, ..
-    } = tables;
+    let Tables { order, jobs: slots, .. } = tables;
     let Some(order) = order.get_mut(..jobs) else {
         return;
     };
-    sort_descending(order, |&index| {
-        (slots.get(index as usize).map_or(0, |job| job.rank), !index)
-    });
+    sort_descending(order, |&index| (slots.get(index as usize).map_or(0, |job| job.rank), !index));
 }
 
 /// Gpus whose deadline jobs ask for more than there is.

@@ -10,11 +10,7 @@ pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     share_out(tables);
     let Tables { gpus, jobs, .. } = tables;
     for job in jobs.iter_mut().filter(|job| job.live) {
-        let gpu = job
-            .now
-            .gpus
-            .first()
-            .and_then(|id| gpus.get(usize::from(id.0)));
+        let gpu = job.now.gpus.first().and_then(|id| gpus.get(usize::from(id.0)));
         let works = !job.now.working.is_empty();
         if let Some(gpu) = gpu {
             let span = Span {
@@ -34,9 +30,7 @@ pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
 }
 
 fn note_bursts(job: &mut JobSlot, gpu: &GpuSlot, works: bool, now: Nanos) {
-    let price = gpu
-        .cycle_time()
-        .times(2 * u64::from(job.now.victims.max(1)));
+    let price = gpu.cycle_time().times(2 * u64::from(job.now.victims.max(1)));
     if works && !job.works {
         let idle = now.since(job.idle_since);
         if job.idle_since > Nanos::ZERO {
@@ -85,20 +79,14 @@ fn count_stop_share(job: &mut JobSlot, passed: Nanos, moment: &mut Moment<'_>) {
 /// Adds up weights and requests on the gpus that share by them.
 fn share_out(tables: &mut Tables<'_>) {
     let Tables { gpus, jobs, .. } = tables;
-    if !gpus
-        .iter()
-        .any(|gpu| gpu.live && gpu.params.policy == PolicyKind::Fair)
-    {
+    if !gpus.iter().any(|gpu| gpu.live && gpu.params.policy == PolicyKind::Fair) {
         return;
     }
     for job in jobs.iter().filter(|job| job.live) {
         for id in job.now.working {
             if let Some(gpu) = gpus.get_mut(usize::from(id.0)) {
                 gpu.now.weights = gpu.now.weights.saturating_add(u32::from(job.params.weight));
-                gpu.now.requests = gpu
-                    .now
-                    .requests
-                    .saturating_add(u32::from(job.params.request.get()));
+                gpu.now.requests = gpu.now.requests.saturating_add(u32::from(job.params.request.get()));
             }
         }
     }

@@ -13,27 +13,17 @@ use crate::state::{JobSlot, Phase, Tables};
 
 /// When the job is due for a turn.
 fn due_at(tables: &Tables<'_>, job: &JobSlot) -> Nanos {
-    if job.phase != Phase::Stopped
-        || matches!(job.stop.rule, Rule::Held | Rule::LimitReached)
-        || mutant!(NoAgeing)
-    {
+    if job.phase != Phase::Stopped || matches!(job.stop.rule, Rule::Held | Rule::LimitReached) || mutant!(NoAgeing) {
         return Nanos::NEVER;
     }
     // With the cause gone there is no distance left to make up for.
-    let above = tables
-        .cause_of(job.stop)
-        .map_or(0, |cause| cause.params.level.get());
+    let above = tables.cause_of(job.stop).map_or(0, |cause| cause.params.level.get());
     let limit = bounds::age_limit(&job.params, above.saturating_sub(job.params.level.get()));
     job.stopped_at.plus(limit)
 }
 
 fn gates_open(tables: &Tables<'_>, job: &JobSlot, now: Nanos) -> bool {
-    mutant!(OpenGate)
-        || job
-            .now
-            .gpus
-            .into_iter()
-            .all(|id| tables.gpu(id).is_none_or(|gpu| now >= gpu.gate))
+    mutant!(OpenGate) || job.now.gpus.into_iter().all(|id| tables.gpu(id).is_none_or(|gpu| now >= gpu.gate))
 }
 
 /// Marks the jobs that take a turn now.
@@ -41,11 +31,7 @@ pub(super) fn open_turns(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     let now = moment.now;
     // Claims of the jobs that have to wait for a gate.
     for index in 0..tables.jobs.len() {
-        let Some(job) = tables
-            .jobs
-            .get(index)
-            .filter(|job| job.live && job.phase == Phase::Stopped)
-        else {
+        let Some(job) = tables.jobs.get(index).filter(|job| job.live && job.phase == Phase::Stopped) else {
             continue;
         };
         let due = due_at(tables, job);
@@ -65,22 +51,14 @@ pub(super) fn open_turns(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     }
     // Turns of the jobs that do not.
     for index in 0..tables.jobs.len() {
-        let Some(job) = tables
-            .jobs
-            .get(index)
-            .filter(|job| job.live && job.phase == Phase::Stopped)
-        else {
+        let Some(job) = tables.jobs.get(index).filter(|job| job.live && job.phase == Phase::Stopped) else {
             continue;
         };
         let due = due_at(tables, job);
         if due > now || job.now.pending > 0 || !gates_open(tables, job, now) {
             continue;
         }
-        let first = job
-            .now
-            .gpus
-            .into_iter()
-            .all(|id| tables.gpu(id).is_none_or(|gpu| due <= gpu.now.claimed));
+        let first = job.now.gpus.into_iter().all(|id| tables.gpu(id).is_none_or(|gpu| due <= gpu.now.claimed));
         if first && let Some(job) = tables.jobs.get_mut(index) {
             job.now.turn = true;
         }

@@ -20,11 +20,7 @@ impl Policy for Deadline {
             return u64::from(job.params.level.get()) << CLASS_SHIFT;
         }
         let key = earlier_first(job.account.deadline);
-        let key = if mutant!(LatestDeadline) {
-            super::KEY_MASK - key
-        } else {
-            key
-        };
+        let key = if mutant!(LatestDeadline) { super::KEY_MASK - key } else { key };
         (CLASS << CLASS_SHIFT) | key
     }
 
@@ -81,10 +77,5 @@ fn release(job: &mut JobSlot, at: Nanos, params: &JobParams) {
 
 /// Thousandths of a gpu that a job asks for.
 pub(crate) fn utilisation(params: &JobParams) -> u64 {
-    params
-        .runtime
-        .times(1000)
-        .0
-        .checked_div(params.period.0)
-        .unwrap_or(0)
+    params.runtime.times(1000).0.checked_div(params.period.0).unwrap_or(0)
 }

@@ -34,10 +34,7 @@ impl Policy for Fair {
         }
         // Deficits are within MEMORY of zero, far inside the key.
         let middle = signed(Nanos(KEY_MASK / 2));
-        class
-            | u64::try_from(middle.saturating_add(job.account.deficit))
-                .unwrap_or(0)
-                .min(KEY_MASK)
+        class | u64::try_from(middle.saturating_add(job.account.deficit)).unwrap_or(0).min(KEY_MASK)
     }
 
     fn displaces(&self, _upper: &JobSlot, _lower: &JobSlot, _gpu: &GpuSlot) -> Option<Rule> {
@@ -45,30 +42,14 @@ impl Policy for Fair {
     }
 
     fn work_began(&self, job: &mut JobSlot, idle: Nanos, _now: Nanos) {
-        job.account.deficit = if idle >= MEMORY {
-            0
-        } else {
-            job.account.deficit.min(0)
-        };
+        job.account.deficit = if idle >= MEMORY { 0 } else { job.account.deficit.min(0) };
     }
 
     fn charge(&self, job: &mut JobSlot, span: Span) {
-        let used = if span.ran && !mutant!(UnchargedShare) {
-            signed(span.length)
-        } else {
-            0
-        };
-        let earned = if job.works {
-            signed(span.length.permille(u64::from(span.entitled)))
-        } else {
-            0
-        };
+        let used = if span.ran && !mutant!(UnchargedShare) { signed(span.length) } else { 0 };
+        let earned = if job.works { signed(span.length.permille(u64::from(span.entitled))) } else { 0 };
         let most = signed(MEMORY);
-        let deficit = job
-            .account
-            .deficit
-            .saturating_add(earned)
-            .saturating_sub(used);
+        let deficit = job.account.deficit.saturating_add(earned).saturating_sub(used);
         job.account.deficit = deficit.clamp(-most, most);
 
         if job.params.limit == Permille::ALL || mutant!(NoLimit) {
@@ -78,12 +59,7 @@ impl Policy for Fair {
         let capacity = limit_capacity(job);
         let refill = signed(span.length.permille(u64::from(job.params.limit.get())));
         let ran = if span.ran { signed(span.length) } else { 0 };
-        job.account.limit_credit = job
-            .account
-            .limit_credit
-            .saturating_add(refill)
-            .saturating_sub(ran)
-            .min(capacity);
+        job.account.limit_credit = job.account.limit_credit.saturating_add(refill).saturating_sub(ran).min(capacity);
         if job.account.limit_credit <= 0 {
             job.throttled = true;
         } else if job.account.limit_credit >= capacity / 2 {
@@ -92,9 +68,7 @@ impl Policy for Fair {
     }
 
     fn next_change(&self, job: &JobSlot, gpu: &GpuSlot, now: Nanos) -> Nanos {
-        let slice = slice_end(job, gpu)
-            .filter(|&end| end > now)
-            .unwrap_or(Nanos::NEVER);
+        let slice = slice_end(job, gpu).filter(|&end| end > now).unwrap_or(Nanos::NEVER);
         slice.min(limit_change(job, now))
     }
 }
@@ -107,13 +81,8 @@ fn limit_change(job: &JobSlot, now: Nanos) -> Nanos {
     if !job.throttled {
         return now.plus(Nanos(u64::try_from(job.account.limit_credit).unwrap_or(0)));
     }
-    let missing = u64::try_from((limit_capacity(job) / 2).saturating_sub(job.account.limit_credit))
-        .unwrap_or(0);
+    let missing = u64::try_from((limit_capacity(job) / 2).saturating_sub(job.account.limit_credit)).unwrap_or(0);
     // One more nanosecond, because the refill rounds down; a limit of zero never refills.
-    let wait = missing
-        .saturating_mul(1000)
-        .checked_div(u64::from(job.params.limit.get()));
-    wait.map_or(Nanos::NEVER, |wait| {
-        now.plus(Nanos(wait.saturating_add(1000)))
-    })
+    let wait = missing.saturating_mul(1000).checked_div(u64::from(job.params.limit.get()));
+    wait.map_or(Nanos::NEVER, |wait| now.plus(Nanos(wait.saturating_add(1000))))
 }

@@ -16,11 +16,7 @@ impl Policy for Priority {
         if in_slice(job, gpu, now) {
             return class | IN_SLICE | earlier_first(job.slice_start);
         }
-        let last_served = if job.phase == Phase::Stopped {
-            job.stopped_at
-        } else {
-            now
-        };
+        let last_served = if job.phase == Phase::Stopped { job.stopped_at } else { now };
         class | earlier_first(last_served)
     }
 

@@ -9,8 +9,7 @@ use super::world::heap;
 use super::{holds, notices};
 use crate::mutant::Mutant;
 use crate::{
-    Action, Activity, Actuator, GpuId, GpuParams, JobParams, Nanos, Observation, Patience,
-    PolicyKind, Report, TenantId,
+    Action, Activity, Actuator, GpuId, GpuParams, JobParams, Nanos, Observation, Patience, PolicyKind, Report, TenantId,
 };
 
 /// A periodic task: `runtime` of work every `period`, due when the next is released.
@@ -22,22 +21,14 @@ struct Task {
 
 /// Task sets that use nearly all of the gpu and never more.
 fn task_sets() -> impl Strategy<Value = Vec<Task>> {
-    (
-        prop::collection::vec((4..60u64, 1..100u64), 2..6),
-        850..1000u64,
-    )
-        .prop_map(|(tasks, load)| {
-            let weights: u64 = tasks.iter().map(|&(_, weight)| weight).sum();
-            let task = |&(period, weight): &(u64, u64)| {
-                let period = Nanos::from_millis(period);
-                Task {
-                    period,
-                    runtime: Nanos(period.0 / 1000 * load * weight / weights)
-                        .max(Nanos::from_micros(1)),
-                }
-            };
-            tasks.iter().map(task).collect()
-        })
+    (prop::collection::vec((4..60u64, 1..100u64), 2..6), 850..1000u64).prop_map(|(tasks, load)| {
+        let weights: u64 = tasks.iter().map(|&(_, weight)| weight).sum();
+        let task = |&(period, weight): &(u64, u64)| {
+            let period = Nanos::from_millis(period);
+            Task { period, runtime: Nanos(period.0 / 1000 * load * weight / weights).max(Nanos::from_micros(1)) }
+        };
+        tasks.iter().map(task).collect()
+    })
 }
 
 struct Client {
@@ -52,7 +43,7 @@ struct Client {
 }
 
 /// Plays the tasks for two seconds. The gpu runs whoever has work and is not stopped; two at once is a failure.
-fn meets_deadlines(tasks: &Vec<Task>) -> Result<(), String> {
+fn meets_deadlines(tasks: &[Task]) -> Result<(), String> {
     let mut core = heap(1);
     let gpu = GpuParams {
         policy: PolicyKind::Deadline,
@@ -89,10 +80,7 @@ fn meets_deadlines(tasks: &Vec<Task>) -> Result<(), String> {
 
     let mut now = Nanos::from_millis(1);
     while now < Nanos::from_secs(2) {
-        for client in clients
-            .iter_mut()
-            .filter(|client| client.next_release <= now)
-        {
+        for client in clients.iter_mut().filter(|client| client.next_release <= now) {
             if client.left > Nanos::ZERO {
                 return Err(format!("{:?} missed its deadline at {now:?}", client.task));
             }
@@ -105,20 +93,13 @@ fn meets_deadlines(tasks: &Vec<Task>) -> Result<(), String> {
         while wake <= now {
             wake = ask(&mut core, &mut clients, now);
         }
-        let running: Vec<usize> = (0..clients.len())
-            .filter(|&at| clients[at].left > Nanos::ZERO && !clients[at].stopped)
-            .collect();
+        let running: Vec<usize> =
+            (0..clients.len()).filter(|&at| clients[at].left > Nanos::ZERO && !clients[at].stopped).collect();
         if running.len() > 1 {
             return Err(format!("{} run at {now:?}", running.len()));
         }
-        let release = clients
-            .iter()
-            .map(|client| client.next_release)
-            .min()
-            .unwrap();
-        let end = running
-            .first()
-            .map_or(Nanos::NEVER, |&at| now.plus(clients[at].left));
+        let release = clients.iter().map(|client| client.next_release).min().unwrap();
+        let end = running.first().map_or(Nanos::NEVER, |&at| now.plus(clients[at].left));
         let next = release.min(end).min(wake);
         for &at in &running {
             clients[at].left = clients[at].left.since(next.since(now));
@@ -132,41 +113,20 @@ fn meets_deadlines(tasks: &Vec<Task>) -> Result<(), String> {
 }
 
 /// Looks, decides, carries the plan out at once; again, if that changed anything.
-fn ask(
-    core: &mut crate::Scheduler<super::world::Heap>,
-    clients: &mut [Client],
-    now: Nanos,
-) -> Nanos {
+fn ask(core: &mut crate::Scheduler<super::world::Heap>, clients: &mut [Client], now: Nanos) -> Nanos {
     for client in clients.iter() {
-        let activity = if client.left > Nanos::ZERO {
-            Activity::Running
-        } else {
-            Activity::Idle
-        };
+        let activity = if client.left > Nanos::ZERO { Activity::Running } else { Activity::Idle };
         let stopped_queues = u16::from(client.stopped);
-        let look = Observation {
-            at: now,
-            activity,
-            since: client.since,
-            queues: 1,
-            stopped_queues,
-            ..Observation::default()
-        };
+        let look =
+            Observation { at: now, activity, since: client.since, queues: 1, stopped_queues, ..Observation::default() };
         core.observe(client.tenant, look).unwrap();
     }
     let plan = core.decide(now, &Actuator::DebugTrap);
     let (wake, entries) = (plan.wake, plan.entries.to_vec());
     for entry in &entries {
-        let client = clients
-            .iter_mut()
-            .find(|client| client.tenant == entry.tenant)
-            .unwrap();
+        let client = clients.iter_mut().find(|client| client.tenant == entry.tenant).unwrap();
         client.stopped = entry.action == Action::Preempt;
-        let report = Report {
-            at: now,
-            took: Nanos::ZERO,
-            stopped_queues: Some(u16::from(client.stopped)),
-        };
+        let report = Report { at: now, took: Nanos::ZERO, stopped_queues: Some(u16::from(client.stopped)) };
         core.report(entry.tenant, entry.action, report).unwrap();
     }
     if entries.is_empty() { wake } else { now }
@@ -174,38 +134,26 @@ fn ask(
 
 #[test]
 fn feasible_task_sets_meet_all_deadlines() {
-    holds(&task_sets(), meets_deadlines);
+    holds(&task_sets(), |tasks| meets_deadlines(tasks));
 }
 
 #[test]
 fn missed_deadlines_notice_their_mutant() {
-    notices(Mutant::LatestDeadline, &task_sets(), meets_deadlines);
+    notices(Mutant::LatestDeadline, &task_sets(), |tasks| meets_deadlines(tasks));
 }
 
 #[test]
 fn asking_for_more_than_the_gpu_has_is_said() {
     let mut core = heap(2);
     for gpu in 0..2 {
-        core.set_gpu(
-            GpuId(gpu),
-            GpuParams {
-                policy: PolicyKind::Deadline,
-                ..GpuParams::default()
-            },
-        )
-        .unwrap();
+        core.set_gpu(GpuId(gpu), GpuParams { policy: PolicyKind::Deadline, ..GpuParams::default() }).unwrap();
     }
     for (gpu, runtime) in [(0, 6), (0, 5), (1, 10)] {
-        let params = JobParams {
-            period: Nanos::from_millis(10),
-            runtime: Nanos::from_millis(runtime),
-            ..JobParams::default()
-        };
+        let params =
+            JobParams { period: Nanos::from_millis(10), runtime: Nanos::from_millis(runtime), ..JobParams::default() };
         let job = core.add_job(params).unwrap();
         core.add_tenant(job, GpuId(gpu), true).unwrap();
     }
-    let over = core
-        .decide(Nanos::from_millis(1), &Actuator::DebugTrap)
-        .overcommitted;
+    let over = core.decide(Nanos::from_millis(1), &Actuator::DebugTrap).overcommitted;
     assert!(over.has(GpuId(0)) && !over.has(GpuId(1)), "{over:?}");
 }

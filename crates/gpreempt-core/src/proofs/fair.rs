@@ -14,23 +14,9 @@ use crate::{Activity, Actuator, GpuParams, JobParams, Nanos, Permille, PolicyKin
 /// Jobs with work all the time on one gpu, for five seconds.
 fn shared_gpu(jobs: impl Strategy<Value = Vec<JobParams>>) -> impl Strategy<Value = Scenario> {
     (jobs, 5..40u64, 100..2_000u64, 10..200u64).prop_map(|(jobs, slice, period, cycle)| {
-        let gpu = GpuParams {
-            policy: PolicyKind::Fair,
-            slice: Nanos::from_millis(slice),
-            ..GpuParams::default()
-        };
-        let spec = |params| JobSpec {
-            params,
-            gpus: 1,
-            stoppable: true,
-            occupancy: None,
-        };
-        let start = |job| {
-            (
-                Nanos::from_micros(100),
-                Event::JobTurns(job as u8, Activity::Running),
-            )
-        };
+        let gpu = GpuParams { policy: PolicyKind::Fair, slice: Nanos::from_millis(slice), ..GpuParams::default() };
+        let spec = |params| JobSpec { params, gpus: 1, stoppable: true, occupancy: None };
+        let start = |job| (Nanos::from_micros(100), Event::JobTurns(job as u8, Activity::Running));
         Scenario {
             gpus: std::vec![gpu],
             actuator: Actuator::DebugTrap,
@@ -43,14 +29,12 @@ fn shared_gpu(jobs: impl Strategy<Value = Vec<JobParams>>) -> impl Strategy<Valu
 }
 
 fn weights() -> impl Strategy<Value = Vec<JobParams>> {
-    let job = (10..1000u16, prop_oneof![Just(0u16), 50..250u16]).prop_map(|(weight, request)| {
-        JobParams {
-            weight,
-            request: Permille::new(request),
-            min_run: Nanos::from_millis(1),
-            max_stop: Nanos::from_secs(60),
-            ..JobParams::default()
-        }
+    let job = (10..1000u16, prop_oneof![Just(0u16), 50..250u16]).prop_map(|(weight, request)| JobParams {
+        weight,
+        request: Permille::new(request),
+        min_run: Nanos::from_millis(1),
+        max_stop: Nanos::from_secs(60),
+        ..JobParams::default()
     });
     prop::collection::vec(job, 2..5)
 }
@@ -80,28 +64,12 @@ fn run_times(scenario: &Scenario, window: Nanos) -> Vec<Nanos> {
 fn shares_are_kept(scenario: &Scenario) -> Result<(), String> {
     let ran = run_times(scenario, Nanos::from_secs(5));
     let total: u64 = ran.iter().map(|time| time.0).sum();
-    let requests: u64 = scenario
-        .jobs
-        .iter()
-        .map(|job| u64::from(job.params.request.get()))
-        .sum();
-    let weights: u64 = scenario
-        .jobs
-        .iter()
-        .map(|job| u64::from(job.params.weight))
-        .sum();
+    let requests: u64 = scenario.jobs.iter().map(|job| u64::from(job.params.request.get())).sum();
+    let weights: u64 = scenario.jobs.iter().map(|job| u64::from(job.params.weight)).sum();
     let slice = scenario.gpus[0].slice;
-    let bound = bounds::share_error(
-        scenario.jobs.len() as u32,
-        slice,
-        scenario.period,
-        scenario.cycle,
-    );
+    let bound = bounds::share_error(scenario.jobs.len() as u32, slice, scenario.period, scenario.cycle);
     for (job, ran) in scenario.jobs.iter().zip(&ran) {
-        let (weight, request) = (
-            u64::from(job.params.weight),
-            u64::from(job.params.request.get()),
-        );
+        let (weight, request) = (u64::from(job.params.weight), u64::from(job.params.request.get()));
         let share = if requests >= 1000 {
             request * 1_000_000 / requests
         } else {
@@ -111,9 +79,7 @@ fn shares_are_kept(scenario: &Scenario) -> Result<(), String> {
         let expected = total / 1_000_000 * share;
         let off = ran.0.abs_diff(expected);
         if off > bound.0 + total / 1000 {
-            return Err(format!(
-                "share {share} ppm of {total}: expected {expected}, ran {ran:?}, bound {bound:?}"
-            ));
+            return Err(format!("share {share} ppm of {total}: expected {expected}, ran {ran:?}, bound {bound:?}"));
         }
     }
     Ok(())
@@ -121,11 +87,7 @@ fn shares_are_kept(scenario: &Scenario) -> Result<(), String> {
 
 fn limited() -> impl Strategy<Value = Vec<JobParams>> {
     (100..900u16).prop_map(|limit| {
-        std::vec![JobParams {
-            limit: Permille::new(limit),
-            min_run: Nanos::from_millis(1),
-            ..JobParams::default()
-        }]
+        std::vec![JobParams { limit: Permille::new(limit), min_run: Nanos::from_millis(1), ..JobParams::default() }]
     })
 }
 
@@ -137,10 +99,7 @@ fn limits_are_kept(scenario: &Scenario) -> Result<(), String> {
     let most = bounds::limit_time(&params, window, scenario.period.times(2), scenario.cycle);
     let least = window.permille(u64::from(params.limit.get()).saturating_sub(100));
     if ran > most || ran < least {
-        return Err(format!(
-            "limit {:?}: ran {ran:?} of {window:?}, between {least:?} and {most:?}",
-            params.limit
-        ));
+        return Err(format!("limit {:?}: ran {ran:?} of {window:?}, between {least:?} and {most:?}", params.limit));
     }
     Ok(())
 }
@@ -152,11 +111,7 @@ fn shares_stay_within_the_bound() {
 
 #[test]
 fn shares_notice_their_mutant() {
-    notices(
-        Mutant::UnchargedShare,
-        &shared_gpu(weights()),
-        shares_are_kept,
-    );
+    notices(Mutant::UnchargedShare, &shared_gpu(weights()), shares_are_kept);
 }
 
 #[test]

@@ -16,37 +16,24 @@ use crate::mutant::{self, Mutant};
 
 /// Histories per property. `GPREEMPT_CASES` asks for more.
 fn cases() -> u32 {
-    std::env::var("GPREEMPT_CASES")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(96)
+    std::env::var("GPREEMPT_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(96)
 }
 
 fn runner(cases: u32, shrink: u32) -> TestRunner {
-    let config = Config {
-        cases,
-        max_shrink_iters: shrink,
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let config = Config { cases, max_shrink_iters: shrink, failure_persistence: None, ..Config::default() };
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
 }
 
 /// The property holds for all inputs tried.
 fn holds<S: Strategy>(inputs: &S, check: impl Fn(&S::Value) -> Result<(), String>) {
-    let result =
-        runner(cases(), 60).run(inputs, |input| check(&input).map_err(TestCaseError::fail));
+    let result = runner(cases(), 60).run(inputs, |input| check(&input).map_err(TestCaseError::fail));
     if let Err(failure) = result {
         panic!("{failure}");
     }
 }
 
 /// The property notices the break.
-fn notices<S: Strategy>(
-    mutant: Mutant,
-    inputs: &S,
-    check: impl Fn(&S::Value) -> Result<(), String>,
-) {
+fn notices<S: Strategy>(mutant: Mutant, inputs: &S, check: impl Fn(&S::Value) -> Result<(), String>) {
     let result = mutant::with(mutant, || {
         runner(cases().max(96), 0).run(inputs, |input| check(&input).map_err(TestCaseError::fail))
     });

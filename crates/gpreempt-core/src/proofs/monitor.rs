@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 use super::world::{Done, World};
 use crate::bounds;
-use crate::{Action, GpuId, Nanos, Phase, Rule};
+use crate::{Action, Activity, GpuId, Nanos, Phase, Rule};
 
 /// What is promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,13 +85,7 @@ impl Monitor {
     }
 
     /// Fails if the condition behind `key` has held for longer than `bound`.
-    fn lasting(
-        &mut self,
-        world: &World,
-        key: (usize, usize, usize),
-        holds: bool,
-        bound: Nanos,
-    ) -> Verdict {
+    fn lasting(&mut self, world: &World, key: (usize, usize, usize), holds: bool, bound: Nanos) -> Verdict {
         if !holds {
             self.since.remove(&key);
             return Ok(());
@@ -99,10 +93,7 @@ impl Monitor {
         let since = *self.since.entry(key).or_insert(world.now);
         let lasted = world.now.since(since.max(world.upset));
         if lasted > bound {
-            return Err(format!(
-                "{:?} {key:?}: lasted {lasted:?} since {since:?}, bound {bound:?}",
-                self.property
-            ));
+            return Err(format!("{:?} {key:?}: lasted {lasted:?} since {since:?}, bound {bound:?}", self.property));
         }
         Ok(())
     }
@@ -110,15 +101,8 @@ impl Monitor {
     fn inversion(&mut self, world: &mut World) -> Verdict {
         for upper in 0..world.jobs.len() {
             for gpu in 0..world.resetting.len() {
-                let (id, job, period) = (
-                    GpuId(gpu as u8),
-                    world.jobs[upper].id,
-                    world.scenario.period,
-                );
-                let terms = world
-                    .core
-                    .inversion_bound(id, job, period, &world.scenario.actuator)
-                    .unwrap();
+                let (id, job, period) = (GpuId(gpu as u8), world.jobs[upper].id, world.scenario.period);
+                let terms = world.core.inversion_bound(id, job, period, &world.scenario.actuator).unwrap();
                 for lower in 0..world.jobs.len() {
                     let holds = is_inverted(world, upper, lower, gpu);
                     self.lasting(world, (upper, lower, gpu), holds, bounds::inversion(&terms))
@@ -131,18 +115,11 @@ impl Monitor {
 
     fn starvation(&mut self, world: &mut World) -> Verdict {
         for job in 0..world.jobs.len() {
-            let terms = world
-                .core
-                .starvation_bound(world.jobs[job].id, world.scenario.period)
-                .unwrap();
+            let terms = world.core.starvation_bound(world.jobs[job].id, world.scenario.period).unwrap();
             // The resume waits for the calls before it on the same gpu.
             let bound = bounds::starvation(&terms).plus(plan_time(world));
-            let mut stopped = world
-                .members(job)
-                .filter(|tenant| tenant.works())
-                .peekable();
-            let holds =
-                stopped.peek().is_some() && stopped.all(|tenant| tenant.stopped == tenant.queues);
+            let mut stopped = world.members(job).filter(|tenant| tenant.works()).peekable();
+            let holds = stopped.peek().is_some() && stopped.all(|tenant| tenant.stopped == tenant.queues);
             self.lasting(world, (job, 0, 0), holds, bound)?;
         }
         Ok(())
@@ -153,22 +130,13 @@ impl Monitor {
             let stopped = world.members(job).any(|tenant| tenant.stopped > 0);
             let level = world.jobs[job].params.level;
             let wanted = world.members(job).any(|mine| {
-                world.tenants.iter().any(|other| {
-                    other.gpu == mine.gpu
-                        && other.runs()
-                        && world.jobs[other.job].params.level > level
-                })
+                world
+                    .tenants
+                    .iter()
+                    .any(|other| other.gpu == mine.gpu && other.runs() && world.jobs[other.job].params.level > level)
             });
-            let linger = world
-                .scenario
-                .gpus
-                .iter()
-                .map(|gpu| gpu.linger_max)
-                .max()
-                .unwrap_or(Nanos::ZERO);
-            let bound = linger
-                .plus(world.scenario.period.times(2))
-                .plus(plan_time(world).times(2));
+            let linger = world.scenario.gpus.iter().map(|gpu| gpu.linger_max).max().unwrap_or(Nanos::ZERO);
+            let bound = linger.plus(world.scenario.period.times(2)).plus(plan_time(world).times(2));
             self.lasting(world, (job, 0, 0), stopped && !wanted, bound)?;
         }
         Ok(())
@@ -178,12 +146,8 @@ impl Monitor {
         for job in 0..world.jobs.len() {
             let stopped = world.members(job).any(|tenant| tenant.stopped > 0);
             let holds = stopped && world.members(job).any(super::world::Tenant::runs);
-            let refill = longest_refill(world);
-            let bound = world
-                .scenario
-                .period
-                .plus(plan_time(world).times(2))
-                .plus(refill);
+            let refill = refill_time(world);
+            let bound = world.scenario.period.plus(plan_time(world).times(2)).plus(refill);
             self.lasting(world, (job, 0, 0), holds, bound)?;
         }
         Ok(())
@@ -193,20 +157,14 @@ impl Monitor {
         let holds_part = |a: usize, b: usize| {
             world.members(a).any(|mine| {
                 mine.runs()
-                    && world.members(b).any(|theirs| {
-                        theirs.gpu == mine.gpu && theirs.works() && theirs.stopped > 0
-                    })
+                    && world.members(b).any(|theirs| theirs.gpu == mine.gpu && theirs.works() && theirs.stopped > 0)
             })
         };
         let pairs: Vec<(usize, usize, bool)> = (0..world.jobs.len())
             .flat_map(|a| (0..a).map(move |b| (a, b)))
             .map(|(a, b)| (a, b, holds_part(a, b) && holds_part(b, a)))
             .collect();
-        let bound = world
-            .scenario
-            .period
-            .plus(plan_time(world).times(2))
-            .plus(longest_refill(world));
+        let bound = world.scenario.period.plus(plan_time(world).times(2)).plus(refill_time(world));
         for (a, b, holds) in pairs {
             self.lasting(world, (a, b, 0), holds, bound)?;
         }
@@ -219,30 +177,22 @@ impl Monitor {
             let batch = |action| {
                 plan.iter()
                     .filter(|done| done.entry.gpu == id && done.entry.action == action)
-                    .fold(crate::Batch::EMPTY, |batch, done| {
-                        batch.and(world.tenants[done.tenant].known_queues())
-                    })
+                    .fold(crate::Batch::EMPTY, |batch, done| batch.and(world.tenants[done.tenant].queues_for(action)))
             };
             let cost = &world.scenario.actuator;
-            let spent =
-                crate::Cost::cycles(cost, id, batch(Action::Preempt), batch(Action::Resume));
+            let spent = crate::Cost::cycles(cost, id, batch(Action::Preempt), batch(Action::Resume));
             if spent == 0 {
                 continue;
             }
             self.cycles[gpu].push((world.now, spent));
-            let largest = (0..world.jobs.len())
-                .map(|job| round_trip(world, job, gpu))
-                .max()
-                .unwrap_or(0);
+            let largest = (0..world.jobs.len()).map(|job| round_trip(world, job, gpu)).max().unwrap_or(0);
             let mut sum = 0u64;
             for &(at, spent) in self.cycles[gpu].iter().rev() {
                 sum += u64::from(spent);
                 let window = world.now.since(at);
                 let most = bounds::cycles(params, window, largest);
                 if sum > most {
-                    return Err(format!(
-                        "Budget: {sum} cycles within {window:?} on gpu {gpu}, at most {most}"
-                    ));
+                    return Err(format!("Budget: {sum} cycles within {window:?} on gpu {gpu}, at most {most}"));
                 }
             }
         }
@@ -260,9 +210,7 @@ impl Monitor {
                     let resumed = self.resumed.get(&job).copied().unwrap_or(Nanos::ZERO);
                     let ran = world.now.since(resumed);
                     if resumed > Nanos::ZERO && ran < world.jobs[job].params.min_run {
-                        return Err(format!(
-                            "Exempt: job {job} stopped {ran:?} after its resume"
-                        ));
+                        return Err(format!("Exempt: job {job} stopped {ran:?} after its resume"));
                     }
                 }
                 Action::Preempt => {}
@@ -272,10 +220,7 @@ impl Monitor {
     }
 
     fn gate(&mut self, world: &World, plan: &[Done]) -> Verdict {
-        for done in plan
-            .iter()
-            .filter(|done| done.entry.reason.rule == Rule::Aged)
-        {
+        for done in plan.iter().filter(|done| done.entry.reason.rule == Rule::Aged) {
             let tenant = &world.tenants[done.tenant];
             let turn = world.jobs[tenant.job].params.turn();
             let last = self.turns.get(&tenant.gpu).copied();
@@ -284,10 +229,7 @@ impl Monitor {
                 && world.now < open
                 && self.since.get(&(tenant.gpu, 0, 0)) != Some(&world.now)
             {
-                return Err(format!(
-                    "Gate: a turn on gpu {} before {open:?}",
-                    tenant.gpu
-                ));
+                return Err(format!("Gate: a turn on gpu {} before {open:?}", tenant.gpu));
             }
             self.since.insert((tenant.gpu, 0, 0), world.now);
             let open = world.now.plus(turn.times(2));
@@ -304,9 +246,7 @@ fn round_trip(world: &World, job: usize, gpu: usize) -> u32 {
     let batch = world
         .members(job)
         .filter(|tenant| tenant.gpu == gpu)
-        .fold(crate::Batch::EMPTY, |batch, tenant| {
-            batch.and(tenant.queues)
-        });
+        .fold(crate::Batch::EMPTY, |batch, tenant| batch.and(tenant.queues));
     crate::Cost::cycles(&world.scenario.actuator, id, batch, crate::Batch::EMPTY) * 2
 }
 
@@ -325,19 +265,13 @@ fn plan_time(world: &World) -> Nanos {
     world.scenario.cycle.times(2 * most)
 }
 
-fn longest_refill(world: &mut World) -> Nanos {
-    let queues: u32 = world
-        .tenants
-        .iter()
-        .map(|tenant| u32::from(tenant.queues))
-        .sum();
-    world
-        .scenario
-        .gpus
-        .iter()
-        .map(|gpu| bounds::refill(gpu, 4 * queues))
-        .max()
-        .unwrap_or(Nanos::ZERO)
+/// The refill term of the crate's bound, which is the same for every job of the machine.
+fn refill_time(world: &mut World) -> Nanos {
+    let Some(job) = world.jobs.first().map(|job| job.id) else {
+        return Nanos::ZERO;
+    };
+    let terms = world.core.inversion_bound(GpuId(0), job, world.scenario.period, &world.scenario.actuator);
+    terms.map_or(Nanos::ZERO, |terms| terms.refill)
 }
 
 /// `upper` wants a gpu on which `lower` runs, nobody above keeps `upper` from it, and `lower` could be stopped.
@@ -346,24 +280,12 @@ fn is_inverted(world: &World, upper: usize, lower: usize, gpu: usize) -> bool {
     if level(upper) <= level(lower) || world.resetting[gpu] {
         return false;
     }
-    let wants = world
-        .members(upper)
-        .any(|tenant| tenant.gpu == gpu && tenant.works())
-        && world
-            .members(upper)
-            .all(|tenant| tenant.stopped == 0 && !tenant.in_flight);
-    let runs = world
-        .members(lower)
-        .any(|tenant| tenant.gpu == gpu && tenant.runs());
-    let stoppable = world
-        .tenants
-        .iter()
-        .filter(|t| t.alive && t.job == lower)
-        .all(|tenant| tenant.stoppable);
+    let wants = world.members(upper).any(|tenant| tenant.gpu == gpu && tenant.works())
+        && world.members(upper).all(|tenant| tenant.stopped == 0 && !tenant.in_flight);
+    let runs = world.members(lower).any(|tenant| tenant.gpu == gpu && tenant.runs());
+    let stoppable = world.tenants.iter().filter(|t| t.alive && t.job == lower).all(|tenant| tenant.stoppable);
     let unchallenged = world.members(upper).all(|mine| {
-        world.tenants.iter().all(|other| {
-            !(other.gpu == mine.gpu && other.works() && level(other.job) > level(upper))
-        })
+        world.tenants.iter().all(|other| !(other.gpu == mine.gpu && other.works() && level(other.job) > level(upper)))
     });
     wants && runs && stoppable && unchallenged
 }
@@ -385,18 +307,12 @@ fn no_no_op(world: &World, plan: &[Done]) -> Verdict {
 }
 
 fn causes(world: &World, plan: &[Done]) -> Verdict {
-    for done in plan
-        .iter()
-        .filter(|done| done.entry.reason.rule == Rule::HigherWants)
-    {
+    for done in plan.iter().filter(|done| done.entry.reason.rule == Rule::HigherWants) {
         if done.entry.action != Action::Preempt {
             continue;
         }
         let victim = world.tenants[done.tenant].job;
-        let cause = world
-            .jobs
-            .iter()
-            .position(|job| Some(job.id) == done.entry.reason.cause);
+        let cause = world.jobs.iter().position(|job| Some(job.id) == done.entry.reason.cause);
         let justified = cause.is_some_and(|cause| {
             // Looks may be a period old: what counts is what the core could know.
             world.members(cause).any(|theirs| {
@@ -414,35 +330,23 @@ fn causes(world: &World, plan: &[Done]) -> Verdict {
 fn order(world: &World, plan: &[Done]) -> Verdict {
     let size = |done: &Done| {
         let job = world.tenants[done.tenant].job;
-        let all: Option<Vec<_>> = world
-            .members(job)
-            .filter(|tenant| tenant.works())
-            .map(|tenant| tenant.occupancy)
-            .collect();
+        // Only what is on the gpu holds a share of it that can be compared.
+        let share = |tenant: &super::world::Tenant| tenant.occupancy.filter(|_| tenant.activity == Activity::Running);
+        let all: Option<Vec<_>> = world.members(job).filter(|tenant| tenant.works()).map(share).collect();
         all.and_then(|all| all.into_iter().max())
     };
-    let preempts: Vec<&Done> = plan
-        .iter()
-        .filter(|done| done.entry.action == Action::Preempt)
-        .collect();
+    let preempts: Vec<&Done> = plan.iter().filter(|done| done.entry.action == Action::Preempt).collect();
     for pair in preempts.windows(2) {
         if let (Some(first), Some(second)) = (size(pair[0]), size(pair[1]))
             && first < second
-            && pair
-                .iter()
-                .all(|done| done.entry.reason.rule == Rule::HigherWants)
+            && pair.iter().all(|done| done.entry.reason.rule == Rule::HigherWants)
         {
             return Err(format!("Order: {first:?} before {second:?}"));
         }
     }
-    let resume_first = plan.windows(2).any(|pair| {
-        pair[0].entry.action == Action::Resume && pair[1].entry.action == Action::Preempt
-    });
-    if resume_first {
-        Err("Order: a resume before a preemption".into())
-    } else {
-        Ok(())
-    }
+    let resume_first =
+        plan.windows(2).any(|pair| pair[0].entry.action == Action::Resume && pair[1].entry.action == Action::Preempt);
+    if resume_first { Err("Order: a resume before a preemption".into()) } else { Ok(()) }
 }
 
 /// Everything has come to rest: nobody is partly stopped, whoever runs may, whoever is stopped must be.
@@ -452,10 +356,7 @@ pub(super) fn at_rest(world: &mut World) -> Verdict {
         let stopped = world.members(job).any(|tenant| tenant.stopped > 0);
         let runs = world.members(job).any(super::world::Tenant::runs);
         if stopped && runs {
-            return Err(format!(
-                "AtRest: job {job} is partly stopped: {:?}",
-                world.tenants
-            ));
+            return Err(format!("AtRest: job {job} is partly stopped: {:?}", world.tenants));
         }
         if stopped && status.phase == Phase::Running {
             return Err(format!("AtRest: job {job} should run: {:?}", world.tenants));

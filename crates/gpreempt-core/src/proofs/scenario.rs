@@ -3,9 +3,7 @@
 use proptest::prelude::*;
 use std::vec::Vec;
 
-use crate::{
-    Activity, Actuator, GpuParams, JobParams, Level, Nanos, Patience, Permille, PolicyKind,
-};
+use crate::{Activity, Actuator, GpuParams, JobParams, Level, Nanos, Patience, Permille, PolicyKind};
 
 /// A machine and its history.
 #[derive(Clone, Debug)]
@@ -122,71 +120,44 @@ fn patience() -> impl Strategy<Value = Patience> {
 }
 
 fn job_spec() -> impl Strategy<Value = JobSpec> {
-    let params = (
-        0..16u8,
-        patience(),
-        micros(0..8000),
-        micros(30_000..200_000),
-        prop_oneof![Just(0), 5_000..50_000u64],
-    );
-    (
-        params,
-        1..8u8,
-        prop::bool::weighted(0.9),
-        prop::option::of(0..1000u16),
-    )
-        .prop_map(
-            |((level, patience, min_run, max_stop, age_step), gpus, stoppable, occupancy)| {
-                JobSpec {
-                    params: JobParams {
-                        level: Level::new(level).unwrap(),
-                        patience,
-                        min_run,
-                        max_stop,
-                        age_step: Nanos::from_micros(age_step),
-                        ..JobParams::default()
-                    },
-                    gpus,
-                    stoppable,
-                    occupancy,
-                }
+    let params =
+        (0..16u8, patience(), micros(0..8000), micros(30_000..200_000), prop_oneof![Just(0), 5_000..50_000u64]);
+    (params, 1..8u8, prop::bool::weighted(0.9), prop::option::of(0..1000u16)).prop_map(
+        |((level, patience, min_run, max_stop, age_step), gpus, stoppable, occupancy)| JobSpec {
+            params: JobParams {
+                level: Level::new(level).unwrap(),
+                patience,
+                min_run,
+                max_stop,
+                age_step: Nanos::from_micros(age_step),
+                ..JobParams::default()
             },
-        )
+            gpus,
+            stoppable,
+            occupancy,
+        },
+    )
 }
 
 fn gpu_params() -> impl Strategy<Value = GpuParams> {
-    (
-        prop_oneof![2 => Just(0u32), 1 => 10..300u32],
-        1..24u32,
-        micros(0..4000),
-        0..100u16,
+    (prop_oneof![2 => Just(0u32), 1 => 10..300u32], 1..24u32, micros(0..4000), 0..400u16).prop_map(
+        |(cycles_per_second, cycle_burst, linger_max, small)| GpuParams {
+            cycles_per_second,
+            cycle_burst,
+            linger_max,
+            small: Permille::new(small),
+            report_timeout: Nanos::from_millis(40),
+            ..GpuParams::default()
+        },
     )
-        .prop_map(
-            |(cycles_per_second, cycle_burst, linger_max, small)| GpuParams {
-                cycles_per_second,
-                cycle_burst,
-                linger_max,
-                small: Permille::new(small),
-                report_timeout: Nanos::from_millis(40),
-                ..GpuParams::default()
-            },
-        )
 }
 
 fn actuator() -> impl Strategy<Value = Actuator> {
-    prop_oneof![
-        Just(Actuator::DebugTrap),
-        Just(Actuator::Combined),
-        Just(Actuator::PerQueue)
-    ]
+    prop_oneof![Just(Actuator::DebugTrap), Just(Actuator::Combined), Just(Actuator::PerQueue)]
 }
 
 fn policy() -> impl Strategy<Value = PolicyKind> {
-    prop_oneof![
-        Just(PolicyKind::Priority),
-        Just(PolicyKind::Fair),
-        Just(PolicyKind::Deadline)
-    ]
+    prop_oneof![Just(PolicyKind::Priority), Just(PolicyKind::Fair), Just(PolicyKind::Deadline)]
 }
 
 /// Settings that only matter under other policies than strict priority.
@@ -218,19 +189,10 @@ pub(super) fn history(trouble: Trouble) -> impl Strategy<Value = Scenario> {
         prop::collection::vec((gap, event(trouble)), 60..160),
         prop::collection::vec((policy(), 0..30_000u64, 0..1000u16), 9),
     )
-        .prop_map(
-            move |(mut gpus, actuator, period, cycle, mut jobs, events, seed)| {
-                if trouble.mixed {
-                    mix((&mut gpus, &mut jobs), &seed);
-                }
-                Scenario {
-                    gpus,
-                    actuator,
-                    period,
-                    cycle,
-                    jobs,
-                    events,
-                }
-            },
-        )
+        .prop_map(move |(mut gpus, actuator, period, cycle, mut jobs, events, seed)| {
+            if trouble.mixed {
+                mix((&mut gpus, &mut jobs), &seed);
+            }
+            Scenario { gpus, actuator, period, cycle, jobs, events }
+        })
 }

@@ -20,22 +20,9 @@ fn greedy() -> impl Strategy<Value = Scenario> {
             stop_share: Permille::new(share),
             ..JobParams::default()
         };
-        let lower = JobParams {
-            max_stop: Nanos::from_secs(60),
-            ..JobParams::default()
-        };
-        let spec = |params| JobSpec {
-            params,
-            gpus: 1,
-            stoppable: true,
-            occupancy: None,
-        };
-        let start = |job| {
-            (
-                Nanos::from_millis(1),
-                Event::JobTurns(job, Activity::Running),
-            )
-        };
+        let lower = JobParams { max_stop: Nanos::from_secs(60), ..JobParams::default() };
+        let spec = |params| JobSpec { params, gpus: 1, stoppable: true, occupancy: None };
+        let start = |job| (Nanos::from_millis(1), Event::JobTurns(job, Activity::Running));
         Scenario {
             gpus: std::vec![GpuParams::default()],
             actuator: Actuator::DebugTrap,
@@ -50,12 +37,7 @@ fn greedy() -> impl Strategy<Value = Scenario> {
 /// In no window of two seconds is the lower job stopped for longer than the cap allows.
 fn cap_is_kept(scenario: &Scenario) -> Result<(), String> {
     let window = Nanos::from_secs(2);
-    let most = bounds::stop_time(
-        &scenario.jobs[0].params,
-        window,
-        scenario.period.times(2),
-        scenario.cycle.times(2),
-    );
+    let most = bounds::stop_time(&scenario.jobs[0].params, window, scenario.period.times(2), scenario.cycle.times(2));
     let mut world = World::new(scenario);
     for (gap, event) in &scenario.events {
         world.now = world.now.plus(*gap);
@@ -71,23 +53,16 @@ fn cap_is_kept(scenario: &Scenario) -> Result<(), String> {
             total = total.plus(due.since(from));
         }
         world.step(due);
-        while let Some(&(at, length)) = spans.front().filter(|span| span.0.plus(window) < world.now)
-        {
+        while let Some(&(at, length)) = spans.front().filter(|span| span.0.plus(window) < world.now) {
             let _ = at;
             total = total.since(length);
             spans.pop_front();
         }
         if total > most {
-            return Err(format!(
-                "stopped for {total:?} of the last {window:?}, at most {most:?}"
-            ));
+            return Err(format!("stopped for {total:?} of the last {window:?}, at most {most:?}"));
         }
     }
-    if spans.is_empty() {
-        Err("never stopped: the cap was not tried".into())
-    } else {
-        Ok(())
-    }
+    if spans.is_empty() { Err("never stopped: the cap was not tried".into()) } else { Ok(()) }
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::vec::Vec;
 
 use super::scenario::{Event, Scenario};
 use crate::{
-    Action, Activity, Actuator, Batch, Cost, Entry, GpuId, GpuSlot, JobId, JobParams, JobSlot,
-    Nanos, Observation, Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
+    Action, Activity, Actuator, Batch, Cost, Entry, GpuId, GpuSlot, JobId, JobParams, JobSlot, Nanos, Observation,
+    Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
 };
 
 pub(super) type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
@@ -51,9 +51,12 @@ impl Tenant {
         self.alive && self.activity.has_work()
     }
 
-    /// Queues at the last look.
-    pub(super) fn known_queues(&self) -> u16 {
-        self.last_look.queues
+    /// Queues an action changes: the host acts on those it has seen.
+    pub(super) fn queues_for(&self, action: Action) -> u16 {
+        match action {
+            Action::Preempt => self.last_look.queues.saturating_sub(self.stopped),
+            Action::Resume => self.stopped,
+        }
     }
 
     /// Has work on queues that are not stopped.
@@ -73,6 +76,8 @@ pub(super) struct Job {
 #[derive(Clone, Copy, Debug)]
 struct Call {
     tenant: usize,
+    /// Queues the host knew when it called.
+    known: u16,
     action: Action,
     ends: Nanos,
     took: Nanos,
@@ -128,18 +133,12 @@ impl World {
         };
         for (index, params) in scenario.gpus.iter().enumerate() {
             // The estimate is right from the start, so that bounds computed from it hold.
-            let params = crate::GpuParams {
-                cycle_estimate: scenario.cycle,
-                ..*params
-            };
+            let params = crate::GpuParams { cycle_estimate: scenario.cycle, ..*params };
             world.core.set_gpu(GpuId(index as u8), params).unwrap();
         }
         for spec in &scenario.jobs {
             let id = world.core.add_job(spec.params).unwrap();
-            world.jobs.push(Job {
-                id,
-                params: spec.params,
-            });
+            world.jobs.push(Job { id, params: spec.params });
             for gpu in (0..gpus).filter(|gpu| spec.gpus & (1 << gpu) != 0) {
                 let job = world.jobs.len() - 1;
                 world.add_tenant(job, gpu, spec.stoppable, spec.occupancy.map(Permille::new));
@@ -149,10 +148,7 @@ impl World {
     }
 
     fn add_tenant(&mut self, job: usize, gpu: usize, stoppable: bool, occupancy: Option<Permille>) {
-        let Ok(id) = self
-            .core
-            .add_tenant(self.jobs[job].id, GpuId(gpu as u8), stoppable)
-        else {
+        let Ok(id) = self.core.add_tenant(self.jobs[job].id, GpuId(gpu as u8), stoppable) else {
             return;
         };
         self.tenants.push(Tenant {
@@ -174,19 +170,13 @@ impl World {
 
     /// The living tenants of a job.
     pub(super) fn members(&self, job: usize) -> impl Iterator<Item = &Tenant> {
-        self.tenants
-            .iter()
-            .filter(move |tenant| tenant.alive && tenant.job == job && !self.resetting[tenant.gpu])
+        self.tenants.iter().filter(move |tenant| tenant.alive && tenant.job == job && !self.resetting[tenant.gpu])
     }
 
     /// Lets `event` happen.
     pub(super) fn apply(&mut self, event: &Event) {
         let pick = |n: u8, len: usize| {
-            if len == 0 {
-                None
-            } else {
-                Some(usize::from(n) % len)
-            }
+            if len == 0 { None } else { Some(usize::from(n) % len) }
         };
         let (tenants, jobs) = (self.tenants.len(), self.jobs.len());
         match *event {
@@ -228,9 +218,7 @@ impl World {
                     return;
                 };
                 if self.tenants[at].alive {
-                    self.core
-                        .move_tenant(self.tenants[at].id, self.jobs[job].id)
-                        .unwrap();
+                    self.core.move_tenant(self.tenants[at].id, self.jobs[job].id).unwrap();
                     self.tenants[at].job = job;
                     self.upset = self.now;
                 }
@@ -238,9 +226,7 @@ impl World {
             Event::Level(job, level) => {
                 let Some(job) = pick(job, jobs) else { return };
                 self.jobs[job].params.level = crate::Level::new(level).unwrap();
-                self.core
-                    .set_job(self.jobs[job].id, self.jobs[job].params)
-                    .unwrap();
+                self.core.set_job(self.jobs[job].id, self.jobs[job].params).unwrap();
                 self.upset = self.now;
             }
             Event::Refusals(count) => self.refusals = count,
@@ -281,12 +267,7 @@ impl World {
 
     /// The next instant at which something is due: a look, the core's wish, the end of a call.
     pub(super) fn next_due(&self) -> Nanos {
-        let calls = self
-            .calls
-            .iter()
-            .map(|call| call.ends)
-            .min()
-            .unwrap_or(Nanos::NEVER);
+        let calls = self.calls.iter().map(|call| call.ends).min().unwrap_or(Nanos::NEVER);
         self.next_look.min(self.wake.max(self.now)).min(calls)
     }
 
@@ -326,11 +307,7 @@ impl World {
         let done: Vec<Done> = entries
             .into_iter()
             .map(|entry| {
-                let tenant = self
-                    .tenants
-                    .iter()
-                    .position(|tenant| tenant.id == entry.tenant)
-                    .unwrap();
+                let tenant = self.tenants.iter().position(|tenant| tenant.id == entry.tenant).unwrap();
                 Done { entry, tenant }
             })
             .collect();
@@ -353,34 +330,20 @@ impl World {
         self.refusals = self.refusals.saturating_sub(1);
         let lost = self.lost > 0;
         self.lost = self.lost.saturating_sub(1);
-        let one = Batch::EMPTY.and(tenant.queues);
-        let cycles = self
-            .scenario
-            .actuator
-            .cycles(GpuId(tenant.gpu as u8), one, Batch::EMPTY);
-        let took = self
-            .scenario
-            .cycle
-            .times(u64::from(cycles))
-            .plus(core::mem::take(&mut self.slow));
+        let one = Batch::EMPTY.and(tenant.queues_for(action));
+        let known = tenant.last_look.queues;
+        let cycles = self.scenario.actuator.cycles(GpuId(tenant.gpu as u8), one, Batch::EMPTY);
+        let took = self.scenario.cycle.times(u64::from(cycles)).plus(core::mem::take(&mut self.slow));
         let ends = self.busy[tenant.gpu].max(self.now).plus(took);
         self.busy[tenant.gpu] = ends;
         // What the host measures is the time of one cycle.
         let took = Nanos(took.0 / u64::from(cycles.max(1)));
-        self.calls.push(Call {
-            tenant: at,
-            action,
-            ends,
-            took,
-            refused,
-            lost,
-        });
+        self.calls.push(Call { known, tenant: at, action, ends, took, refused, lost });
     }
 
     fn finish_calls(&mut self) {
         let now = self.now;
-        let (ended, open): (Vec<Call>, Vec<Call>) =
-            self.calls.drain(..).partition(|call| call.ends <= now);
+        let (ended, open): (Vec<Call>, Vec<Call>) = self.calls.drain(..).partition(|call| call.ends <= now);
         self.calls = open;
         for call in ended {
             let tenant = &mut self.tenants[call.tenant];
@@ -389,21 +352,13 @@ impl World {
                 continue;
             }
             if !call.refused {
-                tenant.stopped = if call.action == Action::Preempt {
-                    tenant.queues
-                } else {
-                    0
-                };
+                tenant.stopped = if call.action == Action::Preempt { call.known } else { 0 };
             }
             if call.lost {
                 continue;
             }
             let stopped_queues = (!call.refused).then_some(tenant.stopped);
-            let report = Report {
-                at: call.ends,
-                took: call.took,
-                stopped_queues,
-            };
+            let report = Report { at: call.ends, took: call.took, stopped_queues };
             self.core.report(tenant.id, call.action, report).unwrap();
             // A report is news: the core is asked at once.
             self.wake = Nanos::ZERO;

@@ -1,8 +1,17 @@
 //! What runs on the machine: tasks, the load that drives each, and the kernels of one request.
 
+mod builtin;
+pub mod disb;
+pub mod model;
+pub mod toml;
+
+use std::path::Path;
 use std::sync::Arc;
 
 use gpreempt_core::Nanos;
+
+use crate::input::{self, Builtin, InputError, Problem};
+use crate::profile::Profile;
 
 /// A named set of tasks and how long to run them.
 #[derive(Clone, Debug)]
@@ -88,4 +97,128 @@ pub struct Kernel {
     pub lds: u32,
     /// A collective over all gpus of the task: its workgroups spin until every gpu has started it, then take `duration`.
     pub collective: bool,
+}
+
+/// What a file may ask for, both ends included.
+mod limits {
+    use std::ops::RangeInclusive;
+
+    pub(super) const SECONDS: RangeInclusive<f64> = 0.001..=3600.0;
+    pub(super) const MILLIS: RangeInclusive<f64> = 0.0..=3_600_000.0;
+    pub(super) const RATE: RangeInclusive<f64> = 0.001..=1_000_000.0;
+    pub(super) const THINK_US: RangeInclusive<f64> = 0.0..=1e9;
+    pub(super) const GPUS: u32 = 64;
+    pub(super) const TASKS: usize = 256;
+    pub(super) const ARRIVALS: usize = 1_000_000;
+    pub(super) const ARRIVALS_EXPECTED: &str = "a list of 1 to 1000000 instants in milliseconds";
+}
+
+impl Role {
+    /// The level of a task whose file does not give one.
+    fn default_level(self) -> u8 {
+        match self {
+            Role::Online => 12,
+            Role::Offline => 3,
+        }
+    }
+}
+
+impl Workload {
+    /// The workloads that ship with the laboratory, as files to copy and edit.
+    #[must_use]
+    pub fn builtins() -> &'static [Builtin] {
+        builtin::ALL
+    }
+
+    /// Loads a built-in workload by name, a TOML file in our format ([`toml`]), or a JSON file of DISB ([`disb`]).
+    ///
+    /// # Errors
+    /// When there is none of these, or the file has faults; all of them are listed.
+    pub fn load(name: &str) -> Result<Workload, InputError> {
+        let source = input::open("workload", name, builtin::ALL)?;
+        let path = Path::new(name);
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let is_json = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => true,
+            Some("toml") => false,
+            // A pipe or a file with another name: no TOML document begins like this.
+            _ => source.text.trim_start().starts_with('{'),
+        };
+        if is_json { disb::read(&source, &stem) } else { toml::read(&source, &stem) }
+    }
+
+    /// Checks that a workgroup of every kernel has room on a compute unit of the profile; one that has none would wait forever.
+    ///
+    /// # Errors
+    /// Names the first such kernel of each task and what it lacks.
+    pub fn fits(&self, profile: &Profile) -> Result<(), InputError> {
+        let problems: Vec<Problem> = self
+            .tasks
+            .iter()
+            .filter_map(|task| {
+                let mut kernels = task.kernels.iter().enumerate();
+                kernels.find_map(|(index, kernel)| {
+                    Some(Problem {
+                        at: None,
+                        key: format!("task {}, kernel {index}", task.name),
+                        message: lacks(kernel, profile)?,
+                    })
+                })
+            })
+            .collect();
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(InputError::Invalid { file: self.name.clone(), problems })
+    }
+}
+
+/// What a compute unit of the profile lacks to hold one workgroup of the kernel.
+fn lacks(kernel: &Kernel, profile: &Profile) -> Option<String> {
+    /// A vector register of a wave of 64 lanes.
+    const VGPR_BYTES: f64 = 256.0;
+    let compute = &profile.compute;
+    let waves = f64::from(kernel.waves);
+    let registers_kib = waves * f64::from(kernel.vgprs) * VGPR_BYTES / 1024.0;
+    let lds_kib = f64::from(kernel.lds) / 1024.0;
+    [
+        (waves, &compute.waves_per_cu, "waves"),
+        (registers_kib, &compute.vgpr_kib_per_cu, "KiB of vector registers"),
+        (lds_kib, &compute.lds_kib_per_cu, "KiB of LDS"),
+    ]
+    .into_iter()
+    .find(|(needed, available, _)| *needed > available.value)
+    .map(|(needed, available, what)| {
+        format!(
+            "a workgroup needs {needed} {what}, expected at most {}, the size of a compute unit of profile {}",
+            available.value, profile.name
+        )
+    })
+}
+
+/// The time of a request alone on a gpu that its kernels do not fill.
+fn alone(kernels: &[Kernel]) -> Nanos {
+    kernels.iter().fold(Nanos::ZERO, |sum, kernel| sum.plus(kernel.duration))
+}
+
+/// Shifts uniform loads of one rate against each other, in order, as DISB does: each begins where the request of the one
+/// before it would end if it ran alone. `which` are the tasks that take part.
+fn stagger(tasks: &mut [Task], which: &[usize]) {
+    let mut next: Vec<(Nanos, Nanos)> = Vec::new();
+    for task in which.iter().copied() {
+        let Some(task) = tasks.get_mut(task) else {
+            continue;
+        };
+        let Load::Uniform { interval, offset } = &mut task.load else {
+            continue;
+        };
+        let length = alone(&task.kernels);
+        match next.iter_mut().find(|(of, _)| of == interval) {
+            Some((_, start)) => {
+                *offset = *start;
+                *start = start.plus(length);
+            }
+            None => next.push((*interval, length)),
+        }
+    }
 }

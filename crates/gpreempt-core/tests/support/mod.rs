@@ -1,0 +1,134 @@
+//! A small machine to tell stories with: looks are taken and plans carried out at once.
+#![allow(dead_code, reason = "every test file uses its own part of the stage")]
+
+use gpreempt_core::{
+    Action, Activity, Actuator, Entry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Observation,
+    Parts, Patience, Permille, Report, Scheduler, TenantId, TenantSlot,
+};
+
+pub(crate) type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
+
+/// Milliseconds.
+pub(crate) fn ms(n: u64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+/// A core with room for a few of everything.
+pub(crate) fn empty_core() -> Scheduler<Heap> {
+    Scheduler::new(Parts {
+        gpus: vec![GpuSlot::default(); 4],
+        jobs: vec![JobSlot::default(); 8],
+        tenants: vec![TenantSlot::default(); 16],
+        order: vec![0; 8],
+        plan: vec![Entry::EMPTY; 16],
+    })
+    .expect("the parts fit")
+}
+
+/// Settings of a job that acts at once and is acted on at once.
+pub(crate) fn at_level(level: u8) -> JobParams {
+    JobParams {
+        level: Level::new(level).expect("a level"),
+        patience: Patience::Fixed(Nanos::ZERO),
+        min_run: Nanos::ZERO,
+        ..JobParams::default()
+    }
+}
+
+/// A tenant as the story has it.
+pub(crate) struct Actor {
+    pub(crate) id: TenantId,
+    pub(crate) look: Observation,
+}
+
+/// A machine and its tenants.
+pub(crate) struct Stage {
+    pub(crate) core: Scheduler<Heap>,
+    pub(crate) now: Nanos,
+    pub(crate) actors: Vec<Actor>,
+    pub(crate) wake: Nanos,
+    /// Whether the driver refuses.
+    pub(crate) refuses: bool,
+}
+
+impl Stage {
+    pub(crate) fn new(gpus: u8, params: GpuParams) -> Stage {
+        let mut core = empty_core();
+        for gpu in 0..gpus {
+            core.set_gpu(GpuId(gpu), params).expect("a slot");
+        }
+        Stage { core, now: ms(1), actors: Vec::new(), wake: Nanos::NEVER, refuses: false }
+    }
+
+    /// Strict priority, nothing learned, nothing lingers.
+    pub(crate) fn plain(gpus: u8) -> Stage {
+        Stage::new(gpus, GpuParams { linger_max: Nanos::ZERO, ..GpuParams::default() })
+    }
+
+    /// A job with one tenant on each of `gpus`; returns the job and the index of its first actor.
+    pub(crate) fn job(&mut self, params: JobParams, gpus: &[u8]) -> (JobId, usize) {
+        let job = self.core.add_job(params).expect("room");
+        let first = self.actors.len();
+        for &gpu in gpus {
+            self.actor(job, gpu, true);
+        }
+        (job, first)
+    }
+
+    pub(crate) fn actor(&mut self, job: JobId, gpu: u8, stoppable: bool) -> usize {
+        let id = self.core.add_tenant(job, GpuId(gpu), stoppable).expect("room");
+        let look = Observation { at: self.now, since: self.now, queues: 1, ..Observation::default() };
+        self.actors.push(Actor { id, look });
+        self.actors.len() - 1
+    }
+
+    pub(crate) fn does(&mut self, actor: usize, activity: Activity) {
+        let look = &mut self.actors[actor].look;
+        if look.activity.has_work() != activity.has_work() {
+            look.since = self.now;
+        }
+        look.activity = activity;
+    }
+
+    pub(crate) fn holds_share(&mut self, actor: usize, permille: u16) {
+        self.actors[actor].look.occupancy = Some(Permille::new(permille));
+    }
+
+    /// Moves to `now`, looks, then decides and carries out until there is nothing left to do. Returns all entries.
+    pub(crate) fn at(&mut self, now: Nanos) -> Vec<Entry> {
+        self.now = now;
+        for actor in &mut self.actors {
+            actor.look.at = now;
+            // Tenants that are gone by now are none of this look's business.
+            let _ = self.core.observe(actor.id, actor.look);
+        }
+        let mut all = Vec::new();
+        loop {
+            let plan = self.core.decide(now, &Actuator::DebugTrap);
+            self.wake = plan.wake;
+            let entries = plan.entries.to_vec();
+            self.carry_out(&entries);
+            all.extend_from_slice(&entries);
+            if entries.is_empty() {
+                return all;
+            }
+        }
+    }
+
+    fn carry_out(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            let actor = self.actors.iter_mut().find(|actor| actor.id == entry.tenant).expect("a tenant of ours");
+            let stopped = if entry.action == Action::Preempt { actor.look.queues } else { 0 };
+            let stopped_queues = (!self.refuses).then_some(stopped);
+            if !self.refuses {
+                actor.look.stopped_queues = stopped;
+            }
+            let report = Report { at: self.now, took: Nanos::from_micros(100), stopped_queues };
+            self.core.report(entry.tenant, entry.action, report).expect("known");
+        }
+    }
+
+    pub(crate) fn is_stopped(&self, actor: usize) -> bool {
+        self.actors[actor].look.stopped_queues > 0
+    }
+}

@@ -1,0 +1,244 @@
+//! Mechanisms side by side on the same arrivals, and each side alone as the yardstick.
+
+use std::num::NonZero;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use gpreempt_core::Nanos;
+use hdrhistogram::Histogram;
+
+use super::run;
+use crate::mechanism::{self, Entry};
+use crate::outcome::{Outcome, TaskOutcome};
+use crate::profile::Profile;
+use crate::workload::{Load, Role, Workload};
+
+/// The table.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Name of the device.
+    pub profile: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// Seed of the arrivals.
+    pub seed: u64,
+    /// Simulated time of each run.
+    pub duration: Nanos,
+    /// First `alone`, then the mechanisms in the order they were given.
+    pub rows: Vec<Row>,
+}
+
+/// One mechanism.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its name; `alone` for the yardstick.
+    pub mechanism: &'static str,
+    /// The online tasks' side.
+    pub online: OnlineFigures,
+    /// The offline tasks' side.
+    pub offline: OfflineFigures,
+    /// Times a job was stopped.
+    pub preemptions: u64,
+    /// Cycles, context switches or resets.
+    pub cycles: u64,
+    /// Gpu time they took, summed over gpus.
+    pub cycle_time: Nanos,
+    /// Kernels that ran more than once.
+    pub repeated_kernels: u64,
+    /// The longest time an offline task with work was kept from running.
+    pub longest_stop: Nanos,
+    /// Events simulated.
+    pub events: u64,
+}
+
+/// Requests of all online tasks together.
+#[derive(Clone, Debug)]
+pub struct OnlineFigures {
+    /// Median latency.
+    pub p50: Nanos,
+    /// 95th percentile.
+    pub p95: Nanos,
+    /// 99th percentile.
+    pub p99: Nanos,
+    /// The slowest request.
+    pub max: Nanos,
+    /// Median over the median alone; none if no request completed.
+    pub times_alone_p50: Option<f64>,
+    /// 99th percentile over the same alone.
+    pub times_alone_p99: Option<f64>,
+    /// Requests completed.
+    pub completed: u64,
+    /// Arrivals dropped for a newer one.
+    pub skipped: u64,
+}
+
+/// Work of all offline tasks together.
+#[derive(Clone, Debug)]
+pub struct OfflineFigures {
+    /// Requests completed per second.
+    pub requests_per_second: f64,
+    /// Kernels completed per second, repetitions not counted.
+    pub kernels_per_second: f64,
+    /// The latter over the same without online tasks; none if there was nothing.
+    pub share_of_alone: Option<f64>,
+}
+
+/// Runs every mechanism, and first each side alone, spread over the cores. `progress` is told how many runs of how many
+/// are done, from whichever thread finished one. The result does not depend on the number of threads.
+#[must_use]
+pub fn compare(
+    profile: &Profile,
+    workload: &Workload,
+    mechanisms: &[&Entry],
+    seed: u64,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Comparison {
+    let online_alone = only(workload, Role::Online);
+    let offline_alone = only(workload, Role::Offline);
+    let undisturbed = &mechanism::NONE;
+    let mut runs = vec![(&online_alone, undisturbed), (&offline_alone, undisturbed)];
+    runs.extend(mechanisms.iter().map(|&entry| (workload, entry)));
+    let outcomes = in_parallel(runs.len(), progress, &|i| {
+        let (workload, entry) = runs[i];
+        run(profile, workload, entry, seed, false)
+    });
+    let (alone, shared) = outcomes.split_at(2);
+    let rows = Rows::new(&alone[0], &alone[1]);
+    Comparison {
+        profile: profile.name.clone(),
+        workload: workload.name.clone(),
+        seed,
+        duration: workload.duration,
+        rows: std::iter::once(rows.alone()).chain(shared.iter().map(|outcome| rows.row(outcome))).collect(),
+    }
+}
+
+/// The workload with the tasks of one role silent. They keep their places, and so the others their arrivals.
+fn only(workload: &Workload, role: Role) -> Workload {
+    let mut workload = workload.clone();
+    for task in &mut workload.tasks {
+        if task.role != role {
+            task.load = Load::Trace { at: [].into() };
+        }
+    }
+    workload
+}
+
+/// `work(0)` to `work(n - 1)`, in that order whatever the cores do.
+fn in_parallel<T: Send + Sync>(
+    n: usize,
+    progress: &(dyn Fn(usize, usize) + Sync),
+    work: &(dyn Fn(usize) -> T + Sync),
+) -> Vec<T> {
+    let results: Vec<OnceLock<T>> = (0..n).map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(n);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(result) = results.get(i) else {
+                        return;
+                    };
+                    result.get_or_init(|| work(i));
+                    progress(done.fetch_add(1, Ordering::Relaxed) + 1, n);
+                }
+            });
+        }
+    });
+    results.into_iter().filter_map(OnceLock::into_inner).collect()
+}
+
+/// Makes rows against the same yardstick.
+struct Rows<'a> {
+    online_alone: &'a Outcome,
+    offline_alone: &'a Outcome,
+}
+
+impl<'a> Rows<'a> {
+    fn new(online_alone: &'a Outcome, offline_alone: &'a Outcome) -> Rows<'a> {
+        Rows { online_alone, offline_alone }
+    }
+
+    fn alone(&self) -> Row {
+        let offline = self.offline_alone;
+        let mut row = self.row(self.online_alone);
+        row.mechanism = "alone";
+        row.offline = self.offline(offline);
+        row.preemptions += offline.preemptions;
+        row.cycles += offline.cycles;
+        row.cycle_time = row.cycle_time.plus(offline.cycle_time);
+        row.repeated_kernels += offline.repeated_kernels;
+        row.longest_stop = row.longest_stop.max(offline.longest_stop);
+        row.events += offline.events;
+        row
+    }
+
+    fn row(&self, outcome: &Outcome) -> Row {
+        Row {
+            mechanism: outcome.mechanism,
+            online: self.online(outcome),
+            offline: self.offline(outcome),
+            preemptions: outcome.preemptions,
+            cycles: outcome.cycles,
+            cycle_time: outcome.cycle_time,
+            repeated_kernels: outcome.repeated_kernels,
+            longest_stop: outcome.longest_stop,
+            events: outcome.events,
+        }
+    }
+
+    fn online(&self, outcome: &Outcome) -> OnlineFigures {
+        let latency = merged(outcome);
+        let alone = merged(self.online_alone);
+        let quantile = |histogram: &Histogram<u64>, q| histogram.value_at_quantile(q);
+        let times_alone =
+            |q| (!latency.is_empty()).then(|| ratio(quantile(&latency, q) as f64, quantile(&alone, q) as f64))?;
+        OnlineFigures {
+            p50: Nanos(quantile(&latency, 0.50)),
+            p95: Nanos(quantile(&latency, 0.95)),
+            p99: Nanos(quantile(&latency, 0.99)),
+            max: Nanos(latency.max()),
+            times_alone_p50: times_alone(0.50),
+            times_alone_p99: times_alone(0.99),
+            completed: sum(outcome, Role::Online, |task| task.completed),
+            skipped: sum(outcome, Role::Online, |task| task.skipped),
+        }
+    }
+
+    fn offline(&self, outcome: &Outcome) -> OfflineFigures {
+        let seconds = outcome.duration.0 as f64 / 1e9;
+        let per_second = |n: u64| ratio(n as f64, seconds).unwrap_or(0.0);
+        let kernels = |outcome| sum(outcome, Role::Offline, |task| task.kernels);
+        OfflineFigures {
+            requests_per_second: per_second(sum(outcome, Role::Offline, |task| task.completed)),
+            kernels_per_second: per_second(kernels(outcome)),
+            share_of_alone: ratio(kernels(outcome) as f64, kernels(self.offline_alone) as f64),
+        }
+    }
+}
+
+fn of_role(outcome: &Outcome, role: Role) -> impl Iterator<Item = &TaskOutcome> {
+    outcome.tasks.iter().filter(move |task| task.role == role)
+}
+
+fn sum(outcome: &Outcome, role: Role, figure: fn(&TaskOutcome) -> u64) -> u64 {
+    of_role(outcome, role).map(figure).sum()
+}
+
+/// The latencies of all online tasks.
+fn merged(outcome: &Outcome) -> Histogram<u64> {
+    let mut merged = Histogram::new(3).expect("three digits are allowed");
+    for task in of_role(outcome, Role::Online) {
+        // A histogram that resizes itself takes any other of the same precision.
+        merged.add(&task.latency).expect("the histogram grows");
+    }
+    merged
+}
+
+fn ratio(a: f64, b: f64) -> Option<f64> {
+    (b > 0.0).then_some(a / b)
+}

@@ -1,0 +1,183 @@
+//! The numbers of a profile in the units the engine computes with, and what a workgroup takes of a gpu.
+//!
+//! A gpu is one pool: the per-CU numbers times the CUs. Fragmentation between CUs is not modelled, nor is the allocation
+//! granularity of registers; both would make a full gpu slightly less full for every mechanism alike.
+
+use gpreempt_core::Nanos;
+
+use crate::profile::{Profile, Sourced};
+use crate::workload::Kernel;
+
+/// A profile's microseconds as a duration. Profiles are validated when they are read; nonsense becomes zero.
+#[must_use]
+pub fn micros(number: &Sourced) -> Nanos {
+    // A float cast saturates, so the largest value is merely late and a NaN is zero.
+    Nanos((number.value * 1_000.0).round() as u64)
+}
+
+/// How many workgroups of a kernel fill a device.
+#[must_use]
+pub fn full_gpu(profile: &Profile, kernel: &Kernel) -> u32 {
+    Device::new(profile).shape(kernel).capacity
+}
+
+fn whole(number: &Sourced) -> u64 {
+    number.value.round() as u64
+}
+
+/// What a workgroup occupies, and what a gpu offers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Resources {
+    pub(super) workgroups: u64,
+    pub(super) waves: u64,
+    vgpr_bytes: u64,
+    lds_bytes: u64,
+}
+
+impl Resources {
+    /// How many of `wanted` workgroups that need `each` fit here now.
+    #[inline]
+    pub(super) fn fit(&self, each: &Resources, wanted: u32) -> u32 {
+        let n = u64::from(wanted);
+        if n <= self.workgroups
+            && each.waves * n <= self.waves
+            && each.vgpr_bytes * n <= self.vgpr_bytes
+            && each.lds_bytes * n <= self.lds_bytes
+        {
+            return wanted;
+        }
+        // Usually there is no room at all, and divisions are slow.
+        if self.workgroups == 0
+            || each.waves > self.waves
+            || each.vgpr_bytes > self.vgpr_bytes
+            || each.lds_bytes > self.lds_bytes
+        {
+            return 0;
+        }
+        let room = |free: u64, each: u64| free.checked_div(each).unwrap_or(u64::MAX);
+        let n = n
+            .min(self.workgroups)
+            .min(room(self.waves, each.waves))
+            .min(room(self.vgpr_bytes, each.vgpr_bytes))
+            .min(room(self.lds_bytes, each.lds_bytes));
+        // Not more than `wanted`, which is a u32.
+        n as u32
+    }
+
+    /// Takes `n` workgroups that fit.
+    #[inline]
+    pub(super) fn take(&mut self, each: &Resources, n: u32) {
+        let n = u64::from(n);
+        debug_assert!(
+            n <= self.workgroups
+                && each.waves * n <= self.waves
+                && each.vgpr_bytes * n <= self.vgpr_bytes
+                && each.lds_bytes * n <= self.lds_bytes,
+            "more workgroups dispatched than fit"
+        );
+        self.workgroups -= n;
+        self.waves -= each.waves * n;
+        self.vgpr_bytes -= each.vgpr_bytes * n;
+        self.lds_bytes -= each.lds_bytes * n;
+    }
+
+    /// Gives `n` workgroups back.
+    #[inline]
+    pub(super) fn give(&mut self, each: &Resources, n: u32) {
+        let n = u64::from(n);
+        self.workgroups += n;
+        self.waves += each.waves * n;
+        self.vgpr_bytes += each.vgpr_bytes * n;
+        self.lds_bytes += each.lds_bytes * n;
+    }
+
+    fn at_most(self, limit: &Resources) -> Resources {
+        Resources {
+            workgroups: self.workgroups.min(limit.workgroups),
+            waves: self.waves.min(limit.waves),
+            vgpr_bytes: self.vgpr_bytes.min(limit.vgpr_bytes),
+            lds_bytes: self.lds_bytes.min(limit.lds_bytes),
+        }
+    }
+}
+
+/// A kernel as the dispatcher sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) workgroups: u32,
+    pub(super) duration: Nanos,
+    pub(super) each: Resources,
+    /// Workgroups an empty gpu holds.
+    pub(super) capacity: u32,
+    /// What the save area receives for one workgroup.
+    pub(super) save_bytes: u64,
+    pub(super) collective: bool,
+}
+
+/// The numbers of a profile.
+#[derive(Clone, Debug)]
+pub(super) struct Device {
+    pub(super) total: Resources,
+    pub(super) hqds: usize,
+    pub(super) vmids: usize,
+    pub(super) quantum: Nanos,
+    pub(super) fetch: Nanos,
+    pub(super) firmware: Nanos,
+    pub(super) grace: Nanos,
+    pub(super) reset: Nanos,
+    pub(super) submit: Nanos,
+    vram_bytes_per_ns: f64,
+    host_bytes_per_ns: f64,
+    wave_overhead_bytes: u64,
+}
+
+impl Device {
+    pub(super) fn new(profile: &Profile) -> Device {
+        let compute = &profile.compute;
+        let cus = whole(&compute.cus).max(1);
+        Device {
+            total: Resources {
+                workgroups: whole(&compute.workgroups_per_cu).max(1) * cus,
+                waves: whole(&compute.waves_per_cu).max(1) * cus,
+                vgpr_bytes: whole(&compute.vgpr_kib_per_cu) * 1024 * cus,
+                lds_bytes: whole(&compute.lds_kib_per_cu) * 1024 * cus,
+            },
+            hqds: whole(&profile.queues.hqds).max(1) as usize,
+            vmids: whole(&profile.queues.vmids).max(1) as usize,
+            quantum: micros(&profile.queues.quantum_us).max(Nanos(1)),
+            fetch: micros(&profile.queues.fetch_us),
+            firmware: micros(&profile.cycle.firmware_us),
+            grace: micros(&profile.cycle.grace_us),
+            reset: micros(&profile.cycle.reset_us),
+            submit: micros(&profile.host.submit_us),
+            vram_bytes_per_ns: profile.cycle.vram_gb_s.value,
+            host_bytes_per_ns: profile.cycle.host_gb_s.value,
+            wave_overhead_bytes: whole(&profile.cycle.wave_overhead_bytes),
+        }
+    }
+
+    /// Time to move `bytes` to or from a save area in VRAM, or in host memory. A gigabyte per second is a byte per
+    /// nanosecond.
+    pub(super) fn transfer(&self, bytes: u64, in_host: bool) -> Nanos {
+        let bandwidth = if in_host { self.host_bytes_per_ns } else { self.vram_bytes_per_ns };
+        Nanos((bytes as f64 / bandwidth).round() as u64)
+    }
+
+    /// What the dispatcher needs to know of a kernel. A workgroup larger than the gpu is taken to fill it, and an empty
+    /// grid to have one workgroup: both would never complete.
+    pub(super) fn shape(&self, kernel: &Kernel) -> Shape {
+        let waves = u64::from(kernel.waves.max(1));
+        // 64 lanes of 4 bytes.
+        let vgpr_bytes = waves * u64::from(kernel.vgprs) * 256;
+        let lds_bytes = u64::from(kernel.lds);
+        let each = Resources { workgroups: 1, waves, vgpr_bytes, lds_bytes }.at_most(&self.total);
+        Shape {
+            workgroups: kernel.workgroups.max(1),
+            duration: kernel.duration.max(Nanos(1)),
+            each,
+            capacity: self.total.fit(&each, u32::MAX).max(1),
+            save_bytes: vgpr_bytes + waves * self.wave_overhead_bytes + lds_bytes,
+            collective: kernel.collective,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What is going to happen: a heap ordered by time, and by order of scheduling among equals.
+//!
+//! Nothing is ever taken out early. What schedules an event remembers the instant it expects, and an event that finds
+//! another expectation is stale and ignored; that is cheaper than a heap with removal and needs no epoch counters.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use gpreempt_core::Nanos;
+
+use super::cycle::Ticket;
+
+/// Kinds of event, with indices into the machine's tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// The earliest batch of a gpu ends.
+    Completion { gpu: u32 },
+    /// A queue looks at its ring.
+    Fetch { queue: u32 },
+    /// A request of a task arrives.
+    Arrival { task: u32 },
+    /// A call that asks for a cycle reaches the driver.
+    Call { ticket: Ticket },
+    /// The cycle in progress on a gpu ends.
+    CycleEnd { gpu: u32 },
+    /// The firmware rotates an over-subscribed runlist.
+    Quantum { gpu: u32 },
+    /// A mechanism's timer.
+    Timer { token: u64 },
+}
+
+/// An instant and what happens then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event {
+    pub(super) at: Nanos,
+    sequence: u64,
+    pub(super) what: What,
+}
+
+impl Ord for Event {
+    /// Reversed, because the standard heap yields its greatest element.
+    fn cmp(&self, other: &Event) -> Ordering {
+        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Event) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Event {}
+
+/// The events to come.
+#[derive(Debug, Default)]
+pub(super) struct EventQueue {
+    heap: BinaryHeap<Event>,
+    sequence: u64,
+}
+
+impl EventQueue {
+    /// Lets `what` happen at `at`; never, if that is [`Nanos::NEVER`].
+    pub(super) fn schedule(&mut self, at: Nanos, what: What) {
+        if at == Nanos::NEVER {
+            return;
+        }
+        let sequence = self.sequence;
+        self.sequence += 1;
+        self.heap.push(Event { at, sequence, what });
+    }
+
+    /// The next event before `end`.
+    pub(super) fn next_before(&mut self, end: Nanos) -> Option<Event> {
+        self.heap.pop().filter(|event| event.at < end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_by_time_and_then_in_the_order_they_were_scheduled() {
+        let mut queue = EventQueue::default();
+        for (at, token) in [(5, 0), (3, 1), (5, 2), (3, 3), (9, 4)] {
+            queue.schedule(Nanos(at), What::Timer { token });
+        }
+        queue.schedule(Nanos::NEVER, What::Timer { token: 99 });
+        let order: Vec<u64> = std::iter::from_fn(|| queue.next_before(Nanos(9)))
+            .filter_map(|event| match event.what {
+                What::Timer { token } => Some(token),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(order, [1, 3, 0, 2]);
+    }
+}

@@ -1,0 +1,39 @@
+//! Keeping a task from running without a cycle: for mechanisms that own the submission path or the hardware's contexts.
+
+use super::Machine;
+use super::queue::block;
+
+impl Machine {
+    /// Lets a task fetch nothing more on a gpu; a kernel that has started there runs to its end.
+    pub fn hold(&mut self, task: usize, gpu: usize) {
+        self.block(task, gpu, block::HELD | block::KEPT);
+    }
+
+    /// The same for a task whose context is merely not the current one: it does not count as stopped.
+    pub fn park(&mut self, task: usize, gpu: usize) {
+        self.block(task, gpu, block::HELD);
+    }
+
+    /// Undoes [`Machine::hold`] and [`Machine::park`].
+    pub fn release(&mut self, task: usize, gpu: usize) {
+        if let Some(q) = self.queue_of(task, gpu) {
+            self.set_block(q, 0, block::HELD | block::KEPT);
+            self.relist(q);
+            self.advance(q);
+            // Without a slot it takes its place among those that wait for one.
+            self.expect_rotation(gpu);
+        }
+    }
+
+    /// Books that a shim launches nothing for a task until [`Machine::release`]; what was launched goes on.
+    pub fn withhold(&mut self, task: usize, gpu: usize) {
+        self.block(task, gpu, block::KEPT);
+    }
+
+    fn block(&mut self, task: usize, gpu: usize, bits: u8) {
+        if let Some(q) = self.queue_of(task, gpu) {
+            self.set_block(q, bits, 0);
+            self.relist(q);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Preemption by wave save and restore, decided by `gpreempt-core` as it is.
+//!
+//! This file is a host of the core, as the daemon and the kernel are: it looks at every task's queues, asks the core what to
+//! do, calls the driver and reports how that went. The members of the family differ in how they come to look and in what a
+//! call costs; nothing else.
+//!
+//! A host that polls every 50 us need not be simulated every 50 us: between two events that a look could show, all looks are
+//! alike. So a look happens at the first tick after such an event.
+
+use std::collections::BTreeMap;
+
+use gpreempt_core::{
+    Action, Activity, Actuator, Entry as PlanEntry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
+    Observation, Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
+};
+
+use super::{Entry, Mechanism};
+use crate::machine::{Actuator as Route, CycleDone, Machine, Ticket, micros};
+use crate::profile::Profile;
+use crate::workload::Workload;
+
+/// How the host comes to look.
+#[derive(Clone, Copy, Debug)]
+enum Watch {
+    /// At every tick of this period.
+    Every(Nanos),
+    /// When a task tells that it has submitted, and at every tick of this period for everything else.
+    Notified(Nanos),
+}
+
+/// A member of the family.
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    watch: Watch,
+    actuator: Actuator,
+    in_kernel: bool,
+}
+
+const SCAN: Nanos = Nanos::from_millis(5);
+const FAST_SCAN: Nanos = Nanos::from_millis(1);
+const WATCH: Nanos = Nanos::from_micros(50);
+
+macro_rules! variant {
+    ($name:ident, $called:literal, $about:literal, $watch:expr, $actuator:ident, $in_kernel:literal) => {
+        pub(super) const $name: Entry = Entry {
+            name: $called,
+            about: $about,
+            build: |profile, workload| {
+                let variant = Variant { watch: $watch, actuator: Actuator::$actuator, in_kernel: $in_kernel };
+                Box::new(Cwsr::new(variant, profile, workload))
+            },
+        };
+    };
+}
+
+variant!(
+    POLL_5MS,
+    "cwsr-poll-5ms",
+    "wave save/restore through the stock debug trap; scan every 5 ms",
+    Watch::Every(SCAN),
+    DebugTrap,
+    false
+);
+variant!(POLL_1MS, "cwsr-poll-1ms", "the same; scan every millisecond", Watch::Every(FAST_SCAN), DebugTrap, false);
+variant!(WATCHED, "cwsr-watch", "the same; ring pointers watched every 50 us", Watch::Every(WATCH), DebugTrap, false);
+variant!(
+    NOTIFY,
+    "cwsr-notify",
+    "the same; the online task tells when it submits",
+    Watch::Notified(FAST_SCAN),
+    DebugTrap,
+    false
+);
+variant!(
+    IOCTL,
+    "cwsr-ioctl",
+    "watch, and a patched driver: all stops and resumes in one cycle",
+    Watch::Every(WATCH),
+    Combined,
+    false
+);
+variant!(KERNEL, "cwsr-kernel", "the same inside the kernel: no call, no wake-up", Watch::Every(WATCH), Combined, true);
+
+type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<PlanEntry>>;
+
+/// A task's queue on one gpu, as the core knows it.
+struct Tenant {
+    id: TenantId,
+    task: usize,
+    gpu: usize,
+    had_work: bool,
+    since: Nanos,
+}
+
+/// The host.
+struct Cwsr {
+    variant: Variant,
+    /// Delay before a look that was asked for, and before a call reaches the driver.
+    wakeup: Nanos,
+    call: Nanos,
+    core: Scheduler<Heap>,
+    tenants: Vec<Tenant>,
+    jobs: Vec<JobId>,
+    /// What each call under way will have done.
+    calls: BTreeMap<Ticket, Vec<(TenantId, Action)>>,
+    /// The next look that is scheduled, and the core's next wish.
+    look_at: Nanos,
+    wake_at: Nanos,
+}
+
+/// Timers: every timer is a reason to look.
+const LOOK: u64 = 0;
+
+impl Cwsr {
+    fn new(variant: Variant, profile: &Profile, workload: &Workload) -> Cwsr {
+        let gpus = workload.tasks.iter().flat_map(|task| task.gpus.iter().map(|gpu| gpu + 1));
+        let gpus = gpus.max().unwrap_or(0).max(workload.gpus);
+        let tenants = workload.tasks.iter().map(|task| task.gpus.len()).sum();
+        let jobs = workload.tasks.len();
+        let mut core = Scheduler::new(Parts {
+            gpus: vec![GpuSlot::default(); gpus],
+            jobs: vec![JobSlot::default(); jobs],
+            tenants: vec![TenantSlot::default(); tenants],
+            order: vec![0; jobs],
+            plan: vec![PlanEntry::EMPTY; tenants],
+        })
+        .expect("the storage is made to measure, for no more gpus than workloads may have");
+        let estimate = micros(&profile.cycle.firmware_us).plus(micros(&profile.cycle.grace_us));
+        for gpu in 0..gpus {
+            let params = GpuParams { cycle_estimate: estimate, ..GpuParams::default() };
+            core.set_gpu(GpuId(gpu as u8), params).expect("a slot for every gpu");
+        }
+        let mut host = Cwsr {
+            variant,
+            wakeup: if variant.in_kernel { Nanos::ZERO } else { micros(&profile.host.wakeup_us) },
+            call: if variant.in_kernel {
+                Nanos::ZERO
+            } else {
+                micros(&profile.host.wakeup_us).plus(micros(&profile.host.ioctl_us))
+            },
+            core,
+            tenants: Vec::new(),
+            jobs: Vec::new(),
+            calls: BTreeMap::new(),
+            look_at: Nanos::NEVER,
+            wake_at: Nanos::NEVER,
+        };
+        for (index, task) in workload.tasks.iter().enumerate() {
+            let level = Level::new(task.level).unwrap_or(Level::MAX);
+            let job = host.core.add_job(JobParams { level, ..JobParams::default() }).expect("a slot for every task");
+            host.jobs.push(job);
+            for &gpu in &task.gpus {
+                let id = host.core.add_tenant(job, GpuId(gpu as u8), true).expect("a slot for every queue");
+                host.tenants.push(Tenant { id, task: index, gpu, had_work: false, since: Nanos::ZERO });
+            }
+        }
+        host
+    }
+
+    fn period(&self) -> Nanos {
+        match self.variant.watch {
+            Watch::Every(period) | Watch::Notified(period) => period,
+        }
+    }
+
+    /// Something happened that the next tick will show.
+    fn tick_will_show(&mut self, machine: &mut Machine) {
+        let period = self.period().0;
+        self.schedule(machine, Nanos(machine.now().0.div_ceil(period) * period));
+    }
+
+    fn schedule(&mut self, machine: &mut Machine, at: Nanos) {
+        if at < self.look_at {
+            self.look_at = at;
+            machine.set_timer(at, LOOK);
+        }
+    }
+
+    /// Looks at every queue and asks the core.
+    fn look(&mut self, machine: &mut Machine) {
+        let now = machine.now();
+        for tenant in &mut self.tenants {
+            let Some(view) = machine.view(tenant.task, tenant.gpu) else {
+                continue;
+            };
+            if view.unfinished != tenant.had_work {
+                tenant.had_work = view.unfinished;
+                tenant.since = now;
+            }
+            let activity = match (view.unfinished, view.resident > 0) {
+                (false, _) => Activity::Idle,
+                (true, false) => Activity::Wants,
+                (true, true) => Activity::Running,
+            };
+            let look = Observation {
+                at: now,
+                activity,
+                since: tenant.since,
+                occupancy: Some(Permille::new(u16::try_from(view.occupancy_permille).unwrap_or(u16::MAX))),
+                queues: 1,
+                stopped_queues: u16::from(view.stopped),
+            };
+            self.core.observe(tenant.id, look).expect("tenants live as long as the run");
+        }
+        self.ask(machine);
+    }
+
+    fn ask(&mut self, machine: &mut Machine) {
+        let plan = self.core.decide(machine.now(), &self.variant.actuator);
+        let (wake, entries) = (plan.wake, plan.entries.to_vec());
+        self.carry_out(machine, &entries);
+        if wake != self.wake_at {
+            self.wake_at = wake;
+            if wake < Nanos::NEVER {
+                machine.set_timer(wake, LOOK);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, machine: &mut Machine, entries: &[PlanEntry]) {
+        let mut together: BTreeMap<usize, Vec<&PlanEntry>> = BTreeMap::new();
+        for entry in entries {
+            if let Some(cause) = entry.reason.cause.filter(|_| entry.action == Action::Preempt) {
+                let task = self.jobs.iter().position(|&job| job == cause);
+                task.inspect(|&task| machine.detected(task, usize::from(entry.gpu.0)));
+            }
+            match self.variant.actuator {
+                Actuator::Combined => together.entry(usize::from(entry.gpu.0)).or_default().push(entry),
+                Actuator::DebugTrap | Actuator::PerQueue => {
+                    self.switch(machine, &[entry], Route::DebugTrap);
+                }
+            }
+        }
+        for entries in together.into_values() {
+            self.switch(machine, &entries, Route::Driver);
+        }
+    }
+
+    /// One call to the driver, for entries of one gpu.
+    fn switch(&mut self, machine: &mut Machine, entries: &[&PlanEntry], route: Route) {
+        let Some(gpu) = entries.first().map(|entry| usize::from(entry.gpu.0)) else {
+            return;
+        };
+        let tasks = |action| -> Vec<usize> {
+            let ids = entries.iter().filter(|entry| entry.action == action).map(|entry| entry.tenant);
+            ids.filter_map(|id| self.tenants.iter().find(|tenant| tenant.id == id)).map(|tenant| tenant.task).collect()
+        };
+        let ticket = machine.switch(gpu, &tasks(Action::Preempt), &tasks(Action::Resume), route, self.call);
+        self.calls.insert(ticket, entries.iter().map(|entry| (entry.tenant, entry.action)).collect());
+    }
+}
+
+impl Mechanism for Cwsr {
+    fn submitted(&mut self, machine: &mut Machine, _task: usize) {
+        if let Watch::Notified(_) = self.variant.watch {
+            let at = machine.now().plus(self.wakeup);
+            self.schedule(machine, at);
+        } else {
+            self.tick_will_show(machine);
+        }
+    }
+
+    fn drained(&mut self, machine: &mut Machine, _task: usize) {
+        self.tick_will_show(machine);
+    }
+
+    fn timer(&mut self, machine: &mut Machine, _token: u64) {
+        let now = machine.now();
+        if now >= self.look_at || now >= self.wake_at {
+            if now >= self.look_at {
+                self.look_at = Nanos::NEVER;
+            }
+            self.look(machine);
+        }
+    }
+
+    fn cycle_done(&mut self, machine: &mut Machine, done: CycleDone) {
+        let Some(entries) = self.calls.remove(&done.ticket) else {
+            return;
+        };
+        for (tenant, action) in entries {
+            let stopped_queues = Some(u16::from(action == Action::Preempt));
+            let report = Report { at: machine.now(), took: done.cost, stopped_queues };
+            self.core.report(tenant, action, report).expect("tenants live as long as the run");
+        }
+        self.ask(machine);
+    }
+}

@@ -1,0 +1,13 @@
+//! No priorities: workgroups in the order of the doorbells, never interrupted.
+
+use super::{Entry, Mechanism};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "none",
+    about: "no priorities: kernels run in the order in which they were submitted, never interrupted",
+    build: |_, _| Box::new(None),
+};
+
+struct None;
+
+impl Mechanism for None {}

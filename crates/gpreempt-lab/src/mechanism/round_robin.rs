@@ -1,0 +1,18 @@
+//! Hardware round robin: free slots are dealt out to the mapped queues in turn, and nothing is interrupted.
+
+use super::{Entry, Mechanism};
+use crate::machine::Dispatch;
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "round-robin",
+    about: "hardware round robin: queues share the free slots in turn, never interrupted",
+    build: |_, _| Box::new(RoundRobin),
+};
+
+struct RoundRobin;
+
+impl Mechanism for RoundRobin {
+    fn dispatch(&self) -> Dispatch {
+        Dispatch::RoundRobin
+    }
+}

@@ -1,0 +1,53 @@
+//! The whole-gpu switch: when a higher level waits behind a lower one, stop the gpu's scheduler and start it again.
+//!
+//! It takes everybody off the gpu and cannot choose who comes back: all do, with what they had. The cycle is paid for and
+//! nothing is won. It is here so that nobody has to try it on a machine.
+
+use gpreempt_core::Nanos;
+
+use super::levels::Levels;
+use super::{Entry, Mechanism};
+use crate::machine::{Actuator, Machine, micros};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "stop-sched",
+    about: "the gpu's scheduler is stopped and started again on inversion (unsuitable: everybody comes back)",
+    build: |profile, workload| {
+        Box::new(StopSched { levels: Levels::new(workload), ioctl: micros(&profile.host.ioctl_us) })
+    },
+};
+
+/// How often it looks, and so at most how often it acts.
+const PERIOD: Nanos = Nanos::from_millis(5);
+
+struct StopSched {
+    levels: Levels,
+    ioctl: Nanos,
+}
+
+impl StopSched {
+    /// A task with work on `gpu` while one of a lower level has workgroups there.
+    fn inverted(&self, machine: &Machine, gpu: usize) -> Option<usize> {
+        let view = |task| machine.view(task, gpu);
+        (0..machine.tasks()).find(|&task| {
+            view(task).is_some_and(|queue| queue.unfinished)
+                && self.levels.below(task).iter().any(|&lower| view(lower).is_some_and(|queue| queue.resident > 0))
+        })
+    }
+}
+
+impl Mechanism for StopSched {
+    fn start(&mut self, machine: &mut Machine) {
+        machine.set_timer(PERIOD, 0);
+    }
+
+    fn timer(&mut self, machine: &mut Machine, _token: u64) {
+        for gpu in 0..machine.gpus() {
+            if let Some(task) = self.inverted(machine, gpu) {
+                machine.detected(task, gpu);
+                machine.switch(gpu, &[], &[], Actuator::Driver, self.ioctl);
+            }
+        }
+        machine.set_timer(machine.now().plus(PERIOD), 0);
+    }
+}

@@ -1,0 +1,112 @@
+//! Comparison, timeline and plausibility.
+
+use std::sync::Mutex;
+
+use gpreempt_core::Nanos;
+use gpreempt_lab::Profile;
+use gpreempt_lab::experiment::{compare, plausibility, timeline};
+use gpreempt_lab::mechanism::{Entry, all, find};
+use gpreempt_lab::workload::Load;
+
+use crate::support::*;
+
+fn small() -> gpreempt_lab::Workload {
+    workload(
+        Nanos::from_millis(200),
+        vec![
+            online(Load::Poisson { mean: us(4_000) }, kernels(5, FULL / 2, us(40))),
+            offline(CLOSED, kernels(30, FULL, us(200))),
+        ],
+    )
+}
+
+#[test]
+fn a_comparison_begins_with_each_side_alone_and_keeps_the_order() {
+    let mechanisms: Vec<&Entry> = all().iter().collect();
+    let told = Mutex::new(Vec::new());
+    let comparison = compare(&profile(), &small(), &mechanisms, 3, &|done, of| {
+        told.lock().unwrap().push((done, of));
+    });
+    let names: Vec<&str> = comparison.rows.iter().map(|row| row.mechanism).collect();
+    let expected: Vec<&str> = std::iter::once("alone").chain(all().iter().map(|entry| entry.name)).collect();
+    assert_eq!(names, expected);
+    let mut told = told.into_inner().unwrap();
+    told.sort_unstable();
+    let runs = all().len() + 2;
+    assert_eq!(told, (1..=runs).map(|done| (done, runs)).collect::<Vec<_>>());
+
+    let alone = &comparison.rows[0];
+    assert_eq!(alone.online.times_alone_p50, Some(1.0));
+    assert_eq!(alone.offline.share_of_alone, Some(1.0));
+    assert_eq!((alone.cycles, alone.preemptions), (0, 0));
+    for row in &comparison.rows[1..] {
+        assert!(row.online.times_alone_p99.unwrap() >= 1.0, "{}", row.mechanism);
+        assert!(row.offline.share_of_alone.unwrap() <= 1.0, "{}", row.mechanism);
+    }
+    let p99 = |name: &str| comparison.rows.iter().find(|row| row.mechanism == name).unwrap().online.p99;
+    assert!(
+        p99("reef") < p99("xsched-lv2") && p99("xsched-lv2") < p99("xsched-lv1") && p99("xsched-lv1") < p99("none")
+    );
+}
+
+#[test]
+fn arrivals_are_the_same_for_every_mechanism_and_alone() {
+    let comparison = compare(&profile(), &small(), &[find("reef").unwrap(), find("tsg").unwrap()], 3, &|_, _| {});
+    let arrivals: Vec<u64> = comparison.rows.iter().map(|row| row.online.completed + row.online.skipped).collect();
+    assert!(arrivals.iter().all(|&n| n.abs_diff(arrivals[0]) <= 1), "{arrivals:?}");
+}
+
+#[test]
+fn a_comparison_without_online_tasks_says_so_instead_of_dividing_by_zero() {
+    let mut workload = small();
+    workload.tasks.remove(0);
+    let comparison = compare(&profile(), &workload, &[find("none").unwrap()], 3, &|_, _| {});
+    assert_eq!(comparison.rows[1].online.times_alone_p50, None);
+    assert_eq!(comparison.rows[1].offline.share_of_alone, Some(1.0));
+}
+
+#[test]
+fn the_timeline_meets_kernel_25_and_only_resets_repeat() {
+    for entry in all() {
+        let timeline = timeline(&profile(), entry, 1);
+        let repeats = matches!(entry.name, "reef" | "xsched-lv3");
+        assert_eq!(timeline.repeated_kernels > 0, repeats, "{}", entry.name);
+        assert_eq!(timeline.kernels_executed, 120 + timeline.repeated_kernels, "{}", entry.name);
+        assert!(timeline.inference_latency >= timeline.inference_alone, "{}", entry.name);
+        assert!(timeline.training_end.is_some(), "{}", entry.name);
+        let running = timeline.outcome.trace.iter().find(|event| {
+            event.task == Some(0)
+                && event.at < timeline.arrival
+                && event.at.plus(event.length) >= timeline.arrival
+                && matches!(event.what, gpreempt_lab::outcome::TraceKind::Kernel { index: 25, .. })
+        });
+        assert!(running.is_some(), "{}", entry.name);
+    }
+}
+
+#[test]
+fn the_timeline_tells_when_it_was_noticed_stopped_and_resumed() {
+    let timeline = timeline(&profile(), find("tsg").unwrap(), 1);
+    assert_eq!(timeline.inference_alone, Some(us(1 + 2_000)));
+    let (stopped, resumed) = (timeline.stopped.unwrap(), timeline.resumed.unwrap());
+    assert!(timeline.arrival < stopped && stopped < resumed);
+    assert!(timeline.training_delay.unwrap() > us(2_000));
+}
+
+#[test]
+fn two_rows_calibrate_the_gv100_and_the_others_are_predicted() {
+    let gv100 = Profile::load("gv100").unwrap();
+    let result = plausibility(&gv100, 1);
+    assert_eq!(result.rows.len(), 60);
+    for row in &result.rows {
+        let tolerance = match (row.calibration, row.level) {
+            (true, _) => 0.1,
+            (false, 1) => 2.0,
+            (false, 2) => 4.0,
+            // The published figures scatter that much around a constant.
+            (false, _) => 15.0,
+        };
+        assert!(row.deviation_percent.abs() <= tolerance, "{row:?}");
+    }
+    assert_eq!(result.rows.iter().filter(|row| row.calibration).count(), 2);
+}

@@ -1,0 +1,74 @@
+//! `gpreempt lab list`: what there is to choose from.
+
+use std::io::Write;
+
+use anyhow::Result;
+use gpreempt_lab::workload::model;
+use gpreempt_lab::{Profile, Workload, mechanism};
+use serde::Serialize;
+
+use crate::output;
+
+#[derive(Serialize)]
+struct Listing {
+    schema: u32,
+    mechanisms: Vec<Entry>,
+    workloads: Vec<Entry>,
+    profiles: Vec<Entry>,
+    models: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    about: String,
+}
+
+impl Entry {
+    fn new(name: &str, about: &str) -> Entry {
+        Entry { name: name.to_string(), about: about.to_string() }
+    }
+}
+
+pub(crate) fn run(json: bool, out: &mut impl Write) -> Result<()> {
+    let listing = listing()?;
+    if json {
+        return output::json(&listing, out);
+    }
+    let sections = [
+        ("Mechanisms (--mechanism)", &listing.mechanisms),
+        ("Workloads (--workload)", &listing.workloads),
+        ("Profiles (--profile)", &listing.profiles),
+        ("Models (in workload files)", &listing.models),
+    ];
+    for (index, (title, entries)) in sections.into_iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{title}")?;
+        for Entry { name, about } in entries {
+            writeln!(out, "  {name:<20} {about}")?;
+        }
+    }
+    Ok(())
+}
+
+fn listing() -> Result<Listing> {
+    let mechanisms = mechanism::all().iter();
+    let mut workloads = Vec::new();
+    for builtin in Workload::builtins() {
+        workloads.push(Entry::new(builtin.name, &Workload::load(builtin.name)?.about));
+    }
+    let mut profiles = Vec::new();
+    for builtin in Profile::builtins() {
+        profiles.push(Entry::new(builtin.name, &Profile::load(builtin.name)?.about));
+    }
+    let models = model::builtin()?;
+    Ok(Listing {
+        schema: output::SCHEMA,
+        mechanisms: mechanisms.map(|entry| Entry::new(entry.name, entry.about)).collect(),
+        workloads,
+        profiles,
+        models: models.iter().map(|(name, model)| Entry::new(name, &model.about)).collect(),
+    })
+}

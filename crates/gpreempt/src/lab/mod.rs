@@ -1,0 +1,91 @@
+//! `gpreempt lab`: experiments in virtual time.
+
+mod compare;
+mod draw;
+mod list;
+mod plausibility;
+mod print;
+mod run;
+mod timeline;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use gpreempt_core::Nanos;
+use gpreempt_lab::{Outcome, Profile, Workload, perfetto};
+use serde::Serialize;
+
+use crate::cli::Lab;
+use crate::output;
+
+pub(crate) fn run(experiment: Lab, out: &mut impl Write) -> Result<()> {
+    match experiment {
+        Lab::Compare(options) => compare::run(&options, out),
+        Lab::Timeline(options) => timeline::run(&options, out),
+        Lab::Run(options) => run::run(&options, out),
+        Lab::Plausibility(options) => plausibility::run(&options, out),
+        Lab::List { json } => list::run(json, out),
+        Lab::Print { name } => print::run(&name, out),
+    }
+}
+
+/// Loads what an experiment is about, and checks that the one fits the other.
+fn load(profile: &str, workload: &str, seconds: Option<f64>) -> Result<(Profile, Workload)> {
+    let profile = Profile::load(profile)?;
+    let mut workload = Workload::load(workload)?;
+    workload.fits(&profile)?;
+    if let Some(seconds) = seconds {
+        // The option's parser has bounded it.
+        workload.duration = Nanos((seconds * 1e9).round() as u64);
+    }
+    Ok((profile, workload))
+}
+
+/// The line above every result.
+fn headline(profile: &Profile, workload: &Workload, seed: u64) -> String {
+    format!(
+        "Simulated: workload {} on profile {}, seed {seed}, {} s of virtual time.",
+        workload.name,
+        profile.name,
+        seconds(workload)
+    )
+}
+
+fn seconds(workload: &Workload) -> f64 {
+    workload.duration.0 as f64 / 1e9
+}
+
+/// The first keys of every JSON document: what it is about and that it is simulated.
+#[derive(Serialize)]
+struct Header<'a> {
+    schema: u32,
+    kind: &'static str,
+    profile: &'a str,
+    profile_estimates: Vec<&'static str>,
+    workload: &'a str,
+    seed: u64,
+    seconds: f64,
+}
+
+impl<'a> Header<'a> {
+    fn new(profile: &'a Profile, workload: &'a Workload, seed: u64) -> Header<'a> {
+        Header {
+            schema: output::SCHEMA,
+            kind: output::SIMULATED,
+            profile: &profile.name,
+            profile_estimates: profile.estimates(),
+            workload: &workload.name,
+            seed,
+            seconds: seconds(workload),
+        }
+    }
+}
+
+/// Writes a recorded run for ui.perfetto.dev.
+fn write_trace(file: &Path, outcome: &Outcome, workload: &Workload) -> Result<()> {
+    let failed = || format!("cannot write the trace `{}`", file.display());
+    let created = File::create(file).with_context(failed)?;
+    perfetto::write(outcome, workload, BufWriter::new(created)).with_context(failed)
+}

@@ -1,0 +1,191 @@
+//! `gpreempt lab run`: one workload, task by task.
+
+use std::io::Write;
+
+use anyhow::Result;
+use clap::error::ErrorKind;
+use comfy_table::{Cell, Table};
+use gpreempt_lab::mechanism::Entry;
+use gpreempt_lab::outcome::TaskOutcome;
+use gpreempt_lab::workload::Role;
+use gpreempt_lab::{Outcome, Workload, experiment};
+use serde::Serialize;
+
+use super::{Header, headline, load, seconds, write_trace};
+use crate::cli::Run;
+use crate::output;
+
+pub(crate) fn run(options: &Run, out: &mut impl Write) -> Result<()> {
+    let setting = &options.setting;
+    let mechanisms = options.mechanisms.as_slice();
+    if options.trace.is_some() && mechanisms.len() != 1 {
+        let message = "a trace shows one run: give --trace with a single --mechanism\n";
+        return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message).into());
+    }
+    let (profile, workload) = load(&setting.profile, &options.workload, options.seconds)?;
+    let bar = output::progress(setting.json);
+    bar.set_length(mechanisms.len() as u64);
+    let mut outcomes = Vec::new();
+    for mechanism in mechanisms {
+        let record = options.trace.is_some();
+        let outcome = experiment::run(&profile, &workload, mechanism, setting.seed, record);
+        outcomes.push(outcome);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if let (Some(file), [outcome]) = (&options.trace, outcomes.as_slice()) {
+        write_trace(file, outcome, &workload)?;
+    }
+    if setting.json {
+        let document = Document {
+            header: Header::new(&profile, &workload, setting.seed),
+            runs: outcomes.iter().map(JsonRun::new).collect(),
+        };
+        return output::json(&document, out);
+    }
+    writeln!(out, "{}", headline(&profile, &workload, setting.seed))?;
+    for (mechanism, outcome) in mechanisms.iter().zip(&outcomes) {
+        print(mechanism, outcome, &workload, out)?;
+    }
+    writeln!(out, "\n{}", output::estimates(&profile))?;
+    if let Some(file) = &options.trace {
+        writeln!(out, "Trace for ui.perfetto.dev: {}", file.display())?;
+    }
+    Ok(())
+}
+
+fn print(mechanism: &Entry, outcome: &Outcome, workload: &Workload, out: &mut impl Write) -> Result<()> {
+    writeln!(out, "\n{}: {}", mechanism.name, mechanism.about)?;
+    writeln!(out, "{}", table(outcome, workload))?;
+    writeln!(
+        out,
+        "stops: {}, cycles: {}, gpu time in cycles: {}, repeated kernels: {}, longest stop: {}",
+        outcome.preemptions,
+        outcome.cycles,
+        output::time(outcome.cycle_time.0),
+        outcome.repeated_kernels,
+        output::time(outcome.longest_stop.0)
+    )?;
+    Ok(())
+}
+
+fn table(outcome: &Outcome, workload: &Workload) -> Table {
+    let mut table = output::table(&[
+        "task",
+        "role",
+        "level",
+        "requests",
+        "skipped",
+        "req/s",
+        "latency\np50",
+        "\np95",
+        "\np99",
+        "\nmax",
+        "kernels",
+        "gpu busy",
+    ]);
+    for (index, task) in outcome.tasks.iter().enumerate() {
+        let latency = |nanos: u64| match task.completed {
+            0 => output::number("-"),
+            _ => output::number(output::time(nanos)),
+        };
+        let gpus = workload.tasks.get(index).map_or(1, |task| task.gpus.len());
+        table.add_row([
+            Cell::new(&task.name),
+            output::number(role(task)),
+            output::number(task.level),
+            output::number(task.completed),
+            output::number(task.skipped),
+            output::number(output::digits(task.completed as f64 / seconds(workload))),
+            latency(task.latency.value_at_quantile(0.50)),
+            latency(task.latency.value_at_quantile(0.95)),
+            latency(task.latency.value_at_quantile(0.99)),
+            latency(task.latency.max()),
+            output::number(task.kernels),
+            output::number(output::percent(busy(task, workload, gpus))),
+        ]);
+    }
+    table
+}
+
+/// Share of its gpus' time in which the task ran, weighted by how much of them it filled.
+fn busy(task: &TaskOutcome, workload: &Workload, gpus: usize) -> Option<f64> {
+    let available = workload.duration.0 as f64 * gpus as f64;
+    (available > 0.0).then(|| task.busy.0 as f64 / available)
+}
+
+fn role(task: &TaskOutcome) -> &'static str {
+    match task.role {
+        Role::Online => "online",
+        Role::Offline => "offline",
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    header: Header<'a>,
+    runs: Vec<JsonRun<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonRun<'a> {
+    mechanism: &'static str,
+    preemptions: u64,
+    cycles: u64,
+    cycle_time_us: f64,
+    repeated_kernels: u64,
+    longest_stop_us: f64,
+    events: u64,
+    tasks: Vec<JsonTask<'a>>,
+}
+
+impl<'a> JsonRun<'a> {
+    fn new(outcome: &'a Outcome) -> JsonRun<'a> {
+        JsonRun {
+            mechanism: outcome.mechanism,
+            preemptions: outcome.preemptions,
+            cycles: outcome.cycles,
+            cycle_time_us: output::micros(outcome.cycle_time.0),
+            repeated_kernels: outcome.repeated_kernels,
+            longest_stop_us: output::micros(outcome.longest_stop.0),
+            events: outcome.events,
+            tasks: outcome.tasks.iter().map(JsonTask::new).collect(),
+        }
+    }
+}
+
+/// One task. Without a completed request the latencies are null.
+#[derive(Serialize)]
+struct JsonTask<'a> {
+    name: &'a str,
+    role: &'static str,
+    level: u8,
+    completed: u64,
+    skipped: u64,
+    kernels: u64,
+    p50_us: Option<f64>,
+    p95_us: Option<f64>,
+    p99_us: Option<f64>,
+    max_us: Option<f64>,
+    busy_us: f64,
+}
+
+impl<'a> JsonTask<'a> {
+    fn new(task: &'a TaskOutcome) -> JsonTask<'a> {
+        let latency = |nanos: u64| (task.completed > 0).then(|| output::micros(nanos));
+        JsonTask {
+            name: &task.name,
+            role: role(task),
+            level: task.level,
+            completed: task.completed,
+            skipped: task.skipped,
+            kernels: task.kernels,
+            p50_us: latency(task.latency.value_at_quantile(0.50)),
+            p95_us: latency(task.latency.value_at_quantile(0.95)),
+            p99_us: latency(task.latency.value_at_quantile(0.99)),
+            max_us: latency(task.latency.max()),
+            busy_us: output::micros(task.busy.0),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What results look like: tables, numbers with units, JSON, progress.
+
+use std::io::{IsTerminal, Write};
+
+use anyhow::Result;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, presets};
+use gpreempt_lab::Profile;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+/// Beside every simulated result: a reader must not take it for a measurement.
+pub(crate) const SIMULATED: &str = "simulated";
+
+/// Version of the JSON documents: keys may be added to it, not renamed or removed.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// A table without vertical lines, with the first column to the left and numbers to the right.
+pub(crate) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()))
+        .set_content_arrangement(ContentArrangement::Disabled);
+    if !colours() {
+        table.force_no_tty();
+    }
+    let cells = header.iter().enumerate().map(|(index, text)| match index {
+        0 => Cell::new(text),
+        _ => number(text),
+    });
+    table.set_header(cells);
+    table
+}
+
+/// A cell that lines up with the digits above and below it.
+pub(crate) fn number(text: impl ToString) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+/// Whether to use colours: on a terminal, unless the user does not want them (no-color.org).
+pub(crate) fn colours() -> bool {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    std::io::stdout().is_terminal() && !unwanted
+}
+
+/// A time with the unit that suits it and about three digits.
+pub(crate) fn time(nanos: u64) -> String {
+    let nanos = nanos as f64;
+    let (value, unit) = if nanos == 0.0 {
+        return "0".to_string();
+    } else if nanos < 1e3 {
+        (nanos, "ns")
+    } else if nanos < 1e6 {
+        (nanos / 1e3, "us")
+    } else if nanos < 1e9 {
+        (nanos / 1e6, "ms")
+    } else {
+        (nanos / 1e9, "s")
+    };
+    format!("{} {unit}", digits(value))
+}
+
+/// About three digits.
+pub(crate) fn digits(value: f64) -> String {
+    if value >= 100.0 {
+        format!("{value:.0}")
+    } else if value >= 10.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+/// A factor, "1.08x"; a dash when there is nothing to compare with.
+pub(crate) fn factor(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_string(), |value| format!("{}x", digits(value)))
+}
+
+/// A share in per cent; a dash when there is nothing to compare with.
+pub(crate) fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_string(), |share| format!("{:.1} %", share * 100.0))
+}
+
+/// Nanoseconds as the microseconds of JSON keys that end in `_us`.
+pub(crate) fn micros(nanos: u64) -> f64 {
+    nanos as f64 / 1e3
+}
+
+/// One JSON document on stdout.
+pub(crate) fn json(value: &impl Serialize, out: &mut impl Write) -> Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Which numbers of the profile nobody published.
+pub(crate) fn estimates(profile: &Profile) -> String {
+    let estimates = profile.estimates();
+    if estimates.is_empty() {
+        return format!("Every number of profile {} is published.", profile.name);
+    }
+    format!("Estimates in profile {}: {}.", profile.name, estimates.join(", "))
+}
+
+/// A progress bar on stderr, shown only when that is a terminal and stdout is not meant for a program.
+pub(crate) fn progress(json: bool) -> ProgressBar {
+    if json || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_the_unit_that_suits_them() {
+        assert_eq!(time(0), "0");
+        assert_eq!(time(1_500), "1.50 us");
+        assert_eq!(time(34_000), "34.0 us");
+        assert_eq!(time(2_345_678), "2.35 ms");
+        assert_eq!(time(123_456_789), "123 ms");
+        assert_eq!(time(12_000_000_000), "12.0 s");
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_a_dash() {
+        assert_eq!(factor(None), "-");
+        assert_eq!(percent(None), "-");
+        assert_eq!(factor(Some(1.084)), "1.08x");
+        assert_eq!(percent(Some(0.5)), "50.0 %");
+    }
+
+    #[test]
+    fn a_table_outside_a_terminal_has_no_escape_codes() {
+        let mut table = table(&["mechanism", "p99"]);
+        table.add_row([Cell::new("none"), number("1 ms").fg(comfy_table::Color::Red)]);
+        let text = table.to_string();
+        assert!(text.contains("none"));
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+    }
+}

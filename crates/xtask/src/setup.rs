@@ -1,0 +1,107 @@
+//! What a machine needs before the tests can run: a list of requirements, each installed only if it is missing.
+
+use anyhow::{Context, Result, bail};
+
+use crate::run::command;
+
+/// One thing a machine needs.
+struct Requirement {
+    name: &'static str,
+    /// What is there, or why that is not enough.
+    check: fn() -> Result<String>,
+    /// Command that installs it, if there is one we may run.
+    install: Option<&'static [&'static str]>,
+}
+
+const REQUIREMENTS: &[Requirement] = &[
+    Requirement { name: "Rust toolchain", check: toolchain, install: None },
+    Requirement {
+        name: "rustfmt",
+        check: || version(&["cargo", "fmt", "--version"]),
+        install: Some(&["rustup", "component", "add", "rustfmt"]),
+    },
+    Requirement {
+        name: "clippy",
+        check: || version(&["cargo", "clippy", "--version"]),
+        install: Some(&["rustup", "component", "add", "clippy"]),
+    },
+];
+
+/// Checks all requirements, installs what is missing, and says what it did.
+pub(crate) fn setup() -> Result<()> {
+    for requirement in REQUIREMENTS {
+        satisfy(requirement).with_context(|| format!("{} is missing", requirement.name))?;
+    }
+    Ok(())
+}
+
+fn satisfy(requirement: &Requirement) -> Result<()> {
+    let name = requirement.name;
+    let reason = match (requirement.check)() {
+        Ok(found) => {
+            println!("{name}: {found}");
+            return Ok(());
+        }
+        Err(reason) => reason,
+    };
+    let Some(install) = requirement.install else {
+        return Err(reason);
+    };
+    println!("{name}: {reason:#}; running `{}`", install.join(" "));
+    version(install).with_context(|| format!("install it with `{}`", install.join(" ")))?;
+    let found = (requirement.check)()?;
+    println!("{name}: {found} (installed now)");
+    Ok(())
+}
+
+/// Runs a command and returns the first line it prints.
+fn version(words: &[&str]) -> Result<String> {
+    let Some((program, arguments)) = words.split_first() else {
+        bail!("there is nothing to run");
+    };
+    let output = command(program).args(arguments).output().with_context(|| format!("cannot start {program}"))?;
+    if !output.status.success() {
+        bail!("`{}` ended with {}", words.join(" "), output.status);
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().next().unwrap_or_default().to_string())
+}
+
+fn toolchain() -> Result<String> {
+    let found = version(&["rustc", "--version"])?;
+    let required = env!("CARGO_PKG_RUST_VERSION");
+    if !is_at_least(&found, required) {
+        bail!("found {found}, expected {required} or newer; install it from https://rustup.rs");
+    }
+    Ok(found)
+}
+
+/// Whether a line such as "rustc 1.95.0 (...)" names at least this version.
+fn is_at_least(found: &str, required: &str) -> bool {
+    let numbers =
+        |version: &str| -> Vec<u32> { version.split(['.', '-']).map_while(|part| part.parse().ok()).collect() };
+    let found = found.split_whitespace().nth(1).unwrap_or_default();
+    numbers(found) >= numbers(required)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_by_number() {
+        assert!(is_at_least("rustc 1.95.0 (59807616e 2026-04-14)", "1.95"));
+        assert!(is_at_least("rustc 1.100.0-nightly (x)", "1.95"));
+        assert!(!is_at_least("rustc 1.94.9 (x)", "1.95"));
+        assert!(!is_at_least("rustc", "1.95"));
+    }
+
+    #[test]
+    fn what_is_missing_and_cannot_be_installed_is_an_error() {
+        let requirement = Requirement { name: "a unicorn", check: || bail!("there is none"), install: None };
+        assert!(satisfy(&requirement).is_err());
+        let requirement = Requirement { install: Some(&["no-such-program-anywhere"]), ..requirement };
+        let error = satisfy(&requirement).expect_err("cannot be installed");
+        assert!(format!("{error:#}").contains("install it with"), "{error:#}");
+    }
+}
