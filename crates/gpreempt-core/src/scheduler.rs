@@ -3,7 +3,7 @@
 use crate::bounds;
 use crate::budget::Bucket;
 use crate::cost::{Batch, Cost};
-use crate::decide::{self, Moment};
+use crate::decide::{self, Found, Moment};
 use crate::plan::{Action, Plan, Rule};
 use crate::state::{GpuSlot, JobSlot, NONE, Phase, Storage, Tables, TenantSlot};
 use crate::{GpuId, GpuParams, GpuSet, JobId, JobParams, Level, Nanos, Observation, Report, TenantId};
@@ -315,7 +315,8 @@ impl<S: Storage> Scheduler<S> {
             if self.regroup {
                 self.jobs = regroup(&mut tables);
             }
-            let mut moment = Moment { now, last: self.last, wake: Nanos::NEVER, cost };
+            let found = Found { new_ranks: self.regroup, ..Found::default() };
+            let mut moment = Moment { now, last: self.last, wake: Nanos::NEVER, cost, found };
             length = decide::decide(&mut tables, &mut moment, self.jobs);
             if self.regroup {
                 self.overcommitted = decide::overcommitted(&tables);

@@ -49,10 +49,22 @@ pub(super) fn admit(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usiz
             Phase::Running => running(tables, moment, index),
             Phase::Stopped => stopped(tables, moment, index),
         };
+        note_changes(tables, moment, index);
         let about_to_stop = !runs && !mutant!(VictimsReserve);
         if !about_to_stop {
             reserve(tables, moment, index);
         }
+    }
+}
+
+/// Notes what will have to be written for a job.
+fn note_changes(tables: &Tables<'_>, moment: &mut Moment<'_>, index: u32) {
+    let Some(job) = tables.job(index) else { return };
+    let found = &mut moment.found;
+    match job.phase {
+        Phase::Stopped if job.now.reason.is_some() => found.stops = true,
+        Phase::Stopped => found.late_stops |= !job.now.loose.is_empty() || mutant!(RepeatedStop),
+        Phase::Running => found.resumes |= !job.now.stopped.is_empty(),
     }
 }
 

@@ -155,14 +155,16 @@ pub(super) fn emit(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usize
         gpu.now.resume = Batch::EMPTY;
     }
     let mut length = 0;
-    for pass in [Pass::Stops, Pass::LateStops, Pass::Resumes] {
+    let found = moment.found;
+    let passes = [(Pass::Stops, found.stops), (Pass::LateStops, found.late_stops), (Pass::Resumes, found.resumes)];
+    for (pass, _) in passes.into_iter().filter(|&(_, needed)| needed) {
         for at in 0..jobs {
             let Some(&index) = tables.order.get(at) else {
                 break;
             };
             length = emit_job(tables, moment, index, pass, length);
         }
-        if pass == Pass::LateStops
+        if pass != Pass::Resumes
             && let Some(preempts) = tables.plan.get_mut(..length)
         {
             sort_descending(preempts, |entry| (entry.weight, entry.job.index));

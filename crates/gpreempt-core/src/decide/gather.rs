@@ -15,8 +15,10 @@ pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         gpu.now = GpuNow::default();
         gpu.bucket.refill(&gpu.params, moment.now);
     }
-    for job in jobs.iter_mut() {
+    for job in jobs.iter_mut().filter(|job| job.live) {
         job.now = JobNow { since: Nanos::NEVER, ..JobNow::default() };
+        moment.found.stopped |= job.phase == Phase::Stopped;
+        moment.found.short |= job.short_since > Nanos::ZERO;
     }
     for tenant in tenants.iter_mut().filter(|tenant| tenant.live) {
         let Some(gpu) = gpus.get_mut(usize::from(tenant.gpu.0)).filter(|gpu| gpu.live && !gpu.resetting) else {
@@ -43,8 +45,12 @@ pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
             gpu.now.reserve = gpu.now.reserve.saturating_add(cycles);
         }
     }
-    count_victims(jobs);
-    save_up(gpus, jobs);
+    if moment.found.stopped {
+        count_victims(jobs);
+    }
+    if moment.found.short {
+        save_up(gpus, jobs);
+    }
 }
 
 fn add(job: &mut JobSlot, tenant: &TenantSlot) {

@@ -21,6 +21,23 @@ pub(crate) struct Moment<'a> {
     pub(crate) last: Nanos,
     pub(crate) wake: Nanos,
     pub(crate) cost: &'a dyn Cost,
+    /// What the passes so far have found, so that those with nothing to do can be left out.
+    pub(crate) found: Found,
+}
+
+/// Reasons for a further pass over the jobs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Found {
+    /// Jobs that are stopped.
+    pub(crate) stopped: bool,
+    /// Jobs that wait for a budget.
+    pub(crate) short: bool,
+    /// Jobs whose rank is another than before.
+    pub(crate) new_ranks: bool,
+    /// Jobs that are stopped now, jobs that are stopped already but not wholly, and jobs to resume.
+    pub(crate) stops: bool,
+    pub(crate) late_stops: bool,
+    pub(crate) resumes: bool,
 }
 
 impl Moment<'_> {
@@ -36,27 +53,19 @@ impl Moment<'_> {
 pub(crate) fn decide(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usize) -> usize {
     gather::gather(tables, moment);
     settle::settle(tables, moment);
-    rank(tables, moment, jobs);
-    turns::open_turns(tables, moment);
+    if moment.found.new_ranks {
+        order(tables, jobs);
+    }
+    if moment.found.stopped {
+        turns::open_turns(tables, moment);
+    }
     admit::admit(tables, moment, jobs);
     emit::emit(tables, moment, jobs)
 }
 
-fn rank(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usize) {
-    for job in tables.jobs.iter_mut().filter(|job| job.live) {
-        let first = job.now.gpus.first().and_then(|id| tables.gpus.get(usize::from(id.0)));
-        let Some(gpu) = first else {
-            job.rank = 0;
-            continue;
-        };
-        let policy = policy::of(gpu.params.policy);
-        job.rank = policy.rank(job, gpu, moment.now);
-        moment.ask_at(policy.next_change(job, gpu, moment.now));
-    }
+fn order(tables: &mut Tables<'_>, jobs: usize) {
     let Tables { order, jobs: slots, .. } = tables;
-    let Some(order) = order.get_mut(..jobs) else {
-        return;
-    };
+    let Some(order) = order.get_mut(..jobs) else { return };
     sort_descending(order, |&index| (slots.get(index as usize).map_or(0, |job| job.rank), !index));
 }
 

@@ -1,4 +1,4 @@
-//! What has happened since the last decision: bursts that began and ended, time to charge.
+//! What has happened since the last decision: bursts that began and ended, time to charge; and where that leaves each job.
 
 use super::Moment;
 use crate::policy::{self, Span};
@@ -13,11 +13,8 @@ pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         let gpu = job.now.gpus.first().and_then(|id| gpus.get(usize::from(id.0)));
         let works = !job.now.working.is_empty();
         if let Some(gpu) = gpu {
-            let span = Span {
-                length: passed,
-                ran: job.works && job.phase == Phase::Running,
-                entitled: entitlement(job, gpus),
-            };
+            let entitled = if gpu.params.policy == PolicyKind::Fair { entitlement(job, gpus) } else { 0 };
+            let span = Span { length: passed, ran: job.works && job.phase == Phase::Running, entitled };
             policy::of(gpu.params.policy).charge(job, span);
             note_bursts(job, gpu, works, moment.now);
         }
@@ -26,7 +23,19 @@ pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         }
         job.works = works;
         count_stop_share(job, passed, moment);
+        rank(job, gpu, moment);
     }
+}
+
+/// Finds the job's place, now that what has happened is accounted for.
+fn rank(job: &mut JobSlot, gpu: Option<&GpuSlot>, moment: &mut Moment<'_>) {
+    let rank = gpu.map_or(0, |gpu| {
+        let policy = policy::of(gpu.params.policy);
+        moment.ask_at(policy.next_change(job, gpu, moment.now));
+        policy.rank(job, gpu, moment.now)
+    });
+    moment.found.new_ranks |= rank != job.rank;
+    job.rank = rank;
 }
 
 fn note_bursts(job: &mut JobSlot, gpu: &GpuSlot, works: bool, now: Nanos) {

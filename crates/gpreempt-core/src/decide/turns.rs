@@ -29,6 +29,7 @@ fn gates_open(tables: &Tables<'_>, job: &JobSlot, now: Nanos) -> bool {
 /// Marks the jobs that take a turn now.
 pub(super) fn open_turns(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     let now = moment.now;
+    let mut any_due = false;
     // Claims of the jobs that have to wait for a gate.
     for index in 0..tables.jobs.len() {
         let Some(job) = tables.jobs.get(index).filter(|job| job.live && job.phase == Phase::Stopped) else {
@@ -39,6 +40,7 @@ pub(super) fn open_turns(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
             moment.ask_at(due);
             continue;
         }
+        any_due = true;
         if gates_open(tables, job, now) {
             continue;
         }
@@ -48,6 +50,9 @@ pub(super) fn open_turns(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
                 moment.ask_at(gpu.gate);
             }
         }
+    }
+    if !any_due {
+        return;
     }
     // Turns of the jobs that do not.
     for index in 0..tables.jobs.len() {
