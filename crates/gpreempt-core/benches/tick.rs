@@ -55,7 +55,8 @@ impl Bench {
     fn tick(&mut self, busy: bool) -> usize {
         self.now = self.now.plus(Nanos::from_micros(50));
         self.ticks += 1;
-        let resting = (self.ticks / 8) % self.tenants.len();
+        // One place more than there are tenants: for a while nobody rests.
+        let resting = (self.ticks / 8) % (self.tenants.len() + 1);
         for (at, &tenant) in self.tenants.iter().enumerate() {
             let activity = match (busy, at == resting) {
                 (false, _) | (true, true) => Activity::Idle,

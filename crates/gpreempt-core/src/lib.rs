@@ -76,6 +76,7 @@ mod policy;
 mod proofs;
 mod scheduler;
 mod state;
+mod status;
 mod time;
 
 pub use cost::{Actuator, Batch, Cost};
@@ -83,6 +84,7 @@ pub use id::{GpuId, GpuSet, Gpus, JobId, Level, Permille, TenantId};
 pub use observe::{Activity, Observation, Report};
 pub use params::{GpuParams, JobParams, Patience, PolicyKind};
 pub use plan::{Action, Bound, Entry, Plan, Reason, Rule};
-pub use scheduler::{Error, JobStatus, Scheduler};
+pub use scheduler::{Error, Scheduler};
 pub use state::{GpuSlot, JobSlot, Parts, Phase, Storage, Tables, TenantSlot};
+pub use status::JobStatus;
 pub use time::Nanos;

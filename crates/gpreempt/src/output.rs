@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, presets};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, presets};
 use gpreempt_lab::Profile;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -29,6 +29,33 @@ pub(crate) fn table(header: &[&str]) -> Table {
     });
     table.set_header(cells);
     table
+}
+
+/// Hides columns, in the order given, until the table fits the terminal. Returns a note for the reader if any are hidden.
+pub(crate) fn fit(table: &mut Table, dispensable: &[usize]) -> Option<String> {
+    // Asked of a fresh table, because one without colours does not look at the terminal.
+    let room = usize::from(Table::new().width()?);
+    hide_until(table, dispensable, room)
+}
+
+fn hide_until(table: &mut Table, dispensable: &[usize], room: usize) -> Option<String> {
+    let mut hidden = 0;
+    for &index in dispensable {
+        if natural_width(table) <= room {
+            break;
+        }
+        table.column_mut(index)?.set_constraint(ColumnConstraint::Hidden);
+        hidden += 1;
+    }
+    let columns = if hidden == 1 { "column" } else { "columns" };
+    (hidden > 0).then(|| format!("{hidden} {columns} left out to fit the terminal; --json has them all."))
+}
+
+/// Width of the table when nothing is wrapped: beside its padding, a column is separated from the next by one character.
+fn natural_width(table: &Table) -> usize {
+    let widths = table.column_max_content_widths();
+    let shown = table.column_iter().zip(widths).filter(|(column, _)| !column.is_hidden());
+    shown.map(|(column, content)| usize::from(content) + usize::from(column.padding_width()) + 1).sum()
 }
 
 /// A cell that lines up with the digits above and below it.
@@ -133,6 +160,18 @@ mod tests {
         assert_eq!(percent(None), "-");
         assert_eq!(factor(Some(1.084)), "1.08x");
         assert_eq!(percent(Some(0.5)), "50.0 %");
+    }
+
+    #[test]
+    fn a_narrow_terminal_hides_what_matters_least_and_says_so() {
+        let mut table = table(&["mechanism", "p50", "p99", "cycles"]);
+        table.add_row(["cwsr-watch", "1.00 ms", "2.00 ms", "1234"]);
+        assert_eq!(hide_until(&mut table, &[3, 1], 80), None);
+        let note = hide_until(&mut table, &[3, 1], 34).unwrap_or_default();
+        assert!(note.starts_with("1 column"), "{note}");
+        let text = table.to_string();
+        assert!(text.contains("2.00 ms") && !text.contains("1234"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 34), "{text}");
     }
 
     #[test]
