@@ -9,13 +9,13 @@ pub struct Inversion {
     pub detection: Nanos,
     /// Longest patience of the waiting job.
     pub patience: Nanos,
-    /// Exempt time of the lower job.
+    /// Exempt time of the lower job, and the cycles of the plan that resumed it.
     pub exempt: Nanos,
     /// Refill of the gpu's cycle budget.
     pub refill: Nanos,
     /// Carrying out the plan.
     pub cost: Nanos,
-    /// One turn of an aged job.
+    /// One turn of an aged job, and the cycles around it.
     pub turn: Nanos,
     /// How long a small victim is spared; see [`small`].
     pub small: Nanos,
@@ -29,15 +29,16 @@ pub fn inversion(terms: &Inversion) -> Nanos {
         .fold(terms.detection, Nanos::plus)
 }
 
-/// How long a victim that holds `occupancy` of the gpu is spared when stopping and resuming it costs `price`.
+/// Times its price that a victim is spared at most, however little it holds.
+pub const LONGEST_SPARING: u64 = 20;
+
+/// How long a victim is spared that holds `occupancy` of the gpu, when stopping and resuming it costs `price`: until it has
+/// held up others for as much as it costs. `None` is the worst case.
 #[must_use]
-pub fn small(price: Nanos, occupancy: Option<Permille>, threshold: Permille) -> Nanos {
-    match occupancy {
-        Some(share) if share <= threshold && threshold > Permille::NONE => {
-            Nanos(price.times(1000).0 / u64::from(share.get().max(1)))
-        }
-        _ => Nanos::ZERO,
-    }
+pub fn small(price: Nanos, occupancy: Option<Permille>) -> Nanos {
+    let share = occupancy.map_or(0, |share| u64::from(share.get()));
+    let worth = price.times(1000).0.checked_div(share).map_or(Nanos::NEVER, Nanos);
+    worth.min(price.times(LONGEST_SPARING))
 }
 
 /// Terms of the longest time a job stays stopped although it has work.

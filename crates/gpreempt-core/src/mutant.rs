@@ -13,6 +13,8 @@ pub(crate) enum Mutant {
     RepeatedStop,
     /// Stopped jobs stay stopped when nothing above wants.
     ForgottenResume,
+    /// A tenant that cannot be stopped is asked to all the same.
+    StopsUnstoppable,
     /// Only the first tenant of a victim is stopped.
     PartialStop,
     /// Victims are stopped on every other gpu only, on different ones each.

@@ -71,6 +71,12 @@ impl JobParams {
         self.min_run.max(JobParams::SHORTEST_TURN)
     }
 
+    /// Run time that a full limit account holds.
+    #[must_use]
+    pub fn limit_capacity(&self) -> Nanos {
+        JobParams::LIMIT_WINDOW.permille(self.limit.get() as u64)
+    }
+
     /// Whether the deadline policy sees a deadline here.
     #[must_use]
     pub const fn has_deadline(&self) -> bool {
@@ -120,7 +126,8 @@ pub enum PolicyKind {
 pub struct GpuParams {
     /// Who orders its jobs. A job on several gpus is ranked by the policy of the first.
     pub policy: PolicyKind,
-    /// Length of a turn: within one level (priority policy; zero lets equals coexist) or of one share (fair policy).
+    /// Length of a turn: within one level (priority policy; zero lets equals coexist) or of one share (fair policy; zero
+    /// means [`GpuParams::FAIR_SLICE`]).
     pub slice: Nanos,
     /// Cycles the gpu may spend per second; zero means no limit.
     pub cycles_per_second: u32,
@@ -130,10 +137,31 @@ pub struct GpuParams {
     pub linger_max: Nanos,
     /// Victims that hold at most this share of the gpu are left running while stopping them costs more than it frees.
     pub small: Permille,
+    /// While at least this share of the gpu is free and the higher job is running there, nobody is in its way: lower jobs
+    /// are spared as small ones are. Zero turns the rule off. It needs measured occupancy of all that work there.
+    pub room: Permille,
     /// What one cycle takes before any was measured.
     pub cycle_estimate: Nanos,
     /// A plan entry without a report for this long counts as lost and is decided anew.
     pub report_timeout: Nanos,
+}
+
+impl GpuParams {
+    /// What a slice of zero means under the fair policy, which cannot do without.
+    pub const FAIR_SLICE: Nanos = Nanos::from_millis(10);
+
+    /// The length of a turn; zero if equals coexist.
+    #[must_use]
+    pub fn turn_length(&self) -> Nanos {
+        let fair = self.policy == PolicyKind::Fair && self.slice == Nanos::ZERO;
+        if fair { GpuParams::FAIR_SLICE } else { self.slice }
+    }
+
+    /// Whether lower jobs may be spared for what they hold.
+    #[must_use]
+    pub fn spares(&self) -> bool {
+        self.small > Permille::NONE || self.room > Permille::NONE
+    }
 }
 
 impl Default for GpuParams {
@@ -145,6 +173,7 @@ impl Default for GpuParams {
             cycle_burst: 64,
             linger_max: Nanos::from_millis(2),
             small: Permille::new(50),
+            room: Permille::new(200),
             cycle_estimate: Nanos::from_micros(200),
             // The driver gives up on a preemption after 9 s (queue_preemption_timeout_ms, Linux 6.12).
             report_timeout: Nanos::from_secs(10),

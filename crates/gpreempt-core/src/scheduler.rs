@@ -4,7 +4,7 @@ use crate::budget::Bucket;
 use crate::cost::Cost;
 use crate::decide::{self, Found, Moment};
 use crate::plan::{Action, Plan};
-use crate::state::{GpuSlot, JobSlot, NONE, Storage, Tables, TenantSlot};
+use crate::state::{GpuSlot, JobSlot, NONE, Phase, Storage, Tables, TenantSlot};
 use crate::{GpuId, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Report, TenantId};
 
 /// What a call can object to.
@@ -46,6 +46,8 @@ pub struct Scheduler<S> {
     /// Time of the last decision, and of the next one if nothing is observed before.
     last: Nanos,
     wake: Nanos,
+    /// The newest look.
+    newest: Nanos,
     /// Something changed since the last decision.
     stale: bool,
     /// Jobs or their settings changed since the last decision.
@@ -76,6 +78,7 @@ impl<S: Storage> Scheduler<S> {
             storage,
             last: Nanos::ZERO,
             wake: Nanos::NEVER,
+            newest: Nanos::ZERO,
             stale: true,
             regroup: true,
             jobs: 0,
@@ -105,7 +108,7 @@ impl<S: Storage> Scheduler<S> {
     /// [`Error::UnknownGpu`].
     pub fn set_resetting(&mut self, id: GpuId, resetting: bool) -> Result<(), Error> {
         self.storage.tables().gpu_mut(id).ok_or(Error::UnknownGpu)?.resetting = resetting;
-        self.stale = true;
+        self.changed();
         Ok(())
     }
 
@@ -119,6 +122,7 @@ impl<S: Storage> Scheduler<S> {
         let generation = slot.generation.wrapping_add(1);
         *slot = JobSlot { live: true, generation, tenants: NONE, params, ..JobSlot::default() };
         slot.stop_credit = JobParams::STOP_WINDOW.permille(u64::from(params.stop_share.get()));
+        slot.fill_limit();
         self.changed();
         Ok(JobId { index, generation })
     }
@@ -128,7 +132,13 @@ impl<S: Storage> Scheduler<S> {
     /// # Errors
     /// [`Error::UnknownJob`].
     pub fn set_job(&mut self, id: JobId, params: JobParams) -> Result<(), Error> {
-        self.storage.tables().find_job(id).ok_or(Error::UnknownJob)?.params = params;
+        let mut tables = self.storage.tables();
+        let job = tables.find_job(id).ok_or(Error::UnknownJob)?;
+        let new_limit = job.params.limit != params.limit;
+        job.params = params;
+        if new_limit {
+            job.fill_limit();
+        }
         self.changed();
         Ok(())
     }
@@ -233,7 +243,18 @@ impl<S: Storage> Scheduler<S> {
             stopped_queues: look.stopped_queues.min(look.queues),
             ..look
         };
+        self.newest = self.newest.max(look.at);
         let before = core::mem::replace(&mut tenant.seen, look);
+        let reached = match tenant.pending {
+            Some(Action::Preempt) => look.queues > 0 && look.stopped_queues == look.queues,
+            Some(Action::Resume) => look.stopped_queues == 0,
+            None => false,
+        };
+        if reached && look.at > tenant.asked_at {
+            // The report is late or lost, but what it would say is plain to see.
+            tenant.pending = None;
+            self.stale = true;
+        }
         self.stale |= Observation { at: look.at, ..before } != look;
         Ok(())
     }
@@ -261,23 +282,31 @@ impl<S: Storage> Scheduler<S> {
         };
         if done {
             tenant.failures = 0;
+            tenant.refusals = 0;
             tenant.retry_at = Nanos::ZERO;
         } else {
             let doublings = u32::from(tenant.failures).min(RETRY_DOUBLINGS);
             tenant.failures = tenant.failures.saturating_add(1);
+            if action == Action::Preempt {
+                tenant.refusals = tenant.refusals.saturating_add(1);
+            }
             tenant.retry_at = report.at.plus(RETRY.times(1 << doublings));
             if mutant!(NoRetry) {
                 tenant.retry_at = Nanos::NEVER;
             }
         }
-        let gpu = tenant.gpu;
+        let (gpu, job) = (tenant.gpu, tenant.job);
+        if done
+            && action == Action::Resume
+            && let Some(job) = tables.job_mut(job).filter(|job| job.phase == Phase::Running)
+        {
+            // Exempt time begins when the job really runs again.
+            job.resumed_at = job.resumed_at.max(report.at);
+            job.slice_start = job.slice_start.max(report.at);
+            job.exempt_until = job.exempt_until.max(report.at.plus(job.exempt_for));
+        }
         if let Some(gpu) = tables.gpu_mut(gpu).filter(|_| stopped.is_some() && report.took > Nanos::ZERO) {
-            // An eighth of the news: cycles of different victims differ, and one slow one should not change the habits.
-            gpu.cycle = if gpu.cycle == Nanos::ZERO {
-                report.took
-            } else {
-                Nanos(gpu.cycle.0 - gpu.cycle.0 / 8).plus(Nanos(report.took.0 / 8))
-            };
+            gpu.measured(report.took);
         }
         self.stale = true;
         Ok(())
@@ -287,6 +316,9 @@ impl<S: Storage> Scheduler<S> {
     pub fn decide(&mut self, now: Nanos, cost: &dyn Cost) -> Plan<'_> {
         // A clock that runs backwards is taken to stand still.
         let now = now.max(self.last);
+        // A look from the future is put right by the next decision, so there has to be one.
+        self.stale |= self.newest > now;
+        self.newest = self.newest.min(now);
         let skip = !self.stale && now < self.wake;
         let skip = skip || (mutant!(CountsCalls) && odd_call());
         let mut length = 0;

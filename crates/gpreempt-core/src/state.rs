@@ -22,6 +22,8 @@ pub struct GpuSlot {
     pub(crate) cycle: Nanos,
     /// When the next aged job may take a turn here.
     pub(crate) gate: Nanos,
+    /// A stopped job that is owed its turn here, as of the last decision.
+    pub(crate) waiter: u32,
     pub(crate) now: GpuNow,
 }
 
@@ -41,9 +43,17 @@ pub(crate) struct GpuNow {
     pub(crate) reserve: u32,
     pub(crate) preempt: Batch,
     pub(crate) resume: Batch,
+    /// Share of the gpu that waves hold, and whether some that work here were not measured.
+    pub(crate) occupied: u32,
+    pub(crate) unmeasured: bool,
     /// Weights and requests of the jobs that have work here.
     pub(crate) weights: u32,
     pub(crate) requests: u32,
+    /// Shares of those whom their limit keeps from having more, and of the others.
+    pub(crate) capped: u32,
+    pub(crate) uncapped: u32,
+    /// Who was owed a turn at the last decision.
+    pub(crate) waiter: u32,
 }
 
 impl Default for GpuNow {
@@ -57,8 +67,13 @@ impl Default for GpuNow {
             reserve: 0,
             preempt: Batch::EMPTY,
             resume: Batch::EMPTY,
+            occupied: 0,
+            unmeasured: false,
             weights: 0,
             requests: 0,
+            capped: 0,
+            uncapped: 0,
+            waiter: NONE,
         }
     }
 }
@@ -75,6 +90,22 @@ impl GpuNow {
 }
 
 impl GpuSlot {
+    /// Whether all that work here were found on the gpu, with room to spare.
+    pub(crate) fn has_room(&self) -> bool {
+        let room = u32::from(self.params.room.get());
+        room > 0 && !self.now.unmeasured && self.now.occupied.saturating_add(room) <= 1000
+    }
+
+    /// Learns from a cycle that took `took`.
+    pub(crate) fn measured(&mut self, took: Nanos) {
+        // An eighth of the news, and of an outlier not more than sixteen times what is known: one call that hangs must not
+        // make every later stop look expensive.
+        let known = self.cycle_time();
+        let news = if known == Nanos::ZERO { took } else { took.min(known.times(16)) };
+        self.cycle =
+            if self.cycle == Nanos::ZERO { news } else { Nanos(known.0 - known.0 / 8).plus(Nanos(news.0 / 8)) };
+    }
+
     /// What a cycle takes here: measured, or the operator's estimate.
     pub(crate) fn cycle_time(&self) -> Nanos {
         if self.cycle == Nanos::ZERO { self.params.cycle_estimate } else { self.cycle }
@@ -110,6 +141,8 @@ pub struct JobSlot {
     pub(crate) work_since: Nanos,
     pub(crate) idle_since: Nanos,
     pub(crate) resumed_at: Nanos,
+    /// How long it is left alone after a resume, and until when that is.
+    pub(crate) exempt_for: Nanos,
     pub(crate) exempt_until: Nanos,
     pub(crate) stopped_at: Nanos,
     pub(crate) slice_start: Nanos,
@@ -124,6 +157,13 @@ pub struct JobSlot {
     pub(crate) account: Account,
     pub(crate) params: JobParams,
     pub(crate) habits: Habits,
+}
+
+impl JobSlot {
+    /// Gives the job all that its limit allows at once.
+    pub(crate) fn fill_limit(&mut self) {
+        self.account.limit_credit = i64::try_from(self.params.limit_capacity().0).unwrap_or(i64::MAX);
+    }
 }
 
 /// Why a job was stopped.
@@ -166,7 +206,7 @@ pub(crate) struct JobNow {
     pub(crate) stopped: GpuSet,
     /// Earliest start of its present work.
     pub(crate) since: Nanos,
-    /// Largest occupancy of a tenant; `None` unless all are known.
+    /// What its tenants hold together of the gpus they are on; means something only if all are known.
     pub(crate) occupancy: Option<Permille>,
     pub(crate) occupancy_unknown: bool,
     /// Entries not reported on yet.
@@ -189,7 +229,9 @@ pub struct TenantSlot {
     pub(crate) live: bool,
     pub(crate) stoppable: bool,
     pub(crate) pending: Option<Action>,
+    /// Failures in a row, and how many of those were refusals to be stopped.
     pub(crate) failures: u8,
+    pub(crate) refusals: u8,
     pub(crate) generation: u32,
     pub(crate) job: u32,
     pub(crate) next: u32,
@@ -206,6 +248,10 @@ impl TenantSlot {
         self.seen.activity.has_work()
             || (mutant!(BlockedWants) && self.seen.activity == Activity::Blocked)
             || (mutant!(EvictedWants) && self.seen.activity == Activity::Evicted)
+    }
+
+    pub(crate) fn can_stop(&self) -> bool {
+        self.stoppable || mutant!(StopsUnstoppable)
     }
 
     /// The share of the gpu it holds, if that means anything: between two kernels a tenant holds nothing now and may hold

@@ -58,6 +58,7 @@ impl<S: Storage> Scheduler<S> {
         let mut terms = bounds::Inversion { detection, patience, ..bounds::Inversion::default() };
         let below = |job: &&JobSlot| job.live && job.params.level < upper.params.level && job.now.gpus.has(gpu);
         let mut gpus = GpuSet::one(gpu);
+        let mut plan = Nanos::ZERO;
         for job in tables.jobs.iter().filter(below) {
             terms.exempt = terms.exempt.max(job.params.min_run);
             terms.turn = terms.turn.max(job.params.turn());
@@ -81,13 +82,16 @@ impl<S: Storage> Scheduler<S> {
             if !gpus.has(id) {
                 continue;
             }
-            // One plan may be under way when the next is made.
-            terms.cost = terms.cost.max(slot.cycle_time().times(2 * u64::from(both)));
-            let price = slot.cycle_time().times(2 * u64::from(once));
-            for tenant in tables.tenants.iter().filter(|tenant| tenant.live && tenant.gpu == id) {
-                terms.small = terms.small.max(bounds::small(price, tenant.seen.occupancy, slot.params.small));
+            plan = plan.max(slot.cycle_time().times(u64::from(both)));
+            if slot.params.spares() {
+                let price = slot.cycle_time().times(2 * u64::from(once));
+                terms.small = terms.small.max(bounds::small(price, None));
             }
         }
+        // One plan may be under way when the next is made; and exempt times and turns are counted without their cycles.
+        terms.cost = plan.times(2);
+        terms.exempt = terms.exempt.plus(plan);
+        terms.turn = terms.turn.plus(plan);
         Some(terms)
     }
 

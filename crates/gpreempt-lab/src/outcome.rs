@@ -22,8 +22,9 @@ pub struct Outcome {
     pub cycle_time: Nanos,
     /// Kernels that ran, wholly or partly, more than once.
     pub repeated_kernels: u64,
-    /// The longest time an offline task with work to do was kept from running by the mechanism.
-    pub longest_stop: Nanos,
+    /// The longest time in which an offline task had unfinished work and none of its workgroups advanced on any gpu, whatever
+    /// the reason: stopped, held back, frozen by a cycle, behind others in the hardware's order, or on its way to the gpu.
+    pub longest_starved: Nanos,
     /// Events the simulation processed.
     pub events: u64,
     /// What happened when, if the run was recorded.
@@ -43,9 +44,12 @@ pub struct TaskOutcome {
     pub completed: u64,
     /// Arrivals dropped because the task was still busy with an older one.
     pub skipped: u64,
+    /// Arrivals that were neither complete nor dropped when the run ended.
+    pub unfinished: u64,
     /// Kernels completed, repetitions not counted.
     pub kernels: u64,
-    /// Arrival to completion of each request, nanoseconds.
+    /// Arrival to completion of each request, nanoseconds. An unfinished request of an online task counts with its age at
+    /// the end, a lower bound, if that is above the median of the others: leaving it out would reward those who serve nobody.
     pub latency: Histogram<u64>,
     /// Gpu time in which the task's workgroups were resident and advancing, summed over gpus, as CU time divided by CUs.
     pub busy: Nanos,

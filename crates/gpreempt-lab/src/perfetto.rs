@@ -196,7 +196,7 @@ mod tests {
             cycles: 0,
             cycle_time: Nanos::ZERO,
             repeated_kernels: 0,
-            longest_stop: Nanos::ZERO,
+            longest_starved: Nanos::ZERO,
             events: 0,
             trace,
         }

@@ -139,6 +139,17 @@ fn faults_name_place_key_finding_and_expectation() {
     assert!(said.starts_with(expected), "{said}");
 }
 
+/// Each fault is found by walking the text, so reporting every one of these would take minutes.
+#[test]
+fn a_long_trace_of_faults_is_refused_without_looking_at_each() {
+    let trace = vec!["-1"; 200_000].join(",");
+    let said = fault(&format!(
+        r#"{{ "time": 1, "tasks": [ {{ "load": {{ "type": "trace", "trace": [{trace}] }}, "client": {{ "model_name": "vgg" }} }} ] }}"#
+    ));
+    assert!(said.contains("tasks[0].load.trace[19]: found -1"), "{said}");
+    assert!(said.ends_with("and 199980 more"), "{said}");
+}
+
 #[test]
 fn documents_of_the_wrong_shape_are_refused() {
     for text in ["[]", "3", "{}", "{ \"time\": 1 }", "{ \"time\": 1, \"tasks\": [] }", "{ \"time\": 1, \"tasks\": 7 }"]

@@ -203,6 +203,17 @@ fn faults_name_place_key_finding_and_expectation() {
 }
 
 #[test]
+fn one_fault_is_one_message() {
+    let rest = "role = \"online\"\nmodel = \"vgg19\"\nload = { type = \"closed\" }";
+    // Nothing can be said about the gpus of a task before the machine has a number of them.
+    let text = format!("gpus = 65\n{}", task(&format!("{rest}\ngpus = [0, 1, 2]")));
+    assert_eq!(fault(&text), "mine.toml:1:8: gpus: found 65, expected a whole number from 1 to 64");
+    // What is no gpu is not the same gpu as another.
+    let text = format!("gpus = 2\n{}", task(&format!("{rest}\ngpus = [0, 7]")));
+    assert_eq!(fault(&text), "mine.toml:8:12: task[0].gpus[1]: found 7, expected a whole number from 0 to 1");
+}
+
+#[test]
 fn tasks_must_exist_and_have_different_names() {
     assert_eq!(fault("seconds = 1\n"), "mine.toml: task: found 0 tasks, expected 1 to 256 `[[task]]` tables");
     let one = "[[task]]\nname = \"a\"\nrole = \"online\"\nmodel = \"vgg19\"\nload = { type = \"closed\" }\n";

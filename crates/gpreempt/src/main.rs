@@ -8,7 +8,7 @@ mod lab;
 mod manual;
 mod output;
 
-use std::io::{self, Write};
+use std::io::{self, StdoutLock, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -20,35 +20,53 @@ use crate::cli::{Cli, Command};
 const EXIT_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    let mut out = Stdout { inner: io::stdout().lock(), abandoned: false };
+    match run(Cli::parse(), &mut out) {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads our output has seen enough (`| head`). That is not a failure.
+        Err(_) if out.abandoned => ExitCode::SUCCESS,
         Err(error) => report(&error),
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
+fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<()> {
     match cli.command {
-        Command::Lab { experiment } => lab::run(experiment, &mut out)?,
-        Command::Completions { shell } => manual::completions(shell, &mut out)?,
+        Command::Lab { experiment } => lab::run(experiment, out)?,
+        Command::Completions { shell } => manual::completions(shell, out)?,
         Command::Man { directory } => manual::write_pages(&directory)?,
     }
     out.flush()?;
     Ok(())
 }
 
+/// Stdout that remembers whether its reader left. An error alone does not tell: a trace may go to a pipe, too, and losing
+/// that one is a failure.
+struct Stdout {
+    inner: StdoutLock<'static>,
+    abandoned: bool,
+}
+
+impl Stdout {
+    fn watch<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        self.abandoned |= result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        result
+    }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let result = self.inner.write(bytes);
+        self.watch(result)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.inner.flush();
+        self.watch(result)
+    }
+}
+
 /// Says what went wrong and what to do about it.
 fn report(error: &anyhow::Error) -> ExitCode {
-    // Whoever reads our output has seen enough (`| head`). That is not a failure.
-    let broken_pipe = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
-    let io_error = |cause: &(dyn std::error::Error + 'static)| {
-        let json = cause.downcast_ref::<serde_json::Error>();
-        cause.downcast_ref::<io::Error>().is_some_and(broken_pipe)
-            || json.and_then(serde_json::Error::io_error_kind) == Some(io::ErrorKind::BrokenPipe)
-    };
-    if error.chain().any(io_error) {
-        return ExitCode::SUCCESS;
-    }
     if let Some(usage) = error.downcast_ref::<clap::Error>() {
         let _ = usage.print();
         return ExitCode::from(EXIT_INPUT);

@@ -1,7 +1,9 @@
 //! The laboratory from the command line: results, determinism, files.
 
 use std::fs;
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -38,6 +40,12 @@ fn compare_has_a_row_for_alone_and_for_every_mechanism() {
         assert!(row["mechanism"].is_string());
         assert!(row["online_p99_us"].is_number(), "{row}");
         assert!(row["offline_share_of_alone"].is_number(), "{row}");
+        assert!(row["longest_starved_us"].is_number(), "{row}");
+        assert!(row["assumes"].is_array(), "{row}");
+        let count = |key: &str| row[key].as_f64().expect(key);
+        let arrivals = count("online_completed") + count("online_skipped") + count("online_unfinished");
+        let served = 100.0 * count("online_completed") / arrivals;
+        assert!((count("online_served_percent") - served).abs() < 1e-9, "{row}");
     }
     let listed = json(&["lab", "list", "--json"]);
     let listed = listed["mechanisms"].as_array().expect("mechanisms");
@@ -67,6 +75,7 @@ fn the_table_says_first_that_it_is_simulated_and_what_was_estimated() {
     assert_eq!(first, "Simulated: workload quick on profile mi308x, seed 3, 0.1 s of virtual time.");
     assert!(text.contains("Estimates in profile mi308x: "), "{text}");
     assert!(text.contains("cycle.firmware_us"), "{text}");
+    assert!(text.contains("Assumptions of the mechanisms: gpreempt lab list"), "{text}");
     assert!(!text.contains('\u{1b}'), "escape codes outside a terminal");
 }
 
@@ -176,4 +185,56 @@ fn plausibility_marks_what_calibrates_and_predicts_the_rest() {
     assert!(rows.len() > 10 * calibrating);
     let text = printed(&["lab", "plausibility"]);
     assert!(text.contains("deviation"), "{text}");
+}
+
+#[test]
+fn what_mechanisms_assume_is_listed_and_stands_beside_their_results() {
+    let listed = printed(&["lab", "list"]);
+    assert!(listed.contains("progress record yet when the reset comes, and run again: estimate"), "{listed}");
+    // The only stop of a timeline is the cheap one: whoever looks at it must read so.
+    let first_stop = "the first stop of a task saves to VRAM";
+    let timeline = ["lab", "timeline", "--mechanism", "cwsr-watch"];
+    assert!(printed(&timeline).contains(first_stop));
+    let run = ["lab", "run", "quick", "--seconds", "0.05", "--mechanism", "cwsr-watch", "--json"];
+    for told in [&json(&[&timeline[..], &["--json"]].concat()), &json(&run)["runs"][0]] {
+        let assumes = told["assumes"][0].as_str().expect("an assumption");
+        assert!(assumes.contains(first_stop), "{assumes}");
+    }
+}
+
+#[test]
+fn a_device_that_cannot_be_calibrated_is_a_failure_with_a_reason() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = folder.path().join("slow.toml");
+    let text = printed(&["lab", "print", "gv100"]);
+    let slow = text.replace("wakeup_us = { value = 5,", "wakeup_us = { value = 100000,");
+    assert_ne!(text, slow);
+    fs::write(&file, slow).expect("a writable file");
+    let output = gpreempt(&["lab", "plausibility", "--profile", file.to_str().expect("a UTF-8 path")]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot be compared") && said.contains("host.wakeup_us"), "{said}");
+    assert!(output.stdout.is_empty(), "a result beside an error");
+}
+
+/// Whoever mistypes the path of a trace must not hear of it after an hour.
+#[test]
+fn a_trace_is_opened_before_the_run() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = folder.path().join("trace.json");
+    let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_gpreempt"))
+        .args(["lab", "run", "disb-d", "--seconds", "3600", "--trace"])
+        .arg(&file)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !file.exists() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let opened = file.exists();
+    let still_runs = run.try_wait().expect("a child").is_none();
+    run.kill().expect("it can be ended");
+    run.wait().expect("it ends");
+    assert!(opened && still_runs, "opened: {opened}, still runs: {still_runs}");
 }

@@ -1,7 +1,7 @@
 //! Help, mistakes and their exit codes.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::process::{Command, Output, Stdio};
 
 fn gpreempt(arguments: &[&str]) -> Output {
@@ -139,6 +139,28 @@ fn a_reader_that_leaves_early_is_not_a_failure() {
         assert!(status.success(), "{arguments:?} ended with {status}: {said}");
         assert!(said.is_empty(), "{arguments:?} said {said}");
     }
+}
+
+/// Only the reader of the result may leave: a trace that breaks off is a trace that is missing.
+#[test]
+fn a_trace_whose_reader_leaves_early_is_a_failure() {
+    let (mut reader, writer) = io::pipe().expect("a pipe");
+    let child = Command::new(env!("CARGO_BIN_EXE_gpreempt"))
+        .args(["lab", "run", "quick", "--seconds", "2", "--trace", "/dev/stdin"])
+        .stdin(writer)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut beginning = [0; 10];
+    reader.read_exact(&mut beginning).expect("a trace begins");
+    // The trace is larger than what the pipe holds, so some of it is still to come.
+    drop(reader);
+    let output = child.wait_with_output().expect("the command ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("error: cannot write the trace `/dev/stdin`: "), "{said}");
+    assert!(output.stdout.is_empty(), "a result beside an error");
 }
 
 #[test]

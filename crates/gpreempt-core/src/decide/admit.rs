@@ -4,14 +4,16 @@
 //! when nothing speaks against it; one that is stopped, or about to be, reserves nothing. So whoever holds a gpu holds all
 //! it needs, and no two jobs hold parts of each other's.
 
-use super::{Moment, emit, turns};
+use super::{Moment, emit, reserve, resume};
+use crate::bounds;
 use crate::plan::{Bound, Reason, Rule};
 use crate::policy;
-use crate::state::{GpuSlot, JobSlot, NONE, Phase, Stop, Tables};
+use crate::state::{GpuSlot, JobSlot, Phase, Stop, Tables};
 use crate::{GpuId, Nanos, Patience, Permille};
 
-/// Occupied permille below which nothing is told apart: waves that are there count as at least this much.
-const LEAST_OCCUPANCY: u64 = 1;
+/// How soon to look again at a victim that is spared for what it holds.
+const SOONEST_RECHECK: Nanos = Nanos::from_micros(100);
+const LATEST_RECHECK: Nanos = Nanos::from_millis(5);
 
 /// What becomes of a job that runs.
 enum Verdict {
@@ -47,12 +49,12 @@ pub(super) fn admit(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usiz
         }
         let runs = match job.phase {
             Phase::Running => running(tables, moment, index),
-            Phase::Stopped => stopped(tables, moment, index),
+            Phase::Stopped => resume::stopped(tables, moment, index),
         };
         note_changes(tables, moment, index);
         let about_to_stop = !runs && !mutant!(VictimsReserve);
         if !about_to_stop {
-            reserve(tables, moment, index);
+            reserve::reserve(tables, moment, index);
         }
     }
 }
@@ -72,11 +74,13 @@ fn note_changes(tables: &Tables<'_>, moment: &mut Moment<'_>, index: u32) {
 fn running(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool {
     match verdict(tables, moment, index) {
         Verdict::Runs => {
-            renew_slice(tables, moment, index);
+            reserve::renew_slice(tables, moment, index);
             true
         }
         Verdict::Waits(until) => {
             moment.ask_at(until);
+            // It still runs: what it has kept stopped so far stays so.
+            reserve::keep_stopped(tables, index);
             false
         }
         Verdict::Stops(stop, reason) => {
@@ -178,12 +182,14 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
             at: since,
             bound: Bound::Detection,
             since,
-            recheck: gpu.cycle_time().max(Nanos::from_micros(100)),
+            recheck: Nanos(now.since(since).0 / 8).clamp(SOONEST_RECHECK, LATEST_RECHECK),
         };
         if matches!(rule, Rule::SliceOver | Rule::ShareDue) {
             found.bound = Bound::Slice;
         } else {
-            let patience = since.plus(patience(upper, gpu));
+            // Counted over all that was in the way since the upper job began to want: a victim with many short bursts
+            // does not start it anew with each.
+            let patience = upper.work_since.max(job.resumed_at).plus(patience(upper, gpu));
             if patience > found.at {
                 (found.at, found.bound) = (patience, Bound::Patience);
             }
@@ -219,149 +225,13 @@ fn worth_at(tables: &Tables<'_>, moment: &Moment<'_>, index: u32, id: GpuId, upp
     let Some(occupancy) = emit::occupancy_on(tables, index, id) else {
         return since;
     };
-    if occupancy > gpu.params.small || gpu.params.small == Permille::NONE {
+    let small = occupancy <= gpu.params.small && gpu.params.small > Permille::NONE;
+    if !small && !gpu.has_room() {
         return since;
     }
     let price = gpu.cycle_time().times(u64::from(emit::round_trip(tables, moment, index)));
-    let share = u64::from(occupancy.get()).max(LEAST_OCCUPANCY);
-    if upper.habits.burst().permille(share) >= price {
+    if upper.habits.burst().permille(u64::from(occupancy.get())) >= price {
         return since;
     }
-    since.plus(Nanos(price.times(1000).0.checked_div(share).unwrap_or(u64::MAX)))
-}
-
-/// A job that keeps the gpu at the end of its slice begins another, so that the question comes up again.
-fn renew_slice(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) {
-    let Some(job) = tables.job(index).filter(|job| job.works) else {
-        return;
-    };
-    let slice = slice_of(tables, job);
-    if slice == Nanos::ZERO || moment.now < job.slice_start.plus(slice) {
-        return;
-    }
-    if let Some(job) = tables.job_mut(index) {
-        job.slice_start = moment.now;
-    }
-    moment.ask_at(moment.now.plus(slice));
-}
-
-/// The slice on the gpu whose policy ranks the job.
-fn slice_of(tables: &Tables<'_>, job: &JobSlot) -> Nanos {
-    job.now.gpus.first().and_then(|id| tables.gpu(id)).map_or(Nanos::ZERO, |gpu| gpu.params.slice)
-}
-
-/// Decides about a job that is stopped; whether it runs again.
-fn stopped(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool {
-    let now = moment.now;
-    let Some(job) = tables.job(index) else {
-        return false;
-    };
-    if now < job.hold_until {
-        moment.ask_at(job.hold_until);
-    }
-    let (rule, bound) = if job.now.refused {
-        (Rule::GaveUp, Bound::Retry)
-    } else if now < job.hold_until || (job.throttled && job.stop.rule == Rule::LimitReached) {
-        return false;
-    } else if job.now.turn {
-        (Rule::Aged, Bound::Age)
-    } else if is_in_the_way(tables, index) || mutant!(ForgottenResume) {
-        return false;
-    } else {
-        why_resumed(tables, job)
-    };
-    if job.now.pending > 0 {
-        return false;
-    }
-    let (cause, after) = (tables.cause_of(job.stop).map(|_| job.stop.cause), now.since(job.stopped_at));
-    let cause = cause.and_then(|cause| tables.job_id(cause));
-    if rule == Rule::Aged {
-        turns::close_gates(tables, index, now);
-    }
-    if let Some(job) = tables.job_mut(index) {
-        job.phase = Phase::Running;
-        job.resumed_at = now;
-        job.slice_start = now;
-        let exempt = if rule == Rule::Aged { job.params.turn() } else { job.params.min_run };
-        job.exempt_until = now.plus(exempt);
-        if rule == Rule::GaveUp {
-            job.spared_until = now.plus(SPARED);
-        }
-        job.now.reason = Some(Reason { cause, rule, bound, after });
-    }
-    if rule == Rule::GaveUp {
-        emit::forgive(tables, index);
-    }
-    // Nothing may be left to resume, and then no report brings the next decision about.
-    moment.ask_at(tables.job(index).map_or(now, |job| job.exempt_until));
-    if let Some(job) = tables.job(index) {
-        let slice = slice_of(tables, job);
-        if slice > Nanos::ZERO {
-            moment.ask_at(now.plus(slice));
-        }
-    }
-    // A job on its turn is in the way of somebody above: it runs, and reserves nothing.
-    rule != Rule::Aged
-}
-
-/// How long a job is left alone after part of it refused to be stopped.
-const SPARED: Nanos = Nanos::from_secs(1);
-
-/// Whether the stopped job would disturb a reservation if it ran.
-fn is_in_the_way(tables: &Tables<'_>, index: u32) -> bool {
-    let Some(job) = tables.job(index) else {
-        return false;
-    };
-    job.now.working.with(job.now.stopped).into_iter().any(|id| {
-        tables.gpu(id).is_some_and(|gpu| {
-            [gpu.now.holder, gpu.now.lingerer].into_iter().any(|above| {
-                above != index
-                    && tables
-                        .job(above)
-                        .is_some_and(|upper| policy::of(gpu.params.policy).displaces(upper, job, gpu).is_some())
-            })
-        })
-    })
-}
-
-fn why_resumed(tables: &Tables<'_>, job: &JobSlot) -> (Rule, Bound) {
-    match (job.stop.rule, tables.cause_of(job.stop)) {
-        (Rule::Held, _) => (Rule::Released, Bound::Detection),
-        (Rule::SliceOver | Rule::ShareDue | Rule::LimitReached, _) => (Rule::TurnDue, Bound::Slice),
-        (_, Some(cause)) if cause.spent => (Rule::StopShareSpent, Bound::Detection),
-        (_, Some(cause)) if !cause.works => (Rule::NothingAbove, Bound::Linger),
-        _ => (Rule::NothingAbove, Bound::Detection),
-    }
-}
-
-/// Reserves the gpus the job wants, and for a while those it has just stopped wanting.
-fn reserve(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) {
-    let Some(job) = tables.job(index) else { return };
-    if job.spent {
-        return;
-    }
-    let (working, victims, mut at) = (job.now.working, job.now.victims, job.tenants);
-    let habits = job.habits;
-    for id in working {
-        if let Some(gpu) = tables.gpu_mut(id)
-            && gpu.now.holder == NONE
-        {
-            gpu.now.holder = index;
-        }
-    }
-    if victims == 0 {
-        return;
-    }
-    while let Some(tenant) = tables.tenants.get(at as usize) {
-        at = tenant.next;
-        let Some(gpu) = tables.gpus.get_mut(usize::from(tenant.gpu.0)) else {
-            continue;
-        };
-        let price = gpu.cycle_time().times(2 * u64::from(victims));
-        let until = tenant.seen.since.plus(habits.linger(price).min(gpu.params.linger_max));
-        if !working.has(tenant.gpu) && moment.now < until && gpu.now.lingerer == NONE {
-            gpu.now.lingerer = index;
-            moment.ask_at(until);
-        }
-    }
+    since.plus(bounds::small(price, Some(occupancy)))
 }

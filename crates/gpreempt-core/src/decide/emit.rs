@@ -10,7 +10,7 @@ use crate::{GpuId, JobId, Nanos, Permille, TenantId};
 /// What has to be done with a tenant so that it is as its job is.
 fn mismatch(job: &JobSlot, tenant: &TenantSlot) -> Option<Action> {
     match job.phase {
-        Phase::Stopped if tenant.is_loose() || mutant!(RepeatedStop) => Some(Action::Preempt),
+        Phase::Stopped if (tenant.can_stop() && tenant.is_loose()) || mutant!(RepeatedStop) => Some(Action::Preempt),
         Phase::Running if tenant.seen.stopped_queues > 0 => Some(Action::Resume),
         _ => None,
     }
@@ -40,6 +40,7 @@ pub(super) fn forgive(tables: &mut Tables<'_>, index: u32) {
     while let Some(tenant) = tables.tenants.get_mut(at as usize) {
         at = tenant.next;
         tenant.failures = 0;
+        tenant.refusals = 0;
         tenant.retry_at = Nanos::ZERO;
     }
 }
@@ -59,15 +60,15 @@ pub(super) fn round_trip(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -
     most
 }
 
-/// The largest share of a gpu that a tenant of the job holds there, if all that work there are on it and were measured.
+/// What the job's tenants hold of a gpu together, if all that work there are on it and were measured.
 pub(super) fn occupancy_on(tables: &Tables<'_>, index: u32, gpu: GpuId) -> Option<Permille> {
-    let mut most = Some(Permille::NONE);
+    let mut sum = Some(0u16);
     each_tenant(tables, index, |tenant| {
         if tenant.gpu == gpu && tenant.has_work() {
-            most = most.and_then(|most| tenant.share().map(|share| most.max(share)));
+            sum = sum.and_then(|sum| tenant.share().map(|share| sum.saturating_add(share.get())));
         }
     });
-    most
+    sum.map(Permille::new)
 }
 
 /// The tenants of the job that would be stopped on a gpu.
@@ -171,7 +172,34 @@ pub(super) fn emit(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usize
         }
     }
     charge(tables, moment);
+    if found.resumes {
+        extend_exempt_times(tables, moment);
+    }
     length
+}
+
+/// The cycles of a plan stand in the way of those it resumes: exempt time is counted without them.
+fn extend_exempt_times(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
+    let Tables { gpus, jobs, .. } = tables;
+    for job in jobs.iter_mut().filter(|job| job.live && job.phase == Phase::Running && job.now.reason.is_some()) {
+        let mut longest = Nanos::ZERO;
+        for id in job.now.gpus {
+            let Some(gpu) = gpus.get(usize::from(id.0)) else { continue };
+            let cycles = moment.cost.cycles(id, gpu.now.preempt, gpu.now.resume);
+            longest = longest.max(gpu.cycle_time().times(u64::from(cycles)));
+        }
+        job.exempt_for = job.exempt_for.plus(longest);
+        job.exempt_until = moment.now.plus(job.exempt_for);
+        moment.ask_at(job.exempt_until);
+        if job.now.turn {
+            // The gate has to outlast the turn as it really will be.
+            for id in job.now.gpus {
+                if let Some(gpu) = gpus.get_mut(usize::from(id.0)) {
+                    gpu.gate = gpu.gate.max(moment.now.plus(job.exempt_for.times(2)));
+                }
+            }
+        }
+    }
 }
 
 fn emit_job(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, pass: Pass, mut length: usize) -> usize {

@@ -4,7 +4,7 @@ use super::Moment;
 use crate::Nanos;
 use crate::cost::Batch;
 use crate::state::{GpuNow, GpuSlot, JobNow, JobSlot, NONE, Phase, Tables, TenantSlot};
-use crate::{Action, GpuSet};
+use crate::{Action, GpuSet, Permille};
 
 /// A tenant that refused to be stopped this often in a row is taken at its word.
 const REFUSALS: u8 = 2;
@@ -12,7 +12,7 @@ const REFUSALS: u8 = 2;
 pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     let Tables { gpus, jobs, tenants, .. } = tables;
     for gpu in gpus.iter_mut() {
-        gpu.now = GpuNow::default();
+        gpu.now = GpuNow { waiter: core::mem::replace(&mut gpu.waiter, NONE), ..GpuNow::default() };
         gpu.bucket.refill(&gpu.params, moment.now);
     }
     for job in jobs.iter_mut().filter(|job| job.live) {
@@ -21,6 +21,8 @@ pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         moment.found.short |= job.short_since > Nanos::ZERO;
     }
     for tenant in tenants.iter_mut().filter(|tenant| tenant.live) {
+        // A look from the future would make every later one look old.
+        tenant.seen.at = tenant.seen.at.min(moment.now);
         let Some(gpu) = gpus.get_mut(usize::from(tenant.gpu.0)).filter(|gpu| gpu.live && !gpu.resetting) else {
             continue;
         };
@@ -28,6 +30,12 @@ pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
             continue;
         };
         add(job, tenant);
+        if tenant.has_work() && tenant.seen.stopped_queues < tenant.seen.queues {
+            match tenant.share() {
+                Some(share) => gpu.now.occupied = gpu.now.occupied.saturating_add(u32::from(share.get())),
+                None => gpu.now.unmeasured = true,
+            }
+        }
         if tenant.pending.is_some() {
             let lost_at = tenant.asked_at.plus(gpu.params.report_timeout);
             if moment.now >= lost_at && !mutant!(WaitsForever) {
@@ -61,7 +69,10 @@ fn add(job: &mut JobSlot, tenant: &TenantSlot) {
         now.working = now.working.with(here);
         now.since = now.since.min(tenant.seen.since);
         match tenant.share() {
-            Some(share) => now.occupancy = now.occupancy.max(Some(share)),
+            Some(share) => {
+                let sum = now.occupancy.map_or(0, Permille::get).saturating_add(share.get());
+                now.occupancy = Some(Permille::new(sum));
+            }
             None => now.occupancy_unknown = true,
         }
     }
@@ -71,8 +82,8 @@ fn add(job: &mut JobSlot, tenant: &TenantSlot) {
     if tenant.seen.stopped_queues > 0 {
         now.stopped = now.stopped.with(here);
     }
-    now.fixed |= !tenant.stoppable;
-    now.refused |= tenant.failures >= REFUSALS && job.phase == Phase::Stopped;
+    now.fixed |= !tenant.can_stop();
+    now.refused |= tenant.refusals >= REFUSALS && job.phase == Phase::Stopped;
 }
 
 /// Tells every job how many others are stopped on its account.

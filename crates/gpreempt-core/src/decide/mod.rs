@@ -6,6 +6,8 @@
 mod admit;
 mod emit;
 mod gather;
+mod reserve;
+mod resume;
 mod settle;
 mod turns;
 
@@ -13,7 +15,10 @@ use crate::cost::Cost;
 use crate::order::sort_descending;
 use crate::policy;
 use crate::state::Tables;
-use crate::{GpuSet, Nanos};
+use crate::{GpuSet, Nanos, PolicyKind};
+
+/// Nothing is worth another decision sooner than this.
+const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
 
 /// What a decision carries along.
 pub(crate) struct Moment<'a> {
@@ -44,7 +49,7 @@ impl Moment<'_> {
     /// Asks for another decision at `at`, if that lies ahead.
     pub(crate) fn ask_at(&mut self, at: Nanos) {
         if at > self.now {
-            self.wake = self.wake.min(at);
+            self.wake = self.wake.min(at.max(self.now.plus(SHORTEST_NAP)));
         }
     }
 }
@@ -74,6 +79,9 @@ pub(crate) fn overcommitted(tables: &Tables<'_>) -> GpuSet {
     let mut over = GpuSet::EMPTY;
     for index in 0..GpuSet::CAPACITY.min(tables.gpus.len()) {
         let id = crate::GpuId(u8::try_from(index).unwrap_or(u8::MAX));
+        if tables.gpu(id).is_none_or(|gpu| gpu.params.policy != PolicyKind::Deadline) {
+            continue;
+        }
         let asked: u64 = tables
             .jobs
             .iter()

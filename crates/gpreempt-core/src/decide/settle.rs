@@ -15,8 +15,10 @@ pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         if let Some(gpu) = gpu {
             let entitled = if gpu.params.policy == PolicyKind::Fair { entitlement(job, gpus) } else { 0 };
             let span = Span { length: passed, ran: job.works && job.phase == Phase::Running, entitled };
+            // Only the fair policy knows limits, and a job may have come from there.
+            job.throttled &= gpu.params.policy == PolicyKind::Fair;
             policy::of(gpu.params.policy).charge(job, span);
-            note_bursts(job, gpu, works, moment.now);
+            note_bursts(job, gpu, works, moment);
         }
         if works {
             job.work_since = job.now.since.min(moment.now);
@@ -38,17 +40,24 @@ fn rank(job: &mut JobSlot, gpu: Option<&GpuSlot>, moment: &mut Moment<'_>) {
     job.rank = rank;
 }
 
-fn note_bursts(job: &mut JobSlot, gpu: &GpuSlot, works: bool, now: Nanos) {
+fn note_bursts(job: &mut JobSlot, gpu: &GpuSlot, works: bool, moment: &Moment<'_>) {
+    let (now, last) = (moment.now, moment.last);
     let price = gpu.cycle_time().times(2 * u64::from(job.now.victims.max(1)));
+    let policy = policy::of(gpu.params.policy);
+    let began = job.now.since.min(now);
     if works && !job.works {
-        let idle = now.since(job.idle_since);
+        let idle = began.since(job.idle_since);
         if job.idle_since > Nanos::ZERO {
             job.habits.came_back(idle, price);
         }
         if job.phase == Phase::Running {
             job.slice_start = now;
         }
-        policy::of(gpu.params.policy).work_began(job, idle, now);
+        policy.work_began(job, idle, began.max(last));
+    } else if works && began > last && began > job.work_since {
+        // One burst ended and another began between two looks.
+        job.habits.burst_ended(began.since(job.work_since), price);
+        policy.work_began(job, Nanos::ZERO, began);
     } else if !works && job.works {
         job.idle_since = now;
         job.habits.burst_ended(now.since(job.work_since), price);
@@ -99,27 +108,39 @@ fn share_out(tables: &mut Tables<'_>) {
             }
         }
     }
+    for job in jobs.iter().filter(|job| job.live) {
+        for id in job.now.working {
+            if let Some(gpu) = gpus.get_mut(usize::from(id.0)) {
+                let (share, limit) = (share_on(job, gpu), u32::from(job.params.limit.get()));
+                let sum = if share > limit { &mut gpu.now.capped } else { &mut gpu.now.uncapped };
+                *sum = sum.saturating_add(share.min(limit));
+            }
+        }
+    }
 }
 
-/// The share of a gpu the job is entitled to: of the gpu where that is least, because it runs on all or on none.
+/// The share of a gpu the job is entitled to: of the gpu where that is least, because it runs on all or on none. What
+/// limits keep some jobs from having goes to the others.
 fn entitlement(job: &JobSlot, gpus: &[GpuSlot]) -> u32 {
-    let request = u32::from(job.params.request.get());
+    let limit = u32::from(job.params.limit.get());
     let mut least = 1000;
     for id in job.now.working {
-        let Some(gpu) = gpus.get(usize::from(id.0)) else {
-            continue;
-        };
-        let asked = gpu.now.requests;
-        let share = if asked >= 1000 {
-            request.saturating_mul(1000).checked_div(asked).unwrap_or(0)
-        } else {
-            let by_weight = u32::from(job.params.weight)
-                .saturating_mul(1000u32.saturating_sub(asked))
-                .checked_div(gpu.now.weights)
-                .unwrap_or(0);
-            request.saturating_add(by_weight)
-        };
-        least = least.min(share);
+        let Some(gpu) = gpus.get(usize::from(id.0)) else { continue };
+        let share = share_on(job, gpu);
+        let spread =
+            share.saturating_mul(1000u32.saturating_sub(gpu.now.capped)).checked_div(gpu.now.uncapped).unwrap_or(share);
+        least = least.min(if share > limit { limit } else { spread });
     }
-    least.min(u32::from(job.params.limit.get()))
+    least.min(limit)
+}
+
+/// The share of a gpu that request and weight give the job.
+fn share_on(job: &JobSlot, gpu: &GpuSlot) -> u32 {
+    let request = u32::from(job.params.request.get());
+    let asked = gpu.now.requests;
+    if asked >= 1000 {
+        return request.saturating_mul(1000).checked_div(asked).unwrap_or(0);
+    }
+    let by_weight = u32::from(job.params.weight).saturating_mul(1000u32.saturating_sub(asked));
+    request.saturating_add(by_weight.checked_div(gpu.now.weights).unwrap_or(0))
 }

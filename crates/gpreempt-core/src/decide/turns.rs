@@ -8,12 +8,11 @@
 use super::Moment;
 use crate::Nanos;
 use crate::bounds;
-use crate::plan::Rule;
 use crate::state::{JobSlot, Phase, Tables};
 
 /// When the job is due for a turn.
-fn due_at(tables: &Tables<'_>, job: &JobSlot) -> Nanos {
-    if job.phase != Phase::Stopped || matches!(job.stop.rule, Rule::Held | Rule::LimitReached) || mutant!(NoAgeing) {
+fn due_at(tables: &Tables<'_>, job: &JobSlot, now: Nanos) -> Nanos {
+    if job.phase != Phase::Stopped || now < job.hold_until || job.throttled || mutant!(NoAgeing) {
         return Nanos::NEVER;
     }
     // With the cause gone there is no distance left to make up for.
@@ -35,7 +34,7 @@ pub(super) fn open_turns(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         let Some(job) = tables.jobs.get(index).filter(|job| job.live && job.phase == Phase::Stopped) else {
             continue;
         };
-        let due = due_at(tables, job);
+        let due = due_at(tables, job, now);
         if due > now {
             moment.ask_at(due);
             continue;
@@ -59,7 +58,7 @@ pub(super) fn open_turns(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         let Some(job) = tables.jobs.get(index).filter(|job| job.live && job.phase == Phase::Stopped) else {
             continue;
         };
-        let due = due_at(tables, job);
+        let due = due_at(tables, job, now);
         if due > now || job.now.pending > 0 || !gates_open(tables, job, now) {
             continue;
         }

@@ -6,7 +6,7 @@
 
 use super::{CLASS_SHIFT, Policy, Span, earlier_first};
 use crate::plan::Rule;
-use crate::state::{GpuSlot, JobSlot};
+use crate::state::{GpuSlot, JobSlot, Phase};
 use crate::{JobParams, Nanos};
 
 pub(super) struct Deadline;
@@ -40,7 +40,9 @@ impl Policy for Deadline {
         if !params.has_deadline() {
             return;
         }
-        if job.account.deadline == Nanos::ZERO || now >= next {
+        // A release put back in advance counts from when its work really begins.
+        let put_back = job.account.used == Nanos::ZERO && now > job.account.release;
+        if job.account.deadline == Nanos::ZERO || now >= next || put_back {
             release(job, now, &params);
         } else if params.runtime > Nanos::ZERO && job.account.used >= params.runtime {
             release(job, next, &params);
@@ -62,7 +64,7 @@ impl Policy for Deadline {
 
     fn next_change(&self, job: &JobSlot, _gpu: &GpuSlot, now: Nanos) -> Nanos {
         let params = job.params;
-        if !params.has_deadline() || params.runtime == Nanos::ZERO || !job.works {
+        if !params.has_deadline() || params.runtime == Nanos::ZERO || !job.works || job.phase != Phase::Running {
             return Nanos::NEVER;
         }
         now.plus(params.runtime.since(job.account.used))
@@ -75,7 +77,8 @@ fn release(job: &mut JobSlot, at: Nanos, params: &JobParams) {
     job.account.used = Nanos::ZERO;
 }
 
-/// Thousandths of a gpu that a job asks for.
+/// Thousandths of a gpu that a job asks for between release and deadline.
 pub(crate) fn utilisation(params: &JobParams) -> u64 {
-    params.runtime.times(1000).0.checked_div(params.period.0).unwrap_or(0)
+    let span = params.period.min(params.relative_deadline());
+    params.runtime.times(1000).0.checked_div(span.0).unwrap_or(0)
 }

@@ -7,8 +7,8 @@
 
 use super::{CLASS_SHIFT, IN_SLICE, KEY_MASK, Policy, Span, earlier_first, in_slice, slice_end};
 use crate::plan::Rule;
-use crate::state::{GpuSlot, JobSlot};
-use crate::{JobParams, Nanos, Permille};
+use crate::state::{GpuSlot, JobSlot, Phase};
+use crate::{Nanos, Permille};
 
 pub(super) struct Fair;
 
@@ -23,7 +23,7 @@ fn signed(time: Nanos) -> i64 {
 
 /// What a full limit account holds.
 fn limit_capacity(job: &JobSlot) -> i64 {
-    signed(JobParams::LIMIT_WINDOW.permille(u64::from(job.params.limit.get())))
+    signed(job.params.limit_capacity())
 }
 
 impl Policy for Fair {
@@ -59,7 +59,9 @@ impl Policy for Fair {
         let capacity = limit_capacity(job);
         let refill = signed(span.length.permille(u64::from(job.params.limit.get())));
         let ran = if span.ran { signed(span.length) } else { 0 };
-        job.account.limit_credit = job.account.limit_credit.saturating_add(refill).saturating_sub(ran).min(capacity);
+        // What could not be prevented is not held against the job for longer than a window.
+        let credit = job.account.limit_credit.saturating_add(refill).saturating_sub(ran);
+        job.account.limit_credit = credit.clamp(capacity.saturating_neg(), capacity);
         if job.account.limit_credit <= 0 {
             job.throttled = true;
         } else if job.account.limit_credit >= capacity / 2 {
@@ -75,10 +77,14 @@ impl Policy for Fair {
 
 /// When the limit account will be empty, or full enough again.
 fn limit_change(job: &JobSlot, now: Nanos) -> Nanos {
-    if job.params.limit == Permille::ALL || !job.works {
+    if job.params.limit == Permille::ALL {
         return Nanos::NEVER;
     }
     if !job.throttled {
+        // Only a job that runs uses its limit up.
+        if job.phase != Phase::Running || !job.works {
+            return Nanos::NEVER;
+        }
         return now.plus(Nanos(u64::try_from(job.account.limit_credit).unwrap_or(0)));
     }
     let missing = u64::try_from((limit_capacity(job) / 2).saturating_sub(job.account.limit_credit)).unwrap_or(0);

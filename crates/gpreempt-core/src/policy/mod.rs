@@ -66,7 +66,7 @@ fn earlier_first(at: Nanos) -> u64 {
 
 /// End of the slice the job is in, if it runs.
 fn slice_end(job: &JobSlot, gpu: &GpuSlot) -> Option<Nanos> {
-    (job.phase == Phase::Running && job.works).then(|| job.slice_start.plus(gpu.params.slice))
+    (job.phase == Phase::Running && job.works).then(|| job.slice_start.plus(gpu.params.turn_length()))
 }
 
 fn in_slice(job: &JobSlot, gpu: &GpuSlot, now: Nanos) -> bool {

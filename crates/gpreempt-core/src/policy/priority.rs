@@ -10,7 +10,7 @@ pub(super) struct Priority;
 impl Policy for Priority {
     fn rank(&self, job: &JobSlot, gpu: &GpuSlot, now: Nanos) -> u64 {
         let class = u64::from(job.params.level.get()) << CLASS_SHIFT;
-        if gpu.params.slice == Nanos::ZERO {
+        if gpu.params.turn_length() == Nanos::ZERO {
             return class;
         }
         if in_slice(job, gpu, now) {
@@ -23,7 +23,7 @@ impl Policy for Priority {
     fn displaces(&self, upper: &JobSlot, lower: &JobSlot, gpu: &GpuSlot) -> Option<Rule> {
         if upper.params.level > lower.params.level {
             Some(Rule::HigherWants)
-        } else if upper.params.level == lower.params.level && gpu.params.slice > Nanos::ZERO {
+        } else if upper.params.level == lower.params.level && gpu.params.turn_length() > Nanos::ZERO {
             Some(Rule::SliceOver)
         } else {
             None
@@ -31,7 +31,7 @@ impl Policy for Priority {
     }
 
     fn next_change(&self, job: &JobSlot, gpu: &GpuSlot, _now: Nanos) -> Nanos {
-        if gpu.params.slice == Nanos::ZERO {
+        if gpu.params.turn_length() == Nanos::ZERO {
             return Nanos::NEVER;
         }
         slice_end(job, gpu).unwrap_or(Nanos::NEVER)

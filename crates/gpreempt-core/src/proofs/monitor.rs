@@ -1,13 +1,13 @@
 //! The properties of a history under strict priority, watched while it unfolds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::format;
 use std::string::String;
 use std::vec::Vec;
 
 use super::world::{Done, World};
 use crate::bounds;
-use crate::{Action, Activity, GpuId, Nanos, Phase, Rule};
+use crate::{Action, GpuId, Nanos, Phase, Rule};
 
 /// What is promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +18,8 @@ pub(super) enum Property {
     Starvation,
     /// No entry of a plan changes nothing.
     NoNoOp,
+    /// Nobody is asked to stop who cannot.
+    Stoppable,
     /// What is stopped runs again once nothing above that runs wants its gpus.
     Resumes,
     /// No job is partly stopped for longer than a plan takes.
@@ -41,7 +43,7 @@ pub(super) struct Monitor {
     property: Property,
     /// Since when each watched condition holds.
     since: BTreeMap<(usize, usize, usize), Nanos>,
-    resumed: BTreeMap<usize, Nanos>,
+    stopped: BTreeSet<usize>,
     turns: BTreeMap<usize, Nanos>,
     cycles: Vec<Vec<(Nanos, u32)>>,
 }
@@ -53,7 +55,7 @@ impl Monitor {
         Monitor {
             property,
             since: BTreeMap::new(),
-            resumed: BTreeMap::new(),
+            stopped: BTreeSet::new(),
             turns: BTreeMap::new(),
             cycles: std::vec![Vec::new(); gpus],
         }
@@ -63,6 +65,7 @@ impl Monitor {
     pub(super) fn plan(&mut self, world: &World, plan: &[Done]) -> Verdict {
         match self.property {
             Property::NoNoOp => no_no_op(world, plan),
+            Property::Stoppable => stoppable(world, plan),
             Property::Causes => causes(world, plan),
             Property::Order => order(world, plan),
             Property::Budget => self.budget(world, plan),
@@ -80,6 +83,10 @@ impl Monitor {
             Property::Resumes => self.resumes(world),
             Property::Whole => self.whole(world),
             Property::NoMutualHold => self.mutual(world),
+            Property::Exempt => {
+                self.note_resumes(world);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -200,23 +207,28 @@ impl Monitor {
     }
 
     fn exempt(&mut self, world: &World, plan: &[Done]) -> Verdict {
-        for done in plan {
+        let stops = |done: &&Done| done.entry.action == Action::Preempt && done.entry.reason.rule == Rule::HigherWants;
+        for done in plan.iter().filter(stops) {
             let job = world.tenants[done.tenant].job;
-            match done.entry.action {
-                Action::Resume => {
-                    self.resumed.insert(job, world.now);
-                }
-                Action::Preempt if done.entry.reason.rule == Rule::HigherWants => {
-                    let resumed = self.resumed.get(&job).copied().unwrap_or(Nanos::ZERO);
-                    let ran = world.now.since(resumed);
-                    if resumed > Nanos::ZERO && ran < world.jobs[job].params.min_run {
-                        return Err(format!("Exempt: job {job} stopped {ran:?} after its resume"));
-                    }
-                }
-                Action::Preempt => {}
+            let Some(&since) = self.since.get(&(job, 0, 0)) else { continue };
+            let ran = world.now.since(since);
+            if ran < world.jobs[job].params.min_run {
+                return Err(format!("Exempt: job {job} stopped after running for {ran:?}"));
             }
         }
         Ok(())
+    }
+
+    /// Notes since when jobs run again after they were stopped.
+    fn note_resumes(&mut self, world: &World) {
+        for job in 0..world.jobs.len() {
+            if world.members(job).any(|tenant| tenant.stopped > 0) {
+                self.stopped.insert(job);
+                self.since.remove(&(job, 0, 0));
+            } else if self.stopped.remove(&job) {
+                self.since.insert((job, 0, 0), world.now);
+            }
+        }
     }
 
     fn gate(&mut self, world: &World, plan: &[Done]) -> Verdict {
@@ -306,6 +318,12 @@ fn no_no_op(world: &World, plan: &[Done]) -> Verdict {
     Ok(())
 }
 
+fn stoppable(world: &World, plan: &[Done]) -> Verdict {
+    let asked = plan.iter().filter(|done| done.entry.action == Action::Preempt);
+    let mut wrong = asked.filter(|done| !world.tenants[done.tenant].stoppable);
+    wrong.next().map_or(Ok(()), |done| Err(format!("Stoppable: {:?}", done.entry)))
+}
+
 fn causes(world: &World, plan: &[Done]) -> Verdict {
     for done in plan.iter().filter(|done| done.entry.reason.rule == Rule::HigherWants) {
         if done.entry.action != Action::Preempt {
@@ -330,10 +348,9 @@ fn causes(world: &World, plan: &[Done]) -> Verdict {
 fn order(world: &World, plan: &[Done]) -> Verdict {
     let size = |done: &Done| {
         let job = world.tenants[done.tenant].job;
-        // Only what is on the gpu holds a share of it that can be compared.
-        let share = |tenant: &super::world::Tenant| tenant.occupancy.filter(|_| tenant.activity == Activity::Running);
-        let all: Option<Vec<_>> = world.members(job).filter(|tenant| tenant.works()).map(share).collect();
-        all.and_then(|all| all.into_iter().max())
+        // What the host saw at its last look is what the core could compare.
+        let all: Option<Vec<_>> = world.members(job).filter_map(super::world::Tenant::seen_share).collect();
+        all.map(|all| all.into_iter().map(|share| u32::from(share.get())).sum::<u32>().min(1000))
     };
     let preempts: Vec<&Done> = plan.iter().filter(|done| done.entry.action == Action::Preempt).collect();
     for pair in preempts.windows(2) {

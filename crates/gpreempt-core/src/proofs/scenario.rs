@@ -140,13 +140,15 @@ fn job_spec() -> impl Strategy<Value = JobSpec> {
 }
 
 fn gpu_params() -> impl Strategy<Value = GpuParams> {
-    (prop_oneof![2 => Just(0u32), 1 => 10..300u32], 1..24u32, micros(0..4000), 0..400u16).prop_map(
-        |(cycles_per_second, cycle_burst, linger_max, small)| GpuParams {
+    (prop_oneof![2 => Just(0u32), 1 => 10..300u32], 1..24u32, micros(0..4000), 0..400u16, 0..900u16).prop_map(
+        |(cycles_per_second, cycle_burst, linger_max, small, room)| GpuParams {
             cycles_per_second,
             cycle_burst,
             linger_max,
             small: Permille::new(small),
-            report_timeout: Nanos::from_millis(40),
+            room: Permille::new(room),
+            // Longer than all calls of a plan together.
+            report_timeout: Nanos::from_millis(500),
             ..GpuParams::default()
         },
     )
@@ -184,7 +186,7 @@ pub(super) fn history(trouble: Trouble) -> impl Strategy<Value = Scenario> {
         prop::collection::vec(gpu_params(), 2..4),
         actuator(),
         micros(50..2_000),
-        micros(20..400),
+        prop_oneof![4 => micros(20..400), 1 => micros(400..5_000)],
         prop::collection::vec(job_spec(), 3..7),
         prop::collection::vec((gap, event(trouble)), 60..160),
         prop::collection::vec((policy(), 0..30_000u64, 0..1000u16), 9),

@@ -1,6 +1,6 @@
 //! Several gpus and jobs under strict priority; and what holds under every policy.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::format;
 use std::string::String;
 use std::vec::Vec;
@@ -81,16 +81,23 @@ fn converges(scenario: &Scenario) -> Result<(), String> {
     // Long enough for lost reports, retries, a job that was given up on, and the longest turn of an aged job.
     let quiet = world.now.plus(Nanos::from_secs(3));
     run_until(&mut world, quiet, &mut |_, _| Ok(()))?;
-    // A turn of an aged job may be under way at any instant: at rest at some instant of the next half second is enough.
+    // A turn of an aged job may be under way at any instant: at rest at some instant of the next seconds is enough. And
+    // everybody must have run at some instant of them, whatever the policy: no age limit here is longer than 200 ms.
     let mut last = Err(String::new());
-    let end = quiet.plus(Nanos::from_millis(500));
+    let mut ran: BTreeSet<usize> = BTreeSet::new();
+    let end = quiet.plus(Nanos::from_secs(2));
     run_until(&mut world, end, &mut |world, _| {
         if last.is_err() {
             last = at_rest(world);
         }
+        ran.extend((0..world.jobs.len()).filter(|&job| world.members(job).all(|tenant| tenant.stopped == 0)));
         Ok(())
     })?;
-    last
+    last?;
+    match (0..world.jobs.len()).find(|job| !ran.contains(job)) {
+        Some(job) => Err(format!("job {job} did not run: {:?}", world.core.job(world.jobs[job].id))),
+        None => Ok(()),
+    }
 }
 
 /// The plans of a history, as text.
@@ -131,6 +138,7 @@ macro_rules! property {
 
 property!(inversion_never_lasts_longer_than_the_bound, Inversion, CHURN, [EndlessPatience]);
 property!(nothing_starves_beyond_the_bound, Starvation, CHURN, [NoAgeing]);
+property!(nobody_is_asked_to_stop_who_cannot, Stoppable, MIXED, [StopsUnstoppable]);
 property!(no_entry_of_a_plan_is_a_no_op, NoNoOp, MIXED, [RepeatedStop]);
 property!(everything_stopped_resumes_when_nothing_above_wants, Resumes, CHURN, [ForgottenResume, VictimsReserve]);
 property!(no_job_is_partly_stopped_for_longer_than_a_plan, Whole, MIXED, [PartialStop]);
@@ -154,7 +162,7 @@ mod bigger_victims_go_first {
                 job.occupancy = job.occupancy.or(Some(share));
             }
             for gpu in &mut scenario.gpus {
-                gpu.small = Permille::NONE;
+                (gpu.small, gpu.room) = (Permille::NONE, Permille::NONE);
             }
             for (_, event) in &mut scenario.events {
                 if let Event::Turns(_, activity) | Event::JobTurns(_, activity) = event

@@ -59,6 +59,12 @@ impl Tenant {
         }
     }
 
+    /// The share of the gpu it held at the last look, if it had work then; `Some(None)` if that was not to be told.
+    pub(super) fn seen_share(&self) -> Option<Option<Permille>> {
+        let look = &self.last_look;
+        look.activity.has_work().then(|| look.occupancy.filter(|_| look.activity == Activity::Running))
+    }
+
     /// Has work on queues that are not stopped.
     pub(super) fn runs(&self) -> bool {
         self.works() && self.stopped < self.queues

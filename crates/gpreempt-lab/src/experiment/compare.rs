@@ -46,16 +46,16 @@ pub struct Row {
     pub cycle_time: Nanos,
     /// Kernels that ran more than once.
     pub repeated_kernels: u64,
-    /// The longest time an offline task with work was kept from running.
-    pub longest_stop: Nanos,
+    /// The longest time an offline task had work and nothing of it advanced.
+    pub longest_starved: Nanos,
     /// Events simulated.
     pub events: u64,
 }
 
-/// Requests of all online tasks together.
+/// Requests of all online tasks together. A request unfinished at the end counts as [`TaskOutcome::latency`] says.
 #[derive(Clone, Debug)]
 pub struct OnlineFigures {
-    /// Median latency.
+    /// Median latency; zero, like the others, if there is none.
     pub p50: Nanos,
     /// 95th percentile.
     pub p95: Nanos,
@@ -63,14 +63,31 @@ pub struct OnlineFigures {
     pub p99: Nanos,
     /// The slowest request.
     pub max: Nanos,
-    /// Median over the median alone; none if no request completed.
+    /// Median of each request's latency over the median of its own task alone: tasks of different length count alike. None
+    /// if there is nothing to compare.
     pub times_alone_p50: Option<f64>,
-    /// 99th percentile over the same alone.
+    /// 99th percentile of the same.
     pub times_alone_p99: Option<f64>,
     /// Requests completed.
     pub completed: u64,
     /// Arrivals dropped for a newer one.
     pub skipped: u64,
+    /// Arrivals neither complete nor dropped at the end.
+    pub unfinished: u64,
+}
+
+impl OnlineFigures {
+    /// Share of the arrivals that were served; none if there were none. Latency speaks of those only.
+    #[must_use]
+    pub fn served(&self) -> Option<f64> {
+        ratio(self.completed as f64, (self.completed + self.skipped + self.unfinished) as f64)
+    }
+
+    /// There is a latency to show.
+    #[must_use]
+    pub fn has_latency(&self) -> bool {
+        self.max > Nanos::ZERO
+    }
 }
 
 /// Work of all offline tasks together.
@@ -80,7 +97,8 @@ pub struct OfflineFigures {
     pub requests_per_second: f64,
     /// Kernels completed per second, repetitions not counted.
     pub kernels_per_second: f64,
-    /// The latter over the same without online tasks; none if there was nothing.
+    /// Kernels over the same without online tasks, for each task, and the mean over the tasks: kernels of different length
+    /// do not add up. None if no task completed a kernel alone.
     pub share_of_alone: Option<f64>,
 }
 
@@ -172,7 +190,7 @@ impl<'a> Rows<'a> {
         row.cycles += offline.cycles;
         row.cycle_time = row.cycle_time.plus(offline.cycle_time);
         row.repeated_kernels += offline.repeated_kernels;
-        row.longest_stop = row.longest_stop.max(offline.longest_stop);
+        row.longest_starved = row.longest_starved.max(offline.longest_starved);
         row.events += offline.events;
         row
     }
@@ -186,37 +204,39 @@ impl<'a> Rows<'a> {
             cycles: outcome.cycles,
             cycle_time: outcome.cycle_time,
             repeated_kernels: outcome.repeated_kernels,
-            longest_stop: outcome.longest_stop,
+            longest_starved: outcome.longest_starved,
             events: outcome.events,
         }
     }
 
     fn online(&self, outcome: &Outcome) -> OnlineFigures {
         let latency = merged(outcome);
-        let alone = merged(self.online_alone);
-        let quantile = |histogram: &Histogram<u64>, q| histogram.value_at_quantile(q);
-        let times_alone =
-            |q| (!latency.is_empty()).then(|| ratio(quantile(&latency, q) as f64, quantile(&alone, q) as f64))?;
+        let slowdown = slowdowns(outcome, self.online_alone);
+        let quantile = |q| Nanos(latency.value_at_quantile(q));
+        let times_alone = |q| (!slowdown.is_empty()).then(|| slowdown.value_at_quantile(q) as f64 / THOUSANDTHS);
         OnlineFigures {
-            p50: Nanos(quantile(&latency, 0.50)),
-            p95: Nanos(quantile(&latency, 0.95)),
-            p99: Nanos(quantile(&latency, 0.99)),
+            p50: quantile(0.50),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
             max: Nanos(latency.max()),
             times_alone_p50: times_alone(0.50),
             times_alone_p99: times_alone(0.99),
             completed: sum(outcome, Role::Online, |task| task.completed),
             skipped: sum(outcome, Role::Online, |task| task.skipped),
+            unfinished: sum(outcome, Role::Online, |task| task.unfinished),
         }
     }
 
     fn offline(&self, outcome: &Outcome) -> OfflineFigures {
         let seconds = outcome.duration.0 as f64 / 1e9;
         let per_second = |n: u64| ratio(n as f64, seconds).unwrap_or(0.0);
-        let kernels = |outcome| sum(outcome, Role::Offline, |task| task.kernels);
+        let with_alone = of_role(outcome, Role::Offline).zip(of_role(self.offline_alone, Role::Offline));
+        let shares: Vec<f64> =
+            with_alone.filter_map(|(task, alone)| ratio(task.kernels as f64, alone.kernels as f64)).collect();
         OfflineFigures {
             requests_per_second: per_second(sum(outcome, Role::Offline, |task| task.completed)),
-            kernels_per_second: per_second(kernels(outcome)),
-            share_of_alone: ratio(kernels(outcome) as f64, kernels(self.offline_alone) as f64),
+            kernels_per_second: per_second(sum(outcome, Role::Offline, |task| task.kernels)),
+            share_of_alone: ratio(shares.iter().sum(), shares.len() as f64),
         }
     }
 }
@@ -237,6 +257,26 @@ fn merged(outcome: &Outcome) -> Histogram<u64> {
         merged.add(&task.latency).expect("the histogram grows");
     }
     merged
+}
+
+/// Histograms hold whole numbers.
+const THOUSANDTHS: f64 = 1_000.0;
+
+/// How many times longer each online request took than its own task's median alone, in [`THOUSANDTHS`]. Tasks that completed
+/// nothing alone have no yardstick and are left out.
+fn slowdowns(outcome: &Outcome, alone: &Outcome) -> Histogram<u64> {
+    let mut slowdowns = Histogram::new(3).expect("three digits are allowed");
+    for (task, alone) in of_role(outcome, Role::Online).zip(of_role(alone, Role::Online)) {
+        let median = alone.latency.value_at_quantile(0.5) as f64;
+        if alone.completed == 0 || median == 0.0 {
+            continue;
+        }
+        for step in task.latency.iter_recorded() {
+            let times = (step.value_iterated_to() as f64 / median * THOUSANDTHS).round() as u64;
+            slowdowns.record_n(times, step.count_at_value()).expect("the histogram grows");
+        }
+    }
+    slowdowns
 }
 
 fn ratio(a: f64, b: f64) -> Option<f64> {

@@ -6,6 +6,6 @@ mod run;
 mod timeline;
 
 pub use compare::{Comparison, OfflineFigures, OnlineFigures, Row, compare};
-pub use plausibility::{Plausibility, PlausibilityRow, plausibility};
+pub use plausibility::{Implausible, Plausibility, PlausibilityRow, plausibility};
 pub use run::run;
 pub use timeline::{Timeline, scenario, timeline};

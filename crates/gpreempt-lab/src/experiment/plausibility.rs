@@ -90,18 +90,51 @@ pub struct PlausibilityRow {
     pub calibration: bool,
 }
 
+/// Why a device cannot be compared with the publication.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Implausible {
+    /// What the device adds to every suspend is more than the whole published time.
+    #[error(
+        "profile {profile} cannot be compared with the publication: even kernels without any length would take longer to \
+         suspend there than the published {published_us} us; compare its host.wakeup_us and host.submit_us with those of gv100"
+    )]
+    TooSlow {
+        /// Name of the device.
+        profile: String,
+        /// The published time that calibrates the length of kernels, microseconds.
+        published_us: f64,
+    },
+    /// The run ended before there was a percentile to tell.
+    #[error(
+        "level {level} with kernels of {kernel_us} us was suspended {taken} times instead of {needed}: too few for a 99th \
+         percentile"
+    )]
+    TooFewSamples {
+        /// XSched level.
+        level: u8,
+        /// Nominal kernel length, microseconds.
+        kernel_us: u32,
+        /// Suspends seen.
+        taken: usize,
+        /// Suspends needed.
+        needed: usize,
+    },
+}
+
 /// Compares the model with the publication. Meant for the `gv100` profile.
-#[must_use]
-pub fn plausibility(profile: &Profile, seed: u64) -> Plausibility {
+///
+/// # Errors
+/// When the device is too slow to be calibrated, or yields too few samples for a percentile.
+pub fn plausibility(profile: &Profile, seed: u64) -> Result<Plausibility, Implausible> {
     let mut model = Model { profile: profile.clone(), length_ratio: 1.0, seed };
-    model.calibrate();
+    model.calibrate()?;
     let rows = (1..=3_u8).flat_map(|level| PUBLISHED.map(|(kernel_us, _)| (level, kernel_us)));
-    Plausibility {
+    Ok(Plausibility {
         profile: profile.name.clone(),
         length_ratio: model.length_ratio,
         interrupt_us: model.profile.cycle.reset_us.value,
-        rows: rows.map(|row| model.row(row)).collect(),
-    }
+        rows: rows.map(|row| model.row(row)).collect::<Result<_, _>>()?,
+    })
 }
 
 fn published((level, kernel_us): (u8, u32)) -> f64 {
@@ -117,32 +150,37 @@ struct Model {
 }
 
 impl Model {
-    fn calibrate(&mut self) {
+    fn calibrate(&mut self) -> Result<(), Implausible> {
         // The measured time is nearly linear in each constant, so that two corrections are enough.
         for _ in 0..2 {
             let nominal = f64::from(THRESHOLD) * f64::from(LENGTH_ROW.1);
-            self.length_ratio += (published(LENGTH_ROW) - self.p99_us(LENGTH_ROW)) / nominal;
+            self.length_ratio += (published(LENGTH_ROW) - self.p99_us(LENGTH_ROW)?) / nominal;
+            if self.length_ratio <= 0.0 {
+                let published_us = published(LENGTH_ROW);
+                return Err(Implausible::TooSlow { profile: self.profile.name.clone(), published_us });
+            }
         }
         for _ in 0..2 {
-            let missing = published(INTERRUPT_ROW) - self.p99_us(INTERRUPT_ROW);
+            let missing = published(INTERRUPT_ROW) - self.p99_us(INTERRUPT_ROW)?;
             let interrupt = &mut self.profile.cycle.reset_us.value;
             *interrupt = (*interrupt + missing).max(0.0);
         }
+        Ok(())
     }
 
-    fn row(&self, row: (u8, u32)) -> PlausibilityRow {
-        let (published, predicted) = (published(row), self.p99_us(row));
-        PlausibilityRow {
+    fn row(&self, row: (u8, u32)) -> Result<PlausibilityRow, Implausible> {
+        let (published, predicted) = (published(row), self.p99_us(row)?);
+        Ok(PlausibilityRow {
             level: row.0,
             kernel_us: row.1,
             published_p99_us: published,
             predicted_p99_us: predicted,
             deviation_percent: (predicted / published - 1.0) * 100.0,
             calibration: row == LENGTH_ROW || row == INTERRUPT_ROW,
-        }
+        })
     }
 
-    fn p99_us(&self, (level, kernel_us): (u8, u32)) -> f64 {
+    fn p99_us(&self, (level, kernel_us): (u8, u32)) -> Result<f64, Implausible> {
         let workload = self.workload(kernel_us);
         let wakeup = micros(&self.profile.host.wakeup_us);
         let mut probe = Probe {
@@ -159,9 +197,23 @@ impl Model {
         };
         let machine = Machine::new(&self.profile, &workload, self.seed, false);
         let _outcome = machine.run(&mut probe, "probe");
-        probe.samples.sort_unstable();
-        let p99 = probe.samples.get((SAMPLES * 99).div_ceil(100) - 1);
-        p99.map_or(f64::NAN, |nanos| nanos.0 as f64 / 1e3)
+        let taken = probe.samples.len();
+        p99(probe.samples).map(|nanos| nanos.0 as f64 / 1e3).ok_or(Implausible::TooFewSamples {
+            level,
+            kernel_us,
+            taken,
+            needed: SAMPLES,
+        })
+    }
+
+    /// Enough for one sample: a full queue, as slowly as the host may fill it, an interrupt, the two sleeps, and the threads
+    /// that wake up on the way.
+    fn sample(&self, kernel: Nanos) -> Nanos {
+        let Profile { queues, cycle, host, .. } = &self.profile;
+        let command = kernel.plus(micros(&host.submit_us)).plus(micros(&queues.fetch_us));
+        let sleeps = Nanos::from_micros(3 * SLEEP_US).plus(TIMER_SLACK.times(2));
+        let full_queue = command.times(u64::from(THRESHOLD));
+        full_queue.plus(micros(&cycle.reset_us)).plus(sleeps).plus(micros(&host.wakeup_us).times(4))
     }
 
     /// The program's own load: 64 kernels of 64 blocks of 64 threads, and again.
@@ -175,12 +227,10 @@ impl Model {
             lds: 0,
             collective: false,
         };
-        // Enough for all samples: a full queue, and the two sleeps.
-        let sample = kernel.duration.times(u64::from(THRESHOLD)).plus(Nanos::from_millis(3));
         Workload {
             name: "levels".to_owned(),
             about: "the load of XSched's preemption latency experiment".to_owned(),
-            duration: sample.times(SAMPLES as u64 + 10),
+            duration: self.sample(kernel.duration).times(SAMPLES as u64 + 10),
             gpus: 1,
             tasks: vec![Task {
                 name: "kernels".to_owned(),
@@ -192,6 +242,15 @@ impl Model {
             }],
         }
     }
+}
+
+/// The 99th percentile, if all samples were taken.
+fn p99(mut samples: Vec<Nanos>) -> Option<Nanos> {
+    if samples.len() < SAMPLES {
+        return None;
+    }
+    samples.sort_unstable();
+    samples.get((SAMPLES * 99).div_ceil(100) - 1).copied()
 }
 
 /// The program's measuring thread around the mechanism under test.
@@ -282,5 +341,17 @@ impl Mechanism for Probe {
     fn cycle_done(&mut self, machine: &mut Machine, done: CycleDone) {
         self.xsched.cycle_done(machine, done);
         self.look(machine);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_of_too_few_samples_is_none_rather_than_a_number() {
+        let samples = |n: usize| (0..n as u64).rev().map(Nanos).collect::<Vec<_>>();
+        assert_eq!(p99(samples(SAMPLES)), Some(Nanos(296)));
+        assert_eq!(p99(samples(SAMPLES - 1)), None);
     }
 }

@@ -34,17 +34,27 @@ impl<'d> Checker<'d> {
 
     /// Notes that `key` should have been something else.
     pub(crate) fn reject(&mut self, key: &str, expected: impl Display) {
+        // Asked first, because looking a value up scans the document: once per fault would be quadratic.
+        if self.is_full() {
+            self.omitted += 1;
+            return;
+        }
         let found = self.document.found(key);
         self.note(key, format!("found {found}, expected {expected}"));
     }
 
     /// Notes a fault that is not about a single value.
     pub(crate) fn note(&mut self, key: &str, message: String) {
-        if self.problems.len() >= MOST_PROBLEMS {
+        if self.is_full() {
             self.omitted += 1;
             return;
         }
         self.problems.push(Problem { at: self.document.position(key), key: key.to_string(), message });
+    }
+
+    /// Whether further faults are only counted.
+    fn is_full(&self) -> bool {
+        self.problems.len() >= MOST_PROBLEMS
     }
 
     /// A number within a range; `unit` is empty or like " us".
@@ -59,13 +69,19 @@ impl<'d> Checker<'d> {
 
     /// A whole number within a range.
     pub(crate) fn whole(&mut self, key: &str, value: f64, range: RangeInclusive<u32>) -> u32 {
+        let low = *range.start();
+        self.whole_if_valid(key, value, range).unwrap_or(low)
+    }
+
+    /// The same for a number that other checks depend on: none when it is faulty, so that they can be left out.
+    pub(crate) fn whole_if_valid(&mut self, key: &str, value: f64, range: RangeInclusive<u32>) -> Option<u32> {
         let (low, high) = (*range.start(), *range.end());
         if value.fract() == 0.0 && value >= f64::from(low) && value <= f64::from(high) {
             // In range and whole, so the conversion is exact.
-            return value as u32;
+            return Some(value as u32);
         }
         self.reject(key, format_args!("a whole number from {low} to {high}"));
-        low
+        None
     }
 
     /// A time in microseconds.
@@ -146,18 +162,26 @@ pub(super) enum Step<'k> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
-    struct Nowhere;
+    /// Counts how often it is searched.
+    #[derive(Default)]
+    struct Nowhere {
+        searches: Cell<usize>,
+    }
 
     impl Located for Nowhere {
         fn file(&self) -> &str {
             "nowhere"
         }
         fn position(&self, _: &str) -> Option<Position> {
+            self.searches.update(|searches| searches + 1);
             None
         }
         fn found(&self, _: &str) -> String {
+            self.searches.update(|searches| searches + 1);
             "it".to_string()
         }
     }
@@ -165,25 +189,29 @@ mod tests {
     #[test]
     fn nan_infinities_fractions_and_huge_numbers_are_never_whole() {
         for value in [f64::NAN, f64::INFINITY, -f64::INFINITY, 1.5, -1.0, 1e300] {
-            let mut checker = Checker::new(&Nowhere);
+            let document = Nowhere::default();
+            let mut checker = Checker::new(&document);
             assert_eq!(checker.whole("n", value, 1..=9), 1);
             assert!(checker.finish(()).is_err(), "{value} was accepted");
         }
-        let mut checker = Checker::new(&Nowhere);
+        let document = Nowhere::default();
+        let mut checker = Checker::new(&document);
         assert_eq!(checker.whole("n", 9.0, 1..=9), 9);
         assert!(checker.finish(()).is_ok());
     }
 
     #[test]
     fn a_rate_becomes_the_time_between_arrivals() {
-        let mut checker = Checker::new(&Nowhere);
+        let document = Nowhere::default();
+        let mut checker = Checker::new(&document);
         let interval = checker.interval("rate", 100.0, 0.1..=1e6);
         assert_eq!(interval, Nanos::from_millis(10));
     }
 
     #[test]
     fn all_problems_are_reported_up_to_a_limit() {
-        let mut checker = Checker::new(&Nowhere);
+        let document = Nowhere::default();
+        let mut checker = Checker::new(&document);
         for _ in 0..MOST_PROBLEMS + 5 {
             checker.reject("k", "something else");
         }
@@ -192,6 +220,23 @@ mod tests {
         };
         assert_eq!(problems.len(), MOST_PROBLEMS + 1);
         assert_eq!(problems[MOST_PROBLEMS].message, "and 5 more");
+    }
+
+    #[test]
+    fn faults_beyond_the_limit_do_not_search_the_document() {
+        let document = Nowhere::default();
+        let mut checker = Checker::new(&document);
+        for _ in 0..MOST_PROBLEMS {
+            checker.reject("k", "something else");
+        }
+        let searches = document.searches.get();
+        for _ in 0..1000 {
+            checker.reject("k", "something else");
+            checker.note("k", "something is wrong".to_string());
+        }
+        assert_eq!(document.searches.get(), searches);
+        let said = checker.finish(()).expect_err("everything is wrong").to_string();
+        assert!(said.ends_with("and 2000 more"), "{said}");
     }
 
     #[test]

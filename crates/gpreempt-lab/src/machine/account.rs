@@ -1,4 +1,4 @@
-//! Keeping the books: what keeps a task from running and for how long, the trace, and the outcome.
+//! Keeping the books: what keeps a task from running and for how long it starves, the trace, and the outcome.
 
 use gpreempt_core::Nanos;
 
@@ -14,8 +14,36 @@ pub(super) struct Figures {
     pub(super) cycles: u64,
     pub(super) cycle_time: Nanos,
     pub(super) repeated_kernels: u64,
-    pub(super) longest_stop: Nanos,
     pub(super) events: u64,
+}
+
+/// The times in which a task had unfinished work and nothing of it advanced.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Starvation {
+    since: Nanos,
+    /// When the last such time ended; never, while one lasts.
+    until: Nanos,
+    pub(super) longest: Nanos,
+}
+
+impl Starvation {
+    /// From `now` on the task starves, or does not.
+    pub(super) fn set(&mut self, now: Nanos, starves: bool) {
+        match (self.until == Nanos::NEVER, starves) {
+            (false, true) => {
+                // Between two cycles that follow each other a task runs for no time at all: that is no relief.
+                if self.until != now {
+                    self.since = now;
+                }
+                self.until = Nanos::NEVER;
+            }
+            (true, false) => {
+                self.until = now;
+                self.longest = self.longest.max(now.since(self.since));
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Machine {
@@ -43,26 +71,22 @@ impl Machine {
         self.account_kept(task);
     }
 
-    /// Books the begin or the end of a time in which a task has work and is kept from it.
+    /// Counts a preemption when a task that is kept from running has work, once until it is let go.
     pub(super) fn account_kept(&mut self, task: usize) {
         let client = &mut self.clients[task];
         if client.kept == 0 {
             client.preempted = false;
+        } else if client.current.is_some() && !client.preempted {
+            client.preempted = true;
+            self.figures.preemptions += 1;
         }
-        let kept = client.kept > 0 && client.current.is_some();
-        match client.kept_since {
-            None if kept => {
-                client.kept_since = Some(self.now);
-                self.figures.preemptions += u64::from(!client.preempted);
-                client.preempted = true;
-            }
-            Some(since) if !kept => {
-                client.kept_since = None;
-                if client.role == Role::Offline {
-                    self.figures.longest_stop = self.figures.longest_stop.max(self.now.since(since));
-                }
-            }
-            _ => {}
+    }
+
+    /// Books that what runs on a gpu no longer advances, or does so again.
+    pub(super) fn account_frozen(&mut self, g: usize, frozen: bool) {
+        for batch in self.gpus[g].batches.iter().filter(|batch| !batch.spins()) {
+            let client = &mut self.clients[self.queues[batch.queue as usize].task];
+            client.account_batch(self.now, !frozen);
         }
     }
 
@@ -109,6 +133,9 @@ impl Machine {
             self.close_span(q);
             self.set_block(q, 0, block::STOPPED | block::KEPT);
         }
+        for client in &mut self.clients {
+            client.close(self.now);
+        }
     }
 
     /// The result of a finished run.
@@ -116,6 +143,8 @@ impl Machine {
         let mut trace = self.trace.unwrap_or_default();
         // Spans are written when they end. The sort is stable, so that equal starts keep that order.
         trace.sort_by_key(|event| event.at);
+        let offline = self.clients.iter().filter(|client| client.role == Role::Offline);
+        let longest_starved = offline.map(|client| client.starvation.longest).max();
         Outcome {
             mechanism,
             duration: self.duration,
@@ -128,6 +157,7 @@ impl Machine {
                     level: client.level,
                     completed: client.completed,
                     skipped: client.skipped,
+                    unfinished: client.unfinished,
                     kernels: client.kernels,
                     latency: client.latency,
                     busy: client.busy,
@@ -137,7 +167,7 @@ impl Machine {
             cycles: self.figures.cycles,
             cycle_time: self.figures.cycle_time,
             repeated_kernels: self.figures.repeated_kernels,
-            longest_stop: self.figures.longest_stop,
+            longest_starved: longest_starved.unwrap_or_default(),
             events: self.figures.events,
             trace,
         }

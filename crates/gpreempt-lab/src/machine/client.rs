@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 
+use super::account::Starvation;
 use crate::workload::{Load, Role, Task};
 
 /// The request in flight.
@@ -40,27 +41,30 @@ pub(super) struct Client {
     pub(super) counted: u32,
     /// Queues the mechanism keeps from running.
     pub(super) kept: usize,
-    /// Since when it has had work and been kept from it.
-    pub(super) kept_since: Option<Nanos>,
     /// This stop has been counted as a preemption.
     pub(super) preempted: bool,
+    /// Its batches that advance, on all gpus.
+    advancing: usize,
+    pub(super) starvation: Starvation,
     pub(super) started: u64,
     pub(super) completed: u64,
     pub(super) skipped: u64,
+    /// Arrivals neither complete nor dropped; known when the run is over.
+    pub(super) unfinished: u64,
     pub(super) kernels: u64,
     pub(super) latency: Histogram<u64>,
     pub(super) busy: Nanos,
 }
 
 impl Client {
-    pub(super) fn new(task: &Task, index: usize, shapes: usize, seed: u64) -> Client {
+    pub(super) fn new(task: &Task, index: usize, seed: u64) -> Client {
         Client {
             name: task.name.clone(),
             role: task.role,
             level: task.level,
             gpus: Arc::new([]),
             queues: Vec::new(),
-            shapes,
+            shapes: 0,
             // A request with four thousand million kernels does not fit into memory to begin with.
             kernels_per_request: u32::try_from(task.kernels.len()).unwrap_or(u32::MAX),
             arrivals: Arrivals::new(&task.load, index, seed),
@@ -69,11 +73,13 @@ impl Client {
             intercepted: false,
             counted: 0,
             kept: 0,
-            kept_since: None,
             preempted: false,
+            advancing: 0,
+            starvation: Starvation::default(),
             started: 0,
             completed: 0,
             skipped: 0,
+            unfinished: 0,
             kernels: 0,
             latency: Histogram::new(3).expect("three digits are allowed"),
             busy: Nanos::ZERO,
@@ -84,6 +90,35 @@ impl Client {
     pub(super) fn miss(&mut self, arrival: Nanos) {
         if self.missed.replace(arrival).is_some() {
             self.skipped += 1;
+        }
+    }
+
+    /// Books that one more of its batches advances, or one less.
+    pub(super) fn account_batch(&mut self, now: Nanos, advances: bool) {
+        if advances {
+            self.advancing += 1;
+        } else {
+            self.advancing -= 1;
+        }
+        self.account_starved(now);
+    }
+
+    /// Books the begin or the end of a time in which it has work and nothing of it advances.
+    pub(super) fn account_starved(&mut self, now: Nanos) {
+        self.starvation.set(now, self.current.is_some() && self.advancing == 0);
+    }
+
+    /// Closes its books at the end of the run.
+    pub(super) fn close(&mut self, now: Nanos) {
+        self.starvation.set(now, false);
+        let median = (!self.latency.is_empty()).then(|| self.latency.value_at_quantile(0.5));
+        for arrival in [self.current.map(|request| request.arrival), self.missed].into_iter().flatten() {
+            self.unfinished += 1;
+            let age = now.since(arrival).0;
+            // A younger one says nothing: it might have been the fastest of all.
+            if self.role == Role::Online && median.is_none_or(|median| age > median) {
+                self.latency.record(age).expect("the histogram grows");
+            }
         }
     }
 }

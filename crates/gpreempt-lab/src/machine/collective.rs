@@ -38,6 +38,9 @@ impl Machine {
     fn spin(&mut self, q: usize, spin: bool) {
         let now = self.now;
         let g = self.queues[q].gpu;
+        // On a frozen gpu nothing advances anyway.
+        let frozen = self.gpus[g].frozen();
+        let client = &mut self.clients[self.queues[q].task];
         for batch in &mut self.gpus[g].batches {
             if batch.queue as usize != q || batch.spins() == spin {
                 continue;
@@ -47,6 +50,9 @@ impl Machine {
                 batch.end = Nanos::NEVER;
             } else {
                 batch.end = now.plus(batch.left);
+            }
+            if !frozen {
+                client.account_batch(now, !spin);
             }
         }
         self.expect_completion(g);

@@ -148,6 +148,7 @@ impl Machine {
             let q = self.gpus[g].runlist[i];
             self.close_span(q);
         }
+        self.account_frozen(g, true);
         self.gpus[g].next_end = Nanos::NEVER;
         self.gpus[g].cycle = Some(Running { call, began: self.now, cost, after });
         self.events.schedule(self.now.plus(cost), super::event::What::CycleEnd { gpu: g as u32 });
@@ -219,7 +220,7 @@ impl Machine {
         self.figures.cycles += 1;
         self.figures.cycle_time = self.figures.cycle_time.plus(cost);
         self.record(began, cost, None, g, TraceKind::Cycle);
-        self.carry_out(&call.job, began);
+        self.carry_out(g, &call.job, began);
         self.gpus[g].window = after.window;
         for i in 0..self.gpus[g].runlist.len() {
             let q = self.gpus[g].runlist[i];
@@ -239,6 +240,7 @@ impl Machine {
             }
             self.queues[batch.queue as usize].span.get_or_insert(self.now);
         }
+        self.account_frozen(g, false);
         for &q in &after.runs {
             self.place_saved(q);
             self.gpus[g].saved_wait |= !self.queues[q].saved.is_empty();
@@ -260,7 +262,7 @@ impl Machine {
         }
     }
 
-    fn carry_out(&mut self, job: &Job, began: Nanos) {
+    fn carry_out(&mut self, gpu: usize, job: &Job, began: Nanos) {
         match job {
             Job::Switch { stop, resume, how } => {
                 for &q in resume {
@@ -276,7 +278,7 @@ impl Machine {
                     self.kill(q, *lag, began);
                 }
             }
-            Job::Rotate => {}
+            Job::Rotate => self.rotated(gpu),
         }
     }
 

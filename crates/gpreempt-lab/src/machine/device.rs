@@ -3,6 +3,9 @@
 //! A gpu is one pool: the per-CU numbers times the CUs. Fragmentation between CUs is not modelled, nor is the allocation
 //! granularity of registers; both would make a full gpu slightly less full for every mechanism alike.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use gpreempt_core::Nanos;
 
 use crate::profile::{Profile, Sourced};
@@ -114,6 +117,31 @@ pub(super) struct Shape {
     pub(super) collective: bool,
 }
 
+/// The shapes of all kernels, made once for each list of kernels: tasks of one model share theirs, and a file of a few lines
+/// can name a long model many times.
+#[derive(Debug, Default)]
+pub(super) struct ShapeTable {
+    shapes: Vec<Shape>,
+    /// Where the shapes of a list begin, by its address.
+    begins: BTreeMap<*const Kernel, usize>,
+}
+
+impl ShapeTable {
+    /// The place of the first of a list's shapes; the others follow it.
+    pub(super) fn begin_of(&mut self, kernels: &Arc<[Kernel]>, device: &Device) -> usize {
+        let ShapeTable { shapes, begins } = self;
+        *begins.entry(Arc::as_ptr(kernels).cast()).or_insert_with(|| {
+            let begin = shapes.len();
+            shapes.extend(kernels.iter().map(|kernel| device.shape(kernel)));
+            begin
+        })
+    }
+
+    pub(super) fn into_shapes(self) -> Vec<Shape> {
+        self.shapes
+    }
+}
+
 /// The numbers of a profile.
 #[derive(Clone, Debug)]
 pub(super) struct Device {
@@ -179,5 +207,23 @@ impl Device {
             save_bytes: vgpr_bytes + waves * self.wave_overhead_bytes + lds_bytes,
             collective: kernel.collective,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A model of 100 000 kernels named by 256 tasks would otherwise take gigabytes.
+    #[test]
+    fn tasks_that_share_a_model_share_its_shapes() {
+        let device = Device::new(&Profile::load("mi300x-spx").expect("a built-in profile"));
+        let kernel = Kernel { workgroups: 1, duration: Nanos(1), waves: 1, vgprs: 1, lds: 0, collective: false };
+        let model: Arc<[Kernel]> = vec![kernel.clone(); 100].into();
+        let other: Arc<[Kernel]> = vec![kernel; 10].into();
+        let mut table = ShapeTable::default();
+        let lists = [&model, &other, &Arc::clone(&model), &model];
+        assert_eq!(lists.map(|kernels| table.begin_of(kernels, &device)), [0, 100, 0, 0]);
+        assert_eq!(table.into_shapes().len(), 110);
     }
 }

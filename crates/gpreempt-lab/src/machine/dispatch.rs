@@ -203,6 +203,9 @@ impl Machine {
                 return;
             }
         }
+        if !batch.spins() {
+            self.clients[queue.task].account_batch(self.now, true);
+        }
         gpu.batches.push(batch);
     }
 
@@ -235,6 +238,7 @@ impl Machine {
             self.retire(g, batch, Nanos::ZERO);
             let q = batch.queue as usize;
             let queue = &self.queues[q];
+            self.clients[queue.task].account_batch(self.now, false);
             let finished =
                 queue.head.is_some_and(|head| head.resident == 0 && head.undispatched == 0 && queue.saved.is_empty());
             if finished {

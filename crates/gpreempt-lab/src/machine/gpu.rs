@@ -68,7 +68,11 @@ pub(super) struct Gpu {
     pub(super) runlist: Vec<usize>,
     /// Where the mapped part of an over-subscribed runlist begins.
     pub(super) window: usize,
-    /// A rotation is scheduled.
+    /// When the firmware last rotated it.
+    pub(super) rotated: Nanos,
+    /// The rotation event that counts.
+    pub(super) rotation: Nanos,
+    /// A rotation is under way, or waits for another cycle.
     pub(super) rotating: bool,
     /// The cycle in progress. The gpu is frozen meanwhile.
     pub(super) cycle: Option<Running>,
@@ -88,6 +92,8 @@ impl Gpu {
             turn: 0,
             runlist: Vec::new(),
             window: 0,
+            rotated: Nanos::ZERO,
+            rotation: Nanos::NEVER,
             rotating: false,
             cycle: None,
             waiting: VecDeque::new(),

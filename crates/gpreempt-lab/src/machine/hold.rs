@@ -34,6 +34,8 @@ impl Machine {
         if let Some(q) = self.queue_of(task, gpu) {
             self.set_block(q, bits, 0);
             self.relist(q);
+            // It may have been the last one to use its slot.
+            self.expect_rotation(gpu);
         }
     }
 }

@@ -47,7 +47,7 @@ pub use ring::Progress;
 use account::Figures;
 use client::{Arrivals, Client};
 use cycle::Call;
-use device::{Device, Shape};
+use device::{Device, Shape, ShapeTable};
 use event::{EventQueue, What};
 use gpu::Gpu;
 use queue::{Queue, block};
@@ -75,7 +75,7 @@ pub struct Machine {
     gpus: Vec<Gpu>,
     queues: Vec<Queue>,
     clients: Vec<Client>,
-    /// The kernels of all tasks, one after the other.
+    /// The kernels of all tasks, one after the other; tasks of one model share theirs.
     shapes: Vec<Shape>,
     /// Gpus on which workgroups may be able to start.
     dirty: Vec<usize>,
@@ -133,11 +133,12 @@ impl Machine {
             trace: record.then(Vec::new),
             device,
         };
+        let mut shapes = ShapeTable::default();
         for (index, task) in workload.tasks.iter().enumerate() {
-            let mut client = Client::new(task, index, machine.shapes.len(), seed);
-            machine.shapes.extend(task.kernels.iter().map(|kernel| machine.device.shape(kernel)));
+            let mut client = Client::new(task, index, seed);
             // A task that never submits is not there at all: it takes no place on a runlist.
             if Arrivals::any(&task.load) && !task.kernels.is_empty() {
+                client.shapes = shapes.begin_of(&task.kernels, &machine.device);
                 client.gpus = task.gpus.as_slice().into();
                 for &gpu in &task.gpus {
                     client.queues.push(machine.queues.len());
@@ -147,6 +148,7 @@ impl Machine {
             }
             machine.clients.push(client);
         }
+        machine.shapes = shapes.into_shapes();
         for g in 0..machine.gpus.len() {
             machine.first_runlist(g);
         }
@@ -193,7 +195,7 @@ impl Machine {
             What::Arrival { task } => self.arrival(task as usize),
             What::Call { ticket } => self.call_arrives(ticket),
             What::CycleEnd { gpu } => self.end_cycle(gpu as usize),
-            What::Quantum { gpu } => self.quantum_over(gpu as usize),
+            What::Quantum { gpu } => return self.quantum_over(gpu as usize),
             What::Timer { token } => self.notices.push_back(Notice::Timer(token)),
         }
         true
@@ -240,6 +242,7 @@ impl Machine {
                     self.events.schedule(self.now.plus(think), What::Arrival { task: task as u32 });
                 }
                 self.account_kept(task);
+                self.clients[task].account_starved(self.now);
                 self.notices.push_back(Notice::Drained(task));
             }
         }

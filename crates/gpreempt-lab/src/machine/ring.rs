@@ -29,6 +29,7 @@ impl Machine {
             self.expect_rotation(self.queues[q].gpu);
         }
         self.account_kept(task);
+        self.clients[task].account_starved(self.now);
         self.notices.push_back(Notice::Submitted(task));
     }
 
@@ -124,6 +125,8 @@ impl Machine {
                 self.request_finished(task);
             }
         }
+        // Its slot may be free for another process now.
+        self.expect_rotation(gpu);
     }
 
     /// Lets the shim of an intercepted task write `count` more kernels of the request into the rings, one every submission

@@ -1,8 +1,11 @@
 //! Over-subscription: more processes than address spaces, or more queues than hardware slots.
 //!
 //! The driver then builds a chained runlist, newest process first, and the firmware maps one part of it after the other. A
-//! stopped process keeps its place in the list, a stopped queue does not. Which part the firmware maps after the driver has
-//! rebuilt the list is not documented; the model goes on where it was.
+//! stopped process keeps its place in the list, a stopped queue does not. A part stays mapped for a quantum while it has work
+//! and others wait, and not at all when it has none. Which part the firmware maps after the driver has rebuilt the list is
+//! not documented; the model goes on where it was.
+
+use gpreempt_core::Nanos;
 
 use super::Machine;
 use super::event::What;
@@ -43,31 +46,68 @@ impl Machine {
     }
 
     fn waits_for_its_turn(&self, q: usize) -> bool {
+        let blocked = self.queues[q].blocked;
+        blocked & block::UNMAPPED != 0 && blocked & block::HELD == 0 && self.has_work(q)
+    }
+
+    /// Mapped, with something to run.
+    fn uses_its_turn(&self, q: usize) -> bool {
         let queue = &self.queues[q];
-        queue.blocked & block::UNMAPPED != 0
-            && queue.blocked & block::HELD == 0
-            && queue.done < self.clients[queue.task].kernels_per_request
-            && self.clients[queue.task].current.is_some()
+        let started = queue.head.is_some_and(|head| head.started);
+        queue.runs() && (started || queue.blocked & block::HELD == 0) && self.has_work(q)
     }
 
-    fn anyone_waits_for_a_turn(&self, g: usize) -> bool {
-        self.gpus[g].runlist.iter().any(|&q| self.waits_for_its_turn(q))
+    fn has_work(&self, q: usize) -> bool {
+        let queue = &self.queues[q];
+        let client = &self.clients[queue.task];
+        client.current.is_some() && queue.done < client.kernels_per_request
     }
 
-    /// Schedules a rotation if somebody needs one.
+    /// When the firmware has to rotate: never while nobody waits, at once if nothing that is mapped has work, and otherwise
+    /// when the mapped part has had its quantum.
+    fn rotation_due(&self, g: usize) -> Nanos {
+        let gpu = &self.gpus[g];
+        if !gpu.runlist.iter().any(|&q| self.waits_for_its_turn(q)) {
+            Nanos::NEVER
+        } else if gpu.runlist.iter().any(|&q| self.uses_its_turn(q)) {
+            gpu.rotated.plus(self.device.quantum).max(self.now)
+        } else {
+            self.now
+        }
+    }
+
+    /// Schedules a rotation if somebody needs one. It never begins within the change that calls for it, because that may be
+    /// the end of a cycle with another one behind it.
     pub(super) fn expect_rotation(&mut self, g: usize) {
-        if !self.gpus[g].rotating && self.anyone_waits_for_a_turn(g) {
-            self.gpus[g].rotating = true;
-            self.events.schedule(self.now.plus(self.device.quantum), What::Quantum { gpu: g as u32 });
+        if self.gpus[g].rotating {
+            return;
+        }
+        let due = self.rotation_due(g);
+        if due != self.gpus[g].rotation {
+            self.gpus[g].rotation = due;
+            self.events.schedule(due, What::Quantum { gpu: g as u32 });
         }
     }
 
-    /// A quantum is over.
-    pub(super) fn quantum_over(&mut self, g: usize) {
-        self.gpus[g].rotating = false;
-        if self.anyone_waits_for_a_turn(g) {
-            self.rotate(g);
+    /// A rotation may be due. Returns whether the event was the one expected.
+    pub(super) fn quantum_over(&mut self, g: usize) -> bool {
+        if self.gpus[g].rotation != self.now {
+            return false;
         }
+        self.gpus[g].rotation = Nanos::NEVER;
+        if self.rotation_due(g) == self.now {
+            self.gpus[g].rotating = true;
+            self.rotate(g);
+        } else {
+            self.expect_rotation(g);
+        }
+        true
+    }
+
+    /// The mapped part is a new one, and so is its quantum.
+    pub(super) fn rotated(&mut self, g: usize) {
+        self.gpus[g].rotating = false;
+        self.gpus[g].rotated = self.now;
     }
 
     /// Maps what the first runlist holds.

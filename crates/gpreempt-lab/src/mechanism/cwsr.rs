@@ -45,6 +45,7 @@ macro_rules! variant {
         pub(super) const $name: Entry = Entry {
             name: $called,
             about: $about,
+            assumes: super::assumed_of_cwsr(&Actuator::$actuator),
             build: |profile, workload| {
                 let variant = Variant { watch: $watch, actuator: Actuator::$actuator, in_kernel: $in_kernel };
                 Box::new(Cwsr::new(variant, profile, workload))
@@ -95,7 +96,7 @@ struct Tenant {
 /// The host.
 struct Cwsr {
     variant: Variant,
-    /// Delay before a look that was asked for, and before a call reaches the driver.
+    /// Time to wake the thread that looks, and time before a call reaches the driver.
     wakeup: Nanos,
     call: Nanos,
     core: Scheduler<Heap>,
@@ -132,7 +133,7 @@ impl Cwsr {
         }
         let mut host = Cwsr {
             variant,
-            wakeup: if variant.in_kernel { Nanos::ZERO } else { micros(&profile.host.wakeup_us) },
+            wakeup: micros(&profile.host.wakeup_us),
             call: if variant.in_kernel {
                 Nanos::ZERO
             } else {
@@ -157,16 +158,17 @@ impl Cwsr {
         host
     }
 
-    fn period(&self) -> Nanos {
-        match self.variant.watch {
-            Watch::Every(period) | Watch::Notified(period) => period,
-        }
+    /// Time between two looks: the period it sleeps for, and the time it takes to wake up. That it is no round number also
+    /// keeps ticks from falling in step with arrivals at a fixed rate.
+    fn tick(&self) -> Nanos {
+        let (Watch::Every(period) | Watch::Notified(period)) = self.variant.watch;
+        period.plus(self.wakeup)
     }
 
     /// Something happened that the next tick will show.
     fn tick_will_show(&mut self, machine: &mut Machine) {
-        let period = self.period().0;
-        self.schedule(machine, Nanos(machine.now().0.div_ceil(period) * period));
+        let tick = self.tick().0;
+        self.schedule(machine, Nanos((machine.now().0 / tick + 1) * tick));
     }
 
     fn schedule(&mut self, machine: &mut Machine, at: Nanos) {

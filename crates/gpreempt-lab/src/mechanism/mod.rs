@@ -56,8 +56,24 @@ pub struct Entry {
     pub name: &'static str,
     /// One sentence for listings.
     pub about: &'static str,
+    /// What decides its row beside the profile: a sentence each, with where the number comes from ("published", "design") or
+    /// the word "estimate".
+    pub assumes: &'static [&'static str],
     /// Makes one, ready to run the workload on a device of that profile.
     pub build: fn(&Profile, &Workload) -> Box<dyn Mechanism>,
+}
+
+/// What wave save and restore through `actuator` takes for granted.
+const fn assumed_of_cwsr(actuator: &gpreempt_core::Actuator) -> &'static [&'static str] {
+    match actuator {
+        gpreempt_core::Actuator::Combined => &[
+            "the patched driver stops and resumes any set of queues in one cycle and leaves save areas in VRAM: design",
+        ],
+        gpreempt_core::Actuator::DebugTrap | gpreempt_core::Actuator::PerQueue => &[
+            "the first stop of a task saves to VRAM, later ones to host memory; moving the area itself is free: estimate",
+            "each stop and each resume of a task is a cycle of its own: published (source of amdkfd's debug trap)",
+        ],
+    }
 }
 
 /// The yardstick: nobody interferes.

@@ -5,6 +5,7 @@ use super::{Entry, Mechanism};
 pub(super) const ENTRY: Entry = Entry {
     name: "none",
     about: "no priorities: kernels run in the order in which they were submitted, never interrupted",
+    assumes: &[],
     build: |_, _| Box::new(None),
 };
 

@@ -13,6 +13,10 @@ use crate::machine::{CycleDone, Machine, Ticket};
 pub(super) const ENTRY: Entry = Entry {
     name: "reef",
     about: "reset and resubmit (REEF): running kernels are killed and executed again later",
+    assumes: &[
+        "two finished kernels are not in the progress record yet when the reset comes, and run again: estimate",
+        "the scheduler hears of a request at once, because it is on the submission path: published (OSDI 2022)",
+    ],
     build: |_, workload| {
         Box::new(Reef {
             levels: Levels::new(workload),
@@ -22,7 +26,7 @@ pub(super) const ENTRY: Entry = Entry {
     },
 };
 
-/// Finished kernels the progress record does not show yet.
+/// Finished kernels the progress record does not show yet: an estimate.
 const LAG: u32 = 2;
 
 #[derive(Clone, Copy, Debug, Default)]

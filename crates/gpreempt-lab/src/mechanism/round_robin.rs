@@ -6,6 +6,7 @@ use crate::machine::Dispatch;
 pub(super) const ENTRY: Entry = Entry {
     name: "round-robin",
     about: "hardware round robin: queues share the free slots in turn, never interrupted",
+    assumes: &["a queue gets a sixteenth of the gpu before it is the next one's turn: estimate"],
     build: |_, _| Box::new(RoundRobin),
 };
 

@@ -12,6 +12,7 @@ use crate::machine::{Actuator, Machine, micros};
 pub(super) const ENTRY: Entry = Entry {
     name: "stop-sched",
     about: "the gpu's scheduler is stopped and started again on inversion (unsuitable: everybody comes back)",
+    assumes: &["it looks every 5 ms: estimate of what a scan of all queues allows"],
     build: |profile, workload| {
         Box::new(StopSched { levels: Levels::new(workload), ioctl: micros(&profile.host.ioctl_us) })
     },

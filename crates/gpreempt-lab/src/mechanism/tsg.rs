@@ -14,10 +14,15 @@ use crate::workload::Workload;
 pub(super) const ENTRY: Entry = Entry {
     name: "tsg",
     about: "time-slice groups (GPreempt on NVIDIA): short slices for the lower tasks, long ones for the upper",
+    assumes: &[
+        "the lower tasks' slice is 200 us: published as an example (GPreempt, ATC 2025); its code sets 1 us",
+        "the upper tasks' slice is 1 s: published (the same code)",
+        "a switch of contexts knows no grace period: estimate",
+    ],
     build: |_, workload| Box::new(Tsg { gpus: (0..workload.gpus).map(|gpu| Groups::new(workload, gpu)).collect() }),
 };
 
-/// The lower group's slice, as in the paper.
+/// The lower group's slice: the paper's example. The published code sets 1 us.
 const LOWER_SLICE: Nanos = Nanos::from_micros(200);
 /// The upper group's slice, as in the published code.
 const UPPER_SLICE: Nanos = Nanos::from_secs(1);

@@ -16,21 +16,30 @@ use crate::machine::{CycleDone, Machine, Ticket, micros};
 use crate::profile::Profile;
 use crate::workload::Workload;
 
+/// What all levels take for granted.
+const LAUNCHING: &str =
+    "at most 8 commands are in flight, and 4 complete between two launches: published (XSched artifact, OSDI 2025)";
+/// What the upper levels do.
+const NOT_ON_AMD: &str = "works as on GV100: published; on AMD XSched has level 1 only";
+
 pub(super) const LEVEL_1: Entry = Entry {
     name: "xsched-lv1",
     about: "XSched level 1: the shim stops launching, commands in flight run to their end",
+    assumes: &[LAUNCHING],
     build: |profile, workload| Box::new(XSched::new(profile, workload, 1)),
 };
 
 pub(super) const LEVEL_2: Entry = Entry {
     name: "xsched-lv2",
     about: "XSched level 2: commands in flight are held back, the running kernel runs to its end",
+    assumes: &[LAUNCHING, NOT_ON_AMD],
     build: |profile, workload| Box::new(XSched::new(profile, workload, 2)),
 };
 
 pub(super) const LEVEL_3: Entry = Entry {
     name: "xsched-lv3",
     about: "XSched level 3: the running kernel is ended and executed again later",
+    assumes: &[LAUNCHING, NOT_ON_AMD],
     build: |profile, workload| Box::new(XSched::new(profile, workload, 3)),
 };
 

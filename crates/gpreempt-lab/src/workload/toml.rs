@@ -90,7 +90,7 @@ pub(super) fn read(source: &Text, stem: &str) -> Result<Workload, InputError> {
     let name = raw.name.unwrap_or_else(|| stem.to_string());
     checker.text("name", &name, "a name");
     let duration = checker.seconds("seconds", raw.seconds, limits::SECONDS);
-    let gpus = checker.whole("gpus", raw.gpus.unwrap_or(1.0), 1..=limits::GPUS);
+    let gpus = checker.whole_if_valid("gpus", raw.gpus.unwrap_or(1.0), 1..=limits::GPUS);
     if raw.task.is_empty() || raw.task.len() > limits::TASKS {
         checker
             .note("task", format!("found {} tasks, expected 1 to {} `[[task]]` tables", raw.task.len(), limits::TASKS));
@@ -106,13 +106,16 @@ pub(super) fn read(source: &Text, stem: &str) -> Result<Workload, InputError> {
         tasks.push(task);
     }
     stagger(&mut tasks, &staggered);
-    reader.checker.finish(Workload { name, about: raw.about, duration, gpus: gpus as usize, tasks })
+    // Without a valid number there is an error to return and no workload.
+    let gpus = gpus.unwrap_or(1) as usize;
+    reader.checker.finish(Workload { name, about: raw.about, duration, gpus, tasks })
 }
 
 struct Reader<'d> {
     checker: Checker<'d>,
     models: &'d Models,
-    gpus: u32,
+    /// None when the file's number is faulty.
+    gpus: Option<u32>,
     /// Names so far, with the task that has each.
     names: BTreeMap<String, usize>,
 }
@@ -170,7 +173,8 @@ impl Reader<'_> {
     }
 
     fn gpus(&mut self, key: &str, raw: Option<&[f64]>) -> Vec<usize> {
-        let Some(raw) = raw else {
+        // A list can only be judged against a valid number of gpus; against another it would seem to have faults of its own.
+        let (Some(raw), Some(machine)) = (raw, self.gpus) else {
             return vec![0];
         };
         if raw.is_empty() {
@@ -180,7 +184,10 @@ impl Reader<'_> {
         // A valid list has no entry twice, so a longer one is faulty within these.
         for (index, gpu) in raw.iter().enumerate().take(limits::GPUS as usize + 1) {
             let key = format!("{key}[{index}]");
-            let gpu = self.checker.whole(&key, *gpu, 0..=self.gpus - 1) as usize;
+            let Some(gpu) = self.checker.whole_if_valid(&key, *gpu, 0..=machine - 1) else {
+                continue;
+            };
+            let gpu = gpu as usize;
             if gpus.contains(&gpu) {
                 self.checker.reject(&key, "each gpu once");
             }

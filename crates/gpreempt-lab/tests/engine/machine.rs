@@ -2,7 +2,8 @@
 
 use gpreempt_core::Nanos;
 use gpreempt_lab::machine::Dispatch;
-use gpreempt_lab::workload::Load;
+use gpreempt_lab::outcome::Outcome;
+use gpreempt_lab::workload::{Load, Task};
 
 use crate::support::*;
 
@@ -160,6 +161,35 @@ fn idle_processes_cause_no_rotation() {
     tasks.push(offline(CLOSED, kernels(4, FULL / 2, us(300))));
     let outcome = record(&narrow, &workload(Nanos::from_millis(100), tasks), "none");
     assert_eq!(outcome.cycles, 0);
+}
+
+/// One address space; the newest process is the one mapped first.
+fn one_slot(tasks: Vec<Task>) -> Outcome {
+    let mut narrow = profile();
+    narrow.queues.vmids.value = 1.0;
+    record(&narrow, &workload(us(20_000), tasks), "none")
+}
+
+#[test]
+fn a_slot_nobody_uses_is_given_away_at_once() {
+    let request = || online(at(&[us(100), us(5_000)]), kernels(1, FULL, us(50)));
+    let idle = offline(at(&[us(15_000)]), kernels(1, 1, us(50)));
+    // The rotation costs what the firmware needs; nothing moves. The second request finds its process mapped.
+    assert_eq!(latencies(&one_slot(vec![request(), idle]), 0), [us(10 + 50), us(1 + 50)]);
+    // A slot whose owner gets done is free, too: at 301 us, long before the quantum of 1000 us is over.
+    let short = offline(at(&[us(0)]), kernels(1, FULL, us(300)));
+    let outcome = one_slot(vec![request(), short]);
+    assert_eq!(latencies(&outcome, 0), [us(301 - 100 + 10 + 50), us(1 + 50)]);
+    assert_eq!(outcome.cycles, 1);
+}
+
+#[test]
+fn the_quantum_counts_from_the_last_rotation() {
+    let busy = || offline(at(&[us(0)]), kernels(1, FULL, us(10_000)));
+    let latency = |arrival| latencies(&one_slot(vec![online(at(&[arrival]), kernels(1, FULL, us(50))), busy()]), 0)[0];
+    // Firmware, and the full gpu of the other saved: who asks within the quantum waits for its end, who asks later does not.
+    assert_eq!(latency(us(400)), us(600 + 10 + 80 + 50));
+    assert_eq!(latency(us(3_000)), us(10 + 80 + 50));
 }
 
 #[test]

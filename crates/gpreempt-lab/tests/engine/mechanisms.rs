@@ -33,6 +33,24 @@ fn names_are_unique_and_found() {
     assert!(find("no-such").is_none());
 }
 
+/// The constants of these decide their rows: readers must be able to tell what is known from what is not.
+#[test]
+fn what_a_mechanism_assumes_is_marked_as_published_designed_or_estimated() {
+    for entry in all() {
+        for assumption in entry.assumes {
+            let marked = ["published", "design", "estimate"].iter().any(|mark| assumption.contains(mark));
+            assert!(marked, "{}: {assumption}", entry.name);
+        }
+        assert_eq!(entry.assumes.is_empty(), entry.name == "none", "{}", entry.name);
+    }
+    let of = |name: &str| find(name).unwrap().assumes.join("\n");
+    assert!(of("reef").contains("progress record") && of("round-robin").contains("sixteenth"));
+    assert!(of("tsg").contains("200 us") && of("tsg").contains("1 us"));
+    // A timeline shows one stop only, and that is the one that still saves to VRAM.
+    assert!(of("cwsr-watch").contains("the first stop of a task saves to VRAM"));
+    assert!(!of("cwsr-ioctl").contains("first stop"));
+}
+
 #[test]
 fn every_mechanism_completes_everything_exactly_once() {
     for entry in all() {
@@ -93,7 +111,8 @@ fn time_slice_groups_answer_at_the_end_of_the_slice() {
     let back = switched + 200 + 10 + 80;
     assert_eq!(latencies(&outcome, 0), [us(20_001 + back - 5_600)]);
     assert_eq!((outcome.cycles, outcome.repeated_kernels, outcome.preemptions), (2, 0, 1));
-    assert_eq!(outcome.longest_stop, us(200 + 90));
+    // From the begin of the one switch to the end of the other.
+    assert_eq!(outcome.longest_starved, us(90 + 200 + 90));
 }
 
 #[test]
@@ -113,7 +132,7 @@ fn the_long_slice_of_the_upper_group_ends_too() {
     let tasks = vec![offline(CLOSED, kernels(1, FULL, us(100))), online(CLOSED, kernels(1, FULL, us(1_000)))];
     let outcome = record(&profile(), &workload(Nanos::from_secs(3), tasks), "tsg");
     assert!((1..=10).contains(&outcome.tasks[0].completed), "{}", outcome.tasks[0].completed);
-    assert!(outcome.longest_stop > Nanos::from_millis(990));
+    assert!(outcome.longest_starved > Nanos::from_millis(990));
 }
 
 #[test]

@@ -22,11 +22,18 @@ struct Listing {
 struct Entry {
     name: String,
     about: String,
+    /// What a mechanism's results rest on; other things have their numbers in their files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assumes: Option<&'static [&'static str]>,
 }
 
 impl Entry {
     fn new(name: &str, about: &str) -> Entry {
-        Entry { name: name.to_string(), about: about.to_string() }
+        Entry { name: name.to_string(), about: about.to_string(), assumes: None }
+    }
+
+    fn of_mechanism(entry: &mechanism::Entry) -> Entry {
+        Entry { assumes: Some(entry.assumes), ..Entry::new(entry.name, entry.about) }
     }
 }
 
@@ -46,8 +53,11 @@ pub(crate) fn run(json: bool, out: &mut impl Write) -> Result<()> {
             writeln!(out)?;
         }
         writeln!(out, "{title}")?;
-        for Entry { name, about } in entries {
+        for Entry { name, about, assumes } in entries {
             writeln!(out, "  {name:<20} {about}")?;
+            for assumption in assumes.unwrap_or_default() {
+                writeln!(out, "  {:<20}   assumes: {assumption}", "")?;
+            }
         }
     }
     Ok(())
@@ -66,7 +76,7 @@ fn listing() -> Result<Listing> {
     let models = model::builtin()?;
     Ok(Listing {
         schema: output::SCHEMA,
-        mechanisms: mechanisms.map(|entry| Entry::new(entry.name, entry.about)).collect(),
+        mechanisms: mechanisms.map(Entry::of_mechanism).collect(),
         workloads,
         profiles,
         models: models.iter().map(|(name, model)| Entry::new(name, &model.about)).collect(),

@@ -10,11 +10,11 @@ mod timeline;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use gpreempt_core::Nanos;
-use gpreempt_lab::{Outcome, Profile, Workload, perfetto};
+use gpreempt_lab::{Outcome, Profile, Workload, mechanism, perfetto};
 use serde::Serialize;
 
 use crate::cli::Lab;
@@ -83,9 +83,28 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Writes a recorded run for ui.perfetto.dev.
-fn write_trace(file: &Path, outcome: &Outcome, workload: &Workload) -> Result<()> {
-    let failed = || format!("cannot write the trace `{}`", file.display());
-    let created = File::create(file).with_context(failed)?;
-    perfetto::write(outcome, workload, BufWriter::new(created)).with_context(failed)
+/// What decides a mechanism's result beside the profile. Nothing does for the yardstick, which is none.
+fn assumes(mechanism: &str) -> &'static [&'static str] {
+    mechanism::find(mechanism).map_or(&[], |entry| entry.assumes)
+}
+
+/// Where a recorded run goes, for ui.perfetto.dev. Made before the run: nobody should wait for it in vain.
+struct TraceFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl TraceFile {
+    fn create(path: &Path) -> Result<TraceFile> {
+        let file = File::create(path).with_context(|| TraceFile::failed(path))?;
+        Ok(TraceFile { path: path.to_path_buf(), file })
+    }
+
+    fn write(self, outcome: &Outcome, workload: &Workload) -> Result<()> {
+        perfetto::write(outcome, workload, BufWriter::new(self.file)).with_context(|| TraceFile::failed(&self.path))
+    }
+
+    fn failed(path: &Path) -> String {
+        format!("cannot write the trace `{}`", path.display())
+    }
 }

@@ -13,7 +13,7 @@ use crate::output;
 
 pub(crate) fn run(options: &Plausibility, out: &mut impl Write) -> Result<()> {
     let profile = Profile::load(&options.profile)?;
-    let result = experiment::plausibility(&profile, options.seed);
+    let result = experiment::plausibility(&profile, options.seed)?;
     if options.json {
         let document = Document {
             schema: output::SCHEMA,

@@ -11,7 +11,7 @@ use gpreempt_lab::workload::Role;
 use gpreempt_lab::{Outcome, Workload, experiment};
 use serde::Serialize;
 
-use super::{Header, headline, load, seconds, write_trace};
+use super::{Header, TraceFile, assumes, headline, load, seconds};
 use crate::cli::Run;
 use crate::output;
 
@@ -23,18 +23,18 @@ pub(crate) fn run(options: &Run, out: &mut impl Write) -> Result<()> {
         return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message).into());
     }
     let (profile, workload) = load(&setting.profile, &options.workload, options.seconds)?;
+    let trace = options.trace.as_deref().map(TraceFile::create).transpose()?;
     let bar = output::progress(setting.json);
     bar.set_length(mechanisms.len() as u64);
     let mut outcomes = Vec::new();
     for mechanism in mechanisms {
-        let record = options.trace.is_some();
-        let outcome = experiment::run(&profile, &workload, mechanism, setting.seed, record);
+        let outcome = experiment::run(&profile, &workload, mechanism, setting.seed, trace.is_some());
         outcomes.push(outcome);
         bar.inc(1);
     }
     bar.finish_and_clear();
-    if let (Some(file), [outcome]) = (&options.trace, outcomes.as_slice()) {
-        write_trace(file, outcome, &workload)?;
+    if let (Some(trace), [outcome]) = (trace, outcomes.as_slice()) {
+        trace.write(outcome, &workload)?;
     }
     if setting.json {
         let document = Document {
@@ -59,12 +59,12 @@ fn print(mechanism: &Entry, outcome: &Outcome, workload: &Workload, out: &mut im
     writeln!(out, "{}", table(outcome, workload))?;
     writeln!(
         out,
-        "stops: {}, cycles: {}, gpu time in cycles: {}, repeated kernels: {}, longest stop: {}",
+        "stops: {}, cycles: {}, gpu time in cycles: {}, repeated kernels: {}, longest starved: {}",
         outcome.preemptions,
         outcome.cycles,
         output::time(outcome.cycle_time.0),
         outcome.repeated_kernels,
-        output::time(outcome.longest_stop.0)
+        output::time(outcome.longest_starved.0)
     )?;
     Ok(())
 }
@@ -76,6 +76,7 @@ fn table(outcome: &Outcome, workload: &Workload) -> Table {
         "level",
         "requests",
         "skipped",
+        "unfinished",
         "req/s",
         "latency\np50",
         "\np95",
@@ -85,10 +86,8 @@ fn table(outcome: &Outcome, workload: &Workload) -> Table {
         "gpu busy",
     ]);
     for (index, task) in outcome.tasks.iter().enumerate() {
-        let latency = |nanos: u64| match task.completed {
-            0 => output::number("-"),
-            _ => output::number(output::time(nanos)),
-        };
+        let latency =
+            |nanos: u64| output::number(if task.latency.is_empty() { "-".to_string() } else { output::time(nanos) });
         let gpus = workload.tasks.get(index).map_or(1, |task| task.gpus.len());
         table.add_row([
             Cell::new(&task.name),
@@ -96,6 +95,7 @@ fn table(outcome: &Outcome, workload: &Workload) -> Table {
             output::number(task.level),
             output::number(task.completed),
             output::number(task.skipped),
+            output::number(task.unfinished),
             output::number(output::digits(task.completed as f64 / seconds(workload))),
             latency(task.latency.value_at_quantile(0.50)),
             latency(task.latency.value_at_quantile(0.95)),
@@ -131,11 +131,12 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct JsonRun<'a> {
     mechanism: &'static str,
+    assumes: &'static [&'static str],
     preemptions: u64,
     cycles: u64,
     cycle_time_us: f64,
     repeated_kernels: u64,
-    longest_stop_us: f64,
+    longest_starved_us: f64,
     events: u64,
     tasks: Vec<JsonTask<'a>>,
 }
@@ -144,18 +145,19 @@ impl<'a> JsonRun<'a> {
     fn new(outcome: &'a Outcome) -> JsonRun<'a> {
         JsonRun {
             mechanism: outcome.mechanism,
+            assumes: assumes(outcome.mechanism),
             preemptions: outcome.preemptions,
             cycles: outcome.cycles,
             cycle_time_us: output::micros(outcome.cycle_time.0),
             repeated_kernels: outcome.repeated_kernels,
-            longest_stop_us: output::micros(outcome.longest_stop.0),
+            longest_starved_us: output::micros(outcome.longest_starved.0),
             events: outcome.events,
             tasks: outcome.tasks.iter().map(JsonTask::new).collect(),
         }
     }
 }
 
-/// One task. Without a completed request the latencies are null.
+/// One task. Without a latency to tell they are null.
 #[derive(Serialize)]
 struct JsonTask<'a> {
     name: &'a str,
@@ -163,6 +165,7 @@ struct JsonTask<'a> {
     level: u8,
     completed: u64,
     skipped: u64,
+    unfinished: u64,
     kernels: u64,
     p50_us: Option<f64>,
     p95_us: Option<f64>,
@@ -173,13 +176,14 @@ struct JsonTask<'a> {
 
 impl<'a> JsonTask<'a> {
     fn new(task: &'a TaskOutcome) -> JsonTask<'a> {
-        let latency = |nanos: u64| (task.completed > 0).then(|| output::micros(nanos));
+        let latency = |nanos: u64| (!task.latency.is_empty()).then(|| output::micros(nanos));
         JsonTask {
             name: &task.name,
             role: role(task),
             level: task.level,
             completed: task.completed,
             skipped: task.skipped,
+            unfinished: task.unfinished,
             kernels: task.kernels,
             p50_us: latency(task.latency.value_at_quantile(0.50)),
             p95_us: latency(task.latency.value_at_quantile(0.95)),

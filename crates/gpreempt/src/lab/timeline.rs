@@ -9,7 +9,7 @@ use gpreempt_lab::experiment::{self, Timeline};
 use gpreempt_lab::outcome::{TraceEvent, TraceKind};
 use serde::Serialize;
 
-use super::{Header, draw, write_trace};
+use super::{Header, TraceFile, assumes, draw};
 use crate::cli;
 use crate::output;
 
@@ -17,9 +17,10 @@ pub(crate) fn run(options: &cli::Timeline, out: &mut impl Write) -> Result<()> {
     let setting = &options.setting;
     let profile = Profile::load(&setting.profile)?;
     let entry = options.mechanism;
+    let trace = options.trace.as_deref().map(TraceFile::create).transpose()?;
     let timeline = experiment::timeline(&profile, entry, setting.seed);
-    if let Some(file) = &options.trace {
-        write_trace(file, &timeline.outcome, &timeline.workload)?;
+    if let Some(trace) = trace {
+        trace.write(&timeline.outcome, &timeline.workload)?;
     }
     if setting.json {
         let document = Document::new(&timeline, &profile, setting.seed);
@@ -38,6 +39,12 @@ pub(crate) fn run(options: &cli::Timeline, out: &mut impl Write) -> Result<()> {
         outcome.cycles,
         output::time(outcome.cycle_time.0)
     )?;
+    if !entry.assumes.is_empty() {
+        writeln!(out, "{} assumes:", entry.name)?;
+    }
+    for assumption in entry.assumes {
+        writeln!(out, "  - {assumption}")?;
+    }
     writeln!(out, "{}", output::estimates(&profile))?;
     if let Some(file) = &options.trace {
         writeln!(out, "Trace for ui.perfetto.dev: {}", file.display())?;
@@ -123,6 +130,7 @@ struct Document<'a> {
     #[serde(flatten)]
     header: Header<'a>,
     mechanism: &'static str,
+    assumes: &'static [&'static str],
     about: &'a str,
     arrival_us: f64,
     inference_latency_us: Option<f64>,
@@ -161,6 +169,7 @@ impl<'a> Document<'a> {
         Document {
             header: Header::new(profile, &timeline.workload, seed),
             mechanism: outcome.mechanism,
+            assumes: assumes(outcome.mechanism),
             about: &timeline.workload.about,
             arrival_us: output::micros(timeline.arrival.0),
             inference_latency_us: micros(timeline.inference_latency),

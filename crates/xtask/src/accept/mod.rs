@@ -47,7 +47,7 @@ fn describe(list: &List) -> String {
         text += &format!("\n{}\n  $ {}\n", step.name, step.run.join(" "));
         text += &format!("  exit code {}\n", step.exit);
         if step.twice {
-            text += "  a second run prints identical bytes\n";
+            text += "  a second run ends the same and prints identical bytes\n";
         }
         for check in &step.check {
             text += &format!("  {check}\n");
@@ -63,6 +63,7 @@ fn perform(step: &Step) -> Result<()> {
     verify(step, &first)?;
     if step.twice {
         let second = execute(step)?;
+        verify(step, &second).context("the first run was as expected, the second was not")?;
         if first.stdout != second.stdout {
             bail!("two runs printed different bytes");
         }
@@ -137,5 +138,16 @@ mod tests {
         };
         assert!(perform(&step(&words("echo same"))).is_ok());
         assert!(perform(&step(&words("echo $$"))).is_err());
+    }
+
+    #[test]
+    fn a_step_whose_second_run_fails_fails() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        // Prints the same both times; only a directory that does not exist yet can be made.
+        let program = format!("mkdir {} 2>/dev/null", folder.path().join("made").display());
+        let text =
+            format!("about = 'x'\n[[step]]\nname = 'a'\nrun = ['sh', '-c', '{program}']\nexit = 0\ntwice = true\n");
+        let error = format!("{:#}", perform(&step(&text)).expect_err("the second run fails"));
+        assert!(error.contains("the second") && error.contains("expected exit code 0"), "{error}");
     }
 }

@@ -1,0 +1,111 @@
+//! When a stopped job runs again.
+
+use super::{Moment, emit, reserve, turns};
+use crate::Nanos;
+use crate::plan::{Bound, Reason, Rule};
+use crate::policy;
+use crate::state::{JobSlot, Phase, Stop, Tables};
+
+/// How long a job is left alone after part of it refused to be stopped.
+const SPARED: Nanos = Nanos::from_secs(1);
+
+/// Decides about a job that is stopped; whether it runs again, and reserves.
+pub(super) fn stopped(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool {
+    let now = moment.now;
+    let Some(job) = tables.job(index) else {
+        return false;
+    };
+    if now < job.hold_until {
+        moment.ask_at(job.hold_until);
+    }
+    let (rule, bound) = if job.now.refused || job.now.fixed {
+        (Rule::GaveUp, Bound::Retry)
+    } else if now < job.hold_until || job.throttled {
+        return false;
+    } else if job.now.turn {
+        (Rule::Aged, Bound::Age)
+    } else if let Some(stop) = in_the_way_of(tables, index) {
+        stays(tables, index, stop);
+        return false;
+    } else if mutant!(ForgottenResume) {
+        return false;
+    } else {
+        why_resumed(tables, job)
+    };
+    if job.now.pending > 0 {
+        return false;
+    }
+    resume(tables, moment, index, rule, bound);
+    // A job on its turn is in the way of somebody above: it runs, and reserves nothing.
+    rule != Rule::Aged
+}
+
+/// The job stays stopped, from now on on this account.
+fn stays(tables: &mut Tables<'_>, index: u32, stop: Stop) {
+    if let Some(job) = tables.job_mut(index) {
+        job.stop = stop;
+    }
+    if matches!(stop.rule, Rule::SliceOver | Rule::ShareDue) {
+        reserve::await_turn(tables, index);
+    }
+}
+
+fn resume(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, rule: Rule, bound: Bound) {
+    let now = moment.now;
+    let Some(job) = tables.job(index) else {
+        return;
+    };
+    let after = now.since(job.stopped_at);
+    let cause = tables.cause_of(job.stop).and_then(|_| tables.job_id(job.stop.cause));
+    let slice = reserve::slice_of(tables, job);
+    if rule == Rule::Aged {
+        turns::close_gates(tables, index, now);
+    }
+    if rule == Rule::GaveUp {
+        emit::forgive(tables, index);
+    }
+    let Some(job) = tables.job_mut(index) else {
+        return;
+    };
+    job.phase = Phase::Running;
+    job.resumed_at = now;
+    job.slice_start = now;
+    job.exempt_for = if rule == Rule::Aged { job.params.turn() } else { job.params.min_run };
+    job.exempt_until = now.plus(job.exempt_for);
+    if job.now.refused {
+        job.spared_until = now.plus(SPARED);
+    }
+    job.now.reason = Some(Reason { cause, rule, bound, after });
+    // Nothing may be left to resume, and then no report brings the next decision about.
+    moment.ask_at(job.exempt_until);
+    if slice > Nanos::ZERO {
+        moment.ask_at(now.plus(slice));
+    }
+}
+
+/// Whose reservation the stopped job would disturb if it ran.
+fn in_the_way_of(tables: &Tables<'_>, index: u32) -> Option<Stop> {
+    let job = tables.job(index)?;
+    for id in job.now.working.with(job.now.stopped) {
+        let Some(gpu) = tables.gpu(id) else { continue };
+        for cause in [gpu.now.holder, gpu.now.lingerer] {
+            if cause != index
+                && let Some(upper) = tables.job(cause)
+                && let Some(rule) = policy::of(gpu.params.policy).displaces(upper, job, gpu)
+            {
+                return Some(Stop { cause, cause_generation: upper.generation, rule });
+            }
+        }
+    }
+    None
+}
+
+fn why_resumed(tables: &Tables<'_>, job: &JobSlot) -> (Rule, Bound) {
+    match (job.stop.rule, tables.cause_of(job.stop)) {
+        (Rule::Held, _) => (Rule::Released, Bound::Detection),
+        (Rule::SliceOver | Rule::ShareDue | Rule::LimitReached, _) => (Rule::TurnDue, Bound::Slice),
+        (_, Some(cause)) if cause.spent => (Rule::StopShareSpent, Bound::Detection),
+        (_, Some(cause)) if !cause.works => (Rule::NothingAbove, Bound::Linger),
+        _ => (Rule::NothingAbove, Bound::Detection),
+    }
+}
