@@ -27,6 +27,12 @@ impl Batch {
         Batch { tenants: self.tenants.saturating_add(other.tenants), queues: self.queues.saturating_add(other.queues) }
     }
 
+    /// This without `other`, which is part of it.
+    #[must_use]
+    pub const fn without(self, other: Batch) -> Batch {
+        Batch { tenants: self.tenants.saturating_sub(other.tenants), queues: self.queues.saturating_sub(other.queues) }
+    }
+
     /// Whether it holds no tenant.
     #[must_use]
     pub const fn is_empty(self) -> bool {

@@ -137,9 +137,10 @@ pub struct GpuParams {
     pub linger_max: Nanos,
     /// Victims that hold at most this share of the gpu are left running while stopping them costs more than it frees.
     pub small: Permille,
-    /// While at least this share of the gpu is free and the higher job is running there, nobody is in its way: lower jobs
-    /// are spared as small ones are. Zero turns the rule off. It needs measured occupancy of all that work there.
-    pub room: Permille,
+    /// Weigh, while the higher job is running, what leaving the lower ones costs it (they hold part of the gpu) against what
+    /// stopping them would (a cycle for each): where stopping costs more they are spared, as small ones are. It needs
+    /// measured occupancy of all that work there.
+    pub weigh: bool,
     /// What one cycle takes before any was measured.
     pub cycle_estimate: Nanos,
     /// A plan entry without a report for this long counts as lost and is decided anew.
@@ -160,7 +161,7 @@ impl GpuParams {
     /// Whether lower jobs may be spared for what they hold.
     #[must_use]
     pub fn spares(&self) -> bool {
-        self.small > Permille::NONE || self.room > Permille::NONE
+        self.small > Permille::NONE || self.weigh
     }
 }
 
@@ -173,7 +174,7 @@ impl Default for GpuParams {
             cycle_burst: 64,
             linger_max: Nanos::from_millis(2),
             small: Permille::new(50),
-            room: Permille::new(200),
+            weigh: true,
             cycle_estimate: Nanos::from_micros(200),
             // The driver gives up on a preemption after 9 s (queue_preemption_timeout_ms, Linux 6.12).
             report_timeout: Nanos::from_secs(10),

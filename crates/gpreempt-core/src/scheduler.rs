@@ -5,7 +5,7 @@ use crate::cost::Cost;
 use crate::decide::{self, Found, Moment};
 use crate::plan::{Action, Plan};
 use crate::state::{GpuSlot, JobSlot, NONE, Phase, Storage, Tables, TenantSlot};
-use crate::{GpuId, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Report, TenantId};
+use crate::{Activity, GpuId, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Report, TenantId};
 
 /// What a call can object to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,6 +243,9 @@ impl<S: Storage> Scheduler<S> {
             stopped_queues: look.stopped_queues.min(look.queues),
             ..look
         };
+        if look.activity == Activity::Running {
+            tenant.ran_at = look.at;
+        }
         self.newest = self.newest.max(look.at);
         let before = core::mem::replace(&mut tenant.seen, look);
         let reached = match tenant.pending {

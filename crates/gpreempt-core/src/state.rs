@@ -43,6 +43,8 @@ pub(crate) struct GpuNow {
     pub(crate) reserve: u32,
     pub(crate) preempt: Batch,
     pub(crate) resume: Batch,
+    /// All that would have to be stopped to empty the gpu.
+    pub(crate) loose: Batch,
     /// Share of the gpu that waves hold, and whether some that work here were not measured.
     pub(crate) occupied: u32,
     pub(crate) unmeasured: bool,
@@ -67,6 +69,7 @@ impl Default for GpuNow {
             reserve: 0,
             preempt: Batch::EMPTY,
             resume: Batch::EMPTY,
+            loose: Batch::EMPTY,
             occupied: 0,
             unmeasured: false,
             weights: 0,
@@ -90,12 +93,6 @@ impl GpuNow {
 }
 
 impl GpuSlot {
-    /// Whether all that work here were found on the gpu, with room to spare.
-    pub(crate) fn has_room(&self) -> bool {
-        let room = u32::from(self.params.room.get());
-        room > 0 && !self.now.unmeasured && self.now.occupied.saturating_add(room) <= 1000
-    }
-
     /// Learns from a cycle that took `took`.
     pub(crate) fn measured(&mut self, took: Nanos) {
         // An eighth of the news, and of an outlier not more than sixteen times what is known: one call that hangs must not
@@ -223,6 +220,9 @@ pub(crate) struct JobNow {
     pub(crate) victims: u16,
 }
 
+/// Time within which a tenant that works is found on the gpu again, unless somebody is in its way.
+const BETWEEN_KERNELS: Nanos = Nanos::from_micros(300);
+
 /// Memory of a tenant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TenantSlot {
@@ -237,6 +237,8 @@ pub struct TenantSlot {
     pub(crate) next: u32,
     pub(crate) gpu: GpuId,
     pub(crate) seen: Observation,
+    /// The last look that found it on the gpu.
+    pub(crate) ran_at: Nanos,
     /// When the pending entry was handed out.
     pub(crate) asked_at: Nanos,
     /// No entry for it before this instant.
@@ -254,10 +256,9 @@ impl TenantSlot {
         self.stoppable || mutant!(StopsUnstoppable)
     }
 
-    /// The share of the gpu it holds, if that means anything: between two kernels a tenant holds nothing now and may hold
-    /// everything in a moment.
-    pub(crate) fn share(&self) -> Option<Permille> {
-        self.seen.occupancy.filter(|_| self.seen.activity == Activity::Running)
+    /// Whether it runs, or did until a moment ago: between two kernels a tenant is on the gpu with nothing.
+    pub(crate) fn runs_lately(&self, now: Nanos) -> bool {
+        self.has_work() && self.ran_at > Nanos::ZERO && now.since(self.ran_at) <= BETWEEN_KERNELS
     }
 
     /// Queues an action is about: those it would change.

@@ -37,8 +37,8 @@ fn permille() -> impl Strategy<Value = Permille> {
 
 fn gpu_params() -> impl Strategy<Value = GpuParams> {
     let policy = prop_oneof![Just(PolicyKind::Priority), Just(PolicyKind::Fair), Just(PolicyKind::Deadline)];
-    (policy, nanos(), any::<u32>(), any::<u32>(), nanos(), permille(), permille(), nanos(), nanos()).prop_map(
-        |(policy, slice, cycles_per_second, cycle_burst, linger_max, small, room, cycle_estimate, report_timeout)| {
+    (policy, nanos(), any::<u32>(), any::<u32>(), nanos(), permille(), any::<bool>(), nanos(), nanos()).prop_map(
+        |(policy, slice, cycles_per_second, cycle_burst, linger_max, small, weigh, cycle_estimate, report_timeout)| {
             GpuParams {
                 policy,
                 slice,
@@ -46,7 +46,7 @@ fn gpu_params() -> impl Strategy<Value = GpuParams> {
                 cycle_burst,
                 linger_max,
                 small,
-                room,
+                weigh,
                 cycle_estimate,
                 report_timeout,
             }

@@ -11,7 +11,7 @@ use serde::Serialize;
 /// Beside every simulated result: a reader must not take it for a measurement.
 pub(crate) const SIMULATED: &str = "simulated";
 
-/// Version of the JSON documents: keys may be added to it, not renamed or removed.
+/// Version of the JSON documents. From the first release on, keys may be added to it, not renamed or removed.
 pub(crate) const SCHEMA: u32 = 1;
 
 /// A table without vertical lines, with the first column to the left and numbers to the right.

@@ -6,6 +6,7 @@
 
 use super::{Moment, emit, reserve, resume};
 use crate::bounds;
+use crate::cost::Batch;
 use crate::plan::{Bound, Reason, Rule};
 use crate::policy;
 use crate::state::{GpuSlot, JobSlot, Phase, Stop, Tables};
@@ -216,6 +217,27 @@ fn patience(upper: &JobSlot, gpu: &GpuSlot) -> Nanos {
     }
 }
 
+/// Whether the lower jobs on a gpu hold the upper one up for less time than it would take to stop them all. Only if the upper
+/// job is running: one that is not may be held up for as long as their kernels last.
+fn is_cheaper_left(tables: &Tables<'_>, moment: &Moment<'_>, id: GpuId, upper: &JobSlot, since: Nanos) -> bool {
+    let Some(gpu) = tables.gpu(id).filter(|gpu| gpu.params.weigh && !gpu.now.unmeasured) else {
+        return false;
+    };
+    let Some(own) = emit::occupancy_on(tables, gpu.now.holder, id) else {
+        return false;
+    };
+    if !emit::runs_lately_on(tables, gpu.now.holder, id, moment.now) {
+        return false;
+    }
+    let others = gpu.now.occupied.saturating_sub(u32::from(own.get()));
+    let left_over = 1000u32.saturating_sub(others);
+    let work = upper.habits.burst().max(moment.now.since(since));
+    let beside_them = work.times(1000).0.checked_div(u64::from(left_over)).map_or(Nanos::NEVER, Nanos);
+    let victims = gpu.now.loose.without(emit::loose_on(tables, gpu.now.holder, id));
+    let cycles = moment.cost.cycles(id, victims, Batch::EMPTY);
+    beside_them <= work.plus(gpu.cycle_time().times(u64::from(cycles)))
+}
+
 /// When stopping the job frees more of the gpu than it costs. The gain grows with the time `upper` has waited, so the instant
 /// comes.
 fn worth_at(tables: &Tables<'_>, moment: &Moment<'_>, index: u32, id: GpuId, upper: &JobSlot, since: Nanos) -> Nanos {
@@ -226,7 +248,7 @@ fn worth_at(tables: &Tables<'_>, moment: &Moment<'_>, index: u32, id: GpuId, upp
         return since;
     };
     let small = occupancy <= gpu.params.small && gpu.params.small > Permille::NONE;
-    if !small && !gpu.has_room() {
+    if !small && !is_cheaper_left(tables, moment, id, upper, since) {
         return since;
     }
     let price = gpu.cycle_time().times(u64::from(emit::round_trip(tables, moment, index)));

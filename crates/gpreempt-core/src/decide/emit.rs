@@ -60,19 +60,26 @@ pub(super) fn round_trip(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -
     most
 }
 
-/// What the job's tenants hold of a gpu together, if all that work there are on it and were measured.
+/// What the job's tenants hold of a gpu together, if all that work there were measured.
 pub(super) fn occupancy_on(tables: &Tables<'_>, index: u32, gpu: GpuId) -> Option<Permille> {
     let mut sum = Some(0u16);
     each_tenant(tables, index, |tenant| {
         if tenant.gpu == gpu && tenant.has_work() {
-            sum = sum.and_then(|sum| tenant.share().map(|share| sum.saturating_add(share.get())));
+            sum = sum.and_then(|sum| tenant.seen.occupancy.map(|share| sum.saturating_add(share.get())));
         }
     });
     sum.map(Permille::new)
 }
 
+/// Whether a tenant of the job is running on a gpu.
+pub(super) fn runs_lately_on(tables: &Tables<'_>, index: u32, gpu: GpuId, now: Nanos) -> bool {
+    let mut runs = false;
+    each_tenant(tables, index, |tenant| runs |= tenant.gpu == gpu && tenant.runs_lately(now));
+    runs
+}
+
 /// The tenants of the job that would be stopped on a gpu.
-fn loose_on(tables: &Tables<'_>, index: u32, gpu: GpuId) -> Batch {
+pub(super) fn loose_on(tables: &Tables<'_>, index: u32, gpu: GpuId) -> Batch {
     let mut batch = Batch::EMPTY;
     each_tenant(tables, index, |tenant| {
         if tenant.gpu == gpu && tenant.is_loose() {
@@ -188,14 +195,13 @@ fn extend_exempt_times(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
             let cycles = moment.cost.cycles(id, gpu.now.preempt, gpu.now.resume);
             longest = longest.max(gpu.cycle_time().times(u64::from(cycles)));
         }
-        job.exempt_for = job.exempt_for.plus(longest);
-        job.exempt_until = moment.now.plus(job.exempt_for);
+        job.exempt_until = moment.now.plus(longest).plus(job.exempt_for);
         moment.ask_at(job.exempt_until);
         if job.now.turn {
             // The gate has to outlast the turn as it really will be.
             for id in job.now.gpus {
                 if let Some(gpu) = gpus.get_mut(usize::from(id.0)) {
-                    gpu.gate = gpu.gate.max(moment.now.plus(job.exempt_for.times(2)));
+                    gpu.gate = gpu.gate.max(job.exempt_until.plus(job.exempt_for));
                 }
             }
         }

@@ -31,7 +31,8 @@ pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         };
         add(job, tenant);
         if tenant.has_work() && tenant.seen.stopped_queues < tenant.seen.queues {
-            match tenant.share() {
+            gpu.now.loose = gpu.now.loose.and(tenant.queues_for(Action::Preempt));
+            match tenant.seen.occupancy {
                 Some(share) => gpu.now.occupied = gpu.now.occupied.saturating_add(u32::from(share.get())),
                 None => gpu.now.unmeasured = true,
             }
@@ -68,7 +69,7 @@ fn add(job: &mut JobSlot, tenant: &TenantSlot) {
     if tenant.has_work() {
         now.working = now.working.with(here);
         now.since = now.since.min(tenant.seen.since);
-        match tenant.share() {
+        match tenant.seen.occupancy {
             Some(share) => {
                 let sum = now.occupancy.map_or(0, Permille::get).saturating_add(share.get());
                 now.occupancy = Some(Permille::new(sum));

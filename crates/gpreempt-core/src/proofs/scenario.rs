@@ -140,13 +140,13 @@ fn job_spec() -> impl Strategy<Value = JobSpec> {
 }
 
 fn gpu_params() -> impl Strategy<Value = GpuParams> {
-    (prop_oneof![2 => Just(0u32), 1 => 10..300u32], 1..24u32, micros(0..4000), 0..400u16, 0..900u16).prop_map(
-        |(cycles_per_second, cycle_burst, linger_max, small, room)| GpuParams {
+    (prop_oneof![2 => Just(0u32), 1 => 10..300u32], 1..24u32, micros(0..4000), 0..400u16, any::<bool>()).prop_map(
+        |(cycles_per_second, cycle_burst, linger_max, small, weigh)| GpuParams {
             cycles_per_second,
             cycle_burst,
             linger_max,
             small: Permille::new(small),
-            room: Permille::new(room),
+            weigh,
             // Longer than all calls of a plan together.
             report_timeout: Nanos::from_millis(500),
             ..GpuParams::default()

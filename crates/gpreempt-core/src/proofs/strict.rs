@@ -162,7 +162,7 @@ mod bigger_victims_go_first {
                 job.occupancy = job.occupancy.or(Some(share));
             }
             for gpu in &mut scenario.gpus {
-                (gpu.small, gpu.room) = (Permille::NONE, Permille::NONE);
+                (gpu.small, gpu.weigh) = (Permille::NONE, false);
             }
             for (_, event) in &mut scenario.events {
                 if let Event::Turns(_, activity) | Event::JobTurns(_, activity) = event

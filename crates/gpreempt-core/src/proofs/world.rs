@@ -59,10 +59,10 @@ impl Tenant {
         }
     }
 
-    /// The share of the gpu it held at the last look, if it had work then; `Some(None)` if that was not to be told.
+    /// The share of the gpu it held at the last look, if it had work then; `Some(None)` if that was not measured.
     pub(super) fn seen_share(&self) -> Option<Option<Permille>> {
         let look = &self.last_look;
-        look.activity.has_work().then(|| look.occupancy.filter(|_| look.activity == Activity::Running))
+        look.activity.has_work().then_some(look.occupancy)
     }
 
     /// Has work on queues that are not stopped.
