@@ -2,7 +2,7 @@
 
 use super::Moment;
 use crate::policy;
-use crate::state::{GpuNow, GpuSlot, JobSlot, NONE, Tables};
+use crate::state::{GpuSlot, JobSlot, NONE, Tables};
 use crate::{GpuId, Nanos, PolicyKind};
 
 /// Reserves the gpus the job wants, and for a while those it has just stopped wanting.
@@ -15,8 +15,9 @@ pub(super) fn reserve(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u
     let habits = job.habits;
     for id in working {
         let Some(gpu) = tables.gpu(id) else { continue };
-        if gpu.now.holder == NONE || outranks_here(tables, gpu, index, moment.now) {
-            set(tables, id, |now| now.holder = index);
+        let mine = gpu.now.holder == NONE || outranks_here(tables, gpu, index, moment.now);
+        if let Some(gpu) = tables.gpu_mut(id).filter(|_| mine) {
+            gpu.now.holder = index;
         }
     }
     if victims == 0 {
@@ -33,12 +34,6 @@ pub(super) fn reserve(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u
             gpu.now.lingerer = index;
             moment.ask_at(until);
         }
-    }
-}
-
-fn set(tables: &mut Tables<'_>, id: GpuId, change: impl FnOnce(&mut GpuNow)) {
-    if let Some(gpu) = tables.gpu_mut(id) {
-        change(&mut gpu.now);
     }
 }
 
@@ -67,11 +62,14 @@ pub(super) fn keep_stopped(tables: &mut Tables<'_>, index: u32) {
         return;
     };
     for id in job.now.working {
-        set(tables, id, |now| {
-            if now.lingerer == NONE {
-                now.lingerer = index;
-            }
-        });
+        linger(tables, id, index);
+    }
+}
+
+/// Keeps others from resuming on a gpu.
+fn linger(tables: &mut Tables<'_>, id: GpuId, index: u32) {
+    if let Some(gpu) = tables.gpu_mut(id).filter(|gpu| gpu.now.lingerer == NONE) {
+        gpu.now.lingerer = index;
     }
 }
 
@@ -86,11 +84,7 @@ pub(super) fn await_turn(tables: &mut Tables<'_>, index: u32) {
         {
             gpu.waiter = index;
         }
-        set(tables, id, |now| {
-            if now.lingerer == NONE {
-                now.lingerer = index;
-            }
-        });
+        linger(tables, id, index);
     }
 }
 

@@ -109,6 +109,20 @@ struct Cwsr {
     wake_at: Nanos,
 }
 
+/// What a cycle takes before one was measured: a full gpu, saved to where this actuator saves. Too much rather than too
+/// little: the first stops should not be the careless ones.
+fn first_estimate(profile: &Profile, actuator: Actuator) -> Nanos {
+    let compute = &profile.compute;
+    let kib = compute.cus.value * (compute.vgpr_kib_per_cu.value + compute.lds_kib_per_cu.value);
+    let gb_s = match actuator {
+        Actuator::DebugTrap => profile.cycle.host_gb_s.value,
+        Actuator::Combined | Actuator::PerQueue => profile.cycle.vram_gb_s.value,
+    };
+    // A gigabyte per second is a byte per nanosecond; a float cast saturates.
+    let transfer = Nanos((kib * 1024.0 / gb_s) as u64);
+    micros(&profile.cycle.firmware_us).plus(micros(&profile.cycle.grace_us)).plus(transfer)
+}
+
 /// Timers: every timer is a reason to look.
 const LOOK: u64 = 0;
 
@@ -126,7 +140,7 @@ impl Cwsr {
             plan: vec![PlanEntry::EMPTY; tenants],
         })
         .expect("the storage is made to measure, for no more gpus than workloads may have");
-        let estimate = micros(&profile.cycle.firmware_us).plus(micros(&profile.cycle.grace_us));
+        let estimate = first_estimate(profile, variant.actuator);
         for gpu in 0..gpus {
             let params = GpuParams { cycle_estimate: estimate, ..GpuParams::default() };
             core.set_gpu(GpuId(gpu as u8), params).expect("a slot for every gpu");

@@ -125,3 +125,35 @@ fn a_slow_host_gets_all_its_samples_or_an_explanation() {
     let error = plausibility(&slow, 1).unwrap_err();
     assert!(matches!(error, Implausible::TooSlow { .. }), "{error}");
 }
+
+/// The first row of that mechanism.
+fn row<'a>(comparison: &'a gpreempt_lab::experiment::Comparison, name: &str) -> &'a gpreempt_lab::experiment::Row {
+    comparison.rows.iter().find(|row| row.mechanism == name).unwrap()
+}
+
+fn compared(workload: &str, seconds: u64, names: &[&str]) -> gpreempt_lab::experiment::Comparison {
+    let mut workload = gpreempt_lab::Workload::load(workload).unwrap();
+    workload.duration = Nanos::from_secs(seconds);
+    let mechanisms: Vec<&Entry> = names.iter().map(|name| find(name).unwrap()).collect();
+    compare(&Profile::load("mi300x-spx").unwrap(), &workload, &mechanisms, 1, &|_, _| {})
+}
+
+#[test]
+fn where_kernels_fill_the_gpu_save_and_restore_protects_on_a_stock_kernel_and_better_on_a_patched_one() {
+    let comparison = compared("quick", 10, &["none", "cwsr-watch", "cwsr-ioctl"]);
+    let p99 = |name| row(&comparison, name).online.times_alone_p99.unwrap();
+    assert!(p99("cwsr-watch") * 10.0 < p99("none"), "{} against {}", p99("cwsr-watch"), p99("none"));
+    assert!(p99("cwsr-ioctl") * 2.0 < p99("cwsr-watch"));
+    let offline = |name| row(&comparison, name).offline.share_of_alone.unwrap();
+    assert!(offline("cwsr-watch") > 0.5 && offline("cwsr-ioctl") > 0.85);
+}
+
+#[test]
+fn where_kernels_leave_room_costly_stops_are_not_made() {
+    // Six small networks on a large gpu, and cycles of three milliseconds each: stopping five would take longer than the
+    // request they are stopped for.
+    let comparison = compared("disb-c", 5, &["none", "cwsr-watch"]);
+    let (none, watch) = (row(&comparison, "none"), row(&comparison, "cwsr-watch"));
+    assert!(watch.online.times_alone_p99.unwrap() < none.online.times_alone_p99.unwrap() * 1.25);
+    assert!(watch.offline.share_of_alone.unwrap() > none.offline.share_of_alone.unwrap() - 0.05);
+}
