@@ -86,5 +86,5 @@ pub use params::{GpuParams, JobParams, Patience, PolicyKind};
 pub use plan::{Action, Bound, Entry, Plan, Reason, Rule};
 pub use scheduler::{Error, Scheduler};
 pub use state::{GpuSlot, JobSlot, Parts, Phase, Storage, Tables, TenantSlot};
-pub use status::JobStatus;
+pub use status::{GpuStatus, JobStatus};
 pub use time::Nanos;

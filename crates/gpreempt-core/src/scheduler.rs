@@ -22,6 +22,8 @@ pub enum Error {
     Full,
     /// The job still has tenants.
     JobInUse,
+    /// The gpu still has tenants.
+    GpuInUse,
 }
 
 impl core::fmt::Display for Error {
@@ -33,6 +35,7 @@ impl core::fmt::Display for Error {
             Error::UnknownTenant => "no such tenant",
             Error::Full => "no free slot in the storage",
             Error::JobInUse => "the job still has tenants",
+            Error::GpuInUse => "the gpu still has tenants",
         })
     }
 }
@@ -98,6 +101,20 @@ impl<S: Storage> Scheduler<S> {
         }
         gpu.live = true;
         gpu.params = params;
+        self.changed();
+        Ok(())
+    }
+
+    /// Forgets a gpu that has no tenants left: it was unplugged, or partitioned anew.
+    ///
+    /// # Errors
+    /// [`Error::UnknownGpu`], [`Error::GpuInUse`].
+    pub fn remove_gpu(&mut self, id: GpuId) -> Result<(), Error> {
+        let mut tables = self.storage.tables();
+        if tables.tenants.iter().any(|tenant| tenant.live && tenant.gpu == id) {
+            return Err(Error::GpuInUse);
+        }
+        *tables.gpu_mut(id).ok_or(Error::UnknownGpu)? = GpuSlot::default();
         self.changed();
         Ok(())
     }

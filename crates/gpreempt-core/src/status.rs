@@ -26,7 +26,32 @@ pub struct JobStatus {
     pub victims: u16,
 }
 
+/// How a gpu stands, for display.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuStatus {
+    /// What a cycle takes: measured, or the operator's estimate before the first.
+    pub cycle: Nanos,
+    /// It is being reset.
+    pub resetting: bool,
+    /// The job that has it reserved, if any.
+    pub holder: Option<JobId>,
+    /// When the next aged job may take a turn there.
+    pub gate: Nanos,
+}
+
 impl<S: Storage> Scheduler<S> {
+    /// How a gpu stands, as of the last decision.
+    pub fn gpu(&mut self, id: GpuId) -> Option<GpuStatus> {
+        let tables = self.storage.tables();
+        let gpu = tables.gpu(id)?;
+        Some(GpuStatus {
+            cycle: gpu.cycle_time(),
+            resetting: gpu.resetting,
+            holder: tables.job_id(gpu.now.holder),
+            gate: gpu.gate,
+        })
+    }
+
     /// How a job stands.
     pub fn job(&mut self, id: JobId) -> Option<JobStatus> {
         let mut tables = self.storage.tables();

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 enum Call {
     SetGpu(u8, GpuParams),
     Resetting(u8, bool),
+    RemoveGpu(u8),
     AddJob(JobParams),
     SetJob(usize, JobParams),
     RemoveJob(usize),
@@ -112,6 +113,7 @@ fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         1 => (0..6u8, gpu_params()).prop_map(|(gpu, params)| Call::SetGpu(gpu, params)),
         1 => (0..6u8, any::<bool>()).prop_map(|(gpu, on)| Call::Resetting(gpu, on)),
+        1 => (0..6u8).prop_map(Call::RemoveGpu),
         1 => job_params().prop_map(Call::AddJob),
         1 => (n.clone(), job_params()).prop_map(|(job, params)| Call::SetJob(job, params)),
         1 => n.clone().prop_map(Call::RemoveJob),
@@ -144,6 +146,7 @@ proptest! {
             match call {
                 Call::SetGpu(gpu, params) => { let _ = core.set_gpu(GpuId(gpu), params); }
                 Call::Resetting(gpu, on) => { let _ = core.set_resetting(GpuId(gpu), on); }
+                Call::RemoveGpu(gpu) => { let _ = core.remove_gpu(GpuId(gpu)); }
                 Call::AddJob(params) => jobs.extend(core.add_job(params)),
                 Call::SetJob(job, params) => { let _ = pick(&jobs, job).map(|job| core.set_job(job, params)); }
                 Call::RemoveJob(job) => { let _ = pick(&jobs, job).map(|job| core.remove_job(job)); }
@@ -179,6 +182,7 @@ proptest! {
                     if let Some(job) = pick(&jobs, job) {
                         let _ = core.inversion_bound(GpuId(gpu), job, Nanos::NEVER, &Actuator::PerQueue);
                         let _ = core.starvation_bound(job, Nanos::NEVER);
+                        let _ = (core.job(job), core.gpu(GpuId(gpu)));
                     }
                 }
             }

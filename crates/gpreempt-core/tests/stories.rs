@@ -403,6 +403,20 @@ fn nothing_is_decided_for_a_gpu_in_reset_and_all_is_well_after_it() {
 }
 
 #[test]
+fn a_gpu_is_given_up_when_its_last_tenant_is_gone() {
+    let mut stage = Stage::plain(1);
+    let (job, actor) = stage.job(at_level(3), &[0]);
+    stage.does(actor, Activity::Running);
+    stage.at(ms(2));
+    assert_eq!(stage.core.gpu(GpuId(0)).and_then(|gpu| gpu.holder), Some(job));
+    assert!(stage.core.remove_gpu(GpuId(0)).is_err(), "somebody works there");
+    stage.core.remove_tenant(stage.actors[actor].id).expect("known");
+    stage.core.remove_gpu(GpuId(0)).expect("empty");
+    assert!(stage.core.gpu(GpuId(0)).is_none());
+    assert!(stage.core.add_tenant(job, GpuId(0), true).is_err());
+}
+
+#[test]
 fn when_the_stopper_vanishes_its_victims_resume() {
     let mut stage = Stage::plain(1);
     let (job, online) = stage.job(at_level(12), &[0]);

@@ -34,6 +34,7 @@ pub fn kernel_setup(core: &mut Scheduler<Static>, gpu: u8, params: GpuParams, jo
 #[unsafe(no_mangle)]
 pub fn kernel_teardown(core: &mut Scheduler<Static>, tenant: TenantId, job: JobId) -> Result<(), Error> {
     core.remove_tenant(tenant)?;
+    core.remove_gpu(GpuId(0))?;
     core.remove_job(job)
 }
 
@@ -55,8 +56,9 @@ pub fn kernel_tick(
 #[unsafe(no_mangle)]
 pub fn kernel_show(core: &mut Scheduler<Static>, job: JobId, gpu: u8, actuator: Actuator) -> Option<u64> {
     let status = core.job(job)?;
+    let gpu_status = core.gpu(GpuId(gpu))?;
     let inversion = core.inversion_bound(GpuId(gpu), job, Nanos::ZERO, &actuator)?;
     let starvation = core.starvation_bound(job, Nanos::ZERO)?;
     let total = bounds::inversion(&inversion).plus(bounds::starvation(&starvation));
-    Some(total.0.wrapping_add(u64::from(status.victims)))
+    Some(total.plus(gpu_status.cycle).0.wrapping_add(u64::from(status.victims)))
 }
