@@ -189,45 +189,37 @@ fn the_fair_policy_takes_turns_without_a_slice_being_set() {
     assert!(n > 0, "the one that is stopped waits for max_stop: no wake asked");
 }
 
+/// How many of 9000 ms a job on two gpus runs beside one on each, whose slices are half a slice out of phase.
+fn time_on_both_gpus(params: GpuParams) -> u32 {
+    let mut s = Stage::new(2, params);
+    let (_, x) = s.job(at_level(3), &[0]);
+    let (_, y) = s.job(at_level(3), &[1]);
+    let (_, both) = s.job(at_level(3), &[0, 1]);
+    s.does(x, Activity::Running);
+    s.at(ms(2));
+    s.does(y, Activity::Running);
+    s.at(ms(7));
+    s.does(both, Activity::Running);
+    s.does(both + 1, Activity::Running);
+    let mut ran = 0;
+    for t in 8..9008 {
+        s.at(ms(t));
+        ran += u32::from(!s.is_stopped(both));
+    }
+    ran
+}
+
 #[test]
 fn a_job_on_two_gpus_gets_its_share_beside_jobs_out_of_phase() {
-    let mut s = Stage::new(
-        2,
-        GpuParams { policy: PolicyKind::Fair, slice: ms(10), linger_max: Nanos::ZERO, ..GpuParams::default() },
-    );
-    let (_, x) = s.job(at_level(3), &[0]);
-    let (_, y) = s.job(at_level(3), &[1]);
-    let (_, g) = s.job(at_level(3), &[0, 1]);
-    s.does(x, Activity::Running);
-    s.at(ms(2));
-    s.does(y, Activity::Running);
-    s.at(ms(7));
-    s.does(g, Activity::Running);
-    s.does(g + 1, Activity::Running);
-    let mut ran = 0;
-    for t in 8..9008 {
-        s.at(ms(t));
-        ran += u32::from(!s.is_stopped(g));
-    }
+    let fair = GpuParams { policy: PolicyKind::Fair, slice: ms(10), linger_max: Nanos::ZERO, ..GpuParams::default() };
+    let ran = time_on_both_gpus(fair);
     assert!(ran > 3000, "entitled to half of both gpus, ran {ran} of 9000 ms");
 }
+
 #[test]
 fn a_job_on_two_gpus_gets_its_slice_beside_equals_out_of_phase() {
-    let mut s = Stage::new(2, GpuParams { slice: ms(10), linger_max: Nanos::ZERO, ..GpuParams::default() });
-    let (_, x) = s.job(at_level(3), &[0]);
-    let (_, y) = s.job(at_level(3), &[1]);
-    let (_, g) = s.job(at_level(3), &[0, 1]);
-    s.does(x, Activity::Running);
-    s.at(ms(2));
-    s.does(y, Activity::Running);
-    s.at(ms(7));
-    s.does(g, Activity::Running);
-    s.does(g + 1, Activity::Running);
-    let mut ran = 0;
-    for t in 8..9008 {
-        s.at(ms(t));
-        ran += u32::from(!s.is_stopped(g));
-    }
+    let slices = GpuParams { slice: ms(10), linger_max: Nanos::ZERO, ..GpuParams::default() };
+    let ran = time_on_both_gpus(slices);
     assert!(ran > 3000, "equal level, ran {ran} of 9000 ms");
 }
 
