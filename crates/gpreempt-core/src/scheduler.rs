@@ -99,6 +99,9 @@ impl<S: Storage> Scheduler<S> {
         if !gpu.live || gpu.params.cycles_per_second != params.cycles_per_second {
             gpu.bucket = Bucket::full(&params, now);
         }
+        if !gpu.live {
+            gpu.waiter = NONE;
+        }
         gpu.live = true;
         gpu.params = params;
         self.changed();

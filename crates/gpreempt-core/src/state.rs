@@ -258,7 +258,7 @@ impl TenantSlot {
 
     /// Whether it runs, or did until a moment ago: between two kernels a tenant is on the gpu with nothing.
     pub(crate) fn runs_lately(&self, now: Nanos) -> bool {
-        self.has_work() && self.ran_at > Nanos::ZERO && now.since(self.ran_at) <= BETWEEN_KERNELS
+        self.has_work() && self.ran_at > Nanos::ZERO && self.seen.at.min(now).since(self.ran_at) <= BETWEEN_KERNELS
     }
 
     /// Queues an action is about: those it would change.

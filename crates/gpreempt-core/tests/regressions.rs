@@ -669,3 +669,98 @@ fn a_job_that_was_held_ages_like_any_other_afterwards() {
         s.core.job(lowj)
     );
 }
+
+#[test]
+fn whom_a_hold_keeps_stopped_is_not_charged_to_the_job_it_was_stopped_for() {
+    let mut s = Stage::plain(1);
+    let (_, a) = s.job(JobParams { stop_share: Permille::new(300), ..at_level(12) }, &[0]);
+    let (held, v) = s.job(at_level(3), &[0]);
+    let (_, w) = s.job(at_level(4), &[0]);
+    s.does(v, Activity::Running);
+    s.at(ms(2));
+    s.does(a, Activity::Running);
+    s.at(ms(3));
+    s.core.hold(held, Nanos::from_secs(3600)).expect("known");
+    s.does(a, Activity::Idle);
+    s.at(ms(4));
+    s.does(w, Activity::Running);
+    for t in 5..2000 {
+        s.at(ms(t));
+    }
+    s.does(a, Activity::Running);
+    let mut beside = 0;
+    for t in 2000..12_000 {
+        s.at(ms(t));
+        beside += u32::from(!s.is_stopped(w));
+    }
+    assert!(beside < 8_000, "w ran beside a for {beside} of 10000 ms");
+}
+
+#[test]
+fn a_job_on_two_gpus_gets_its_share_beside_jobs_that_pause_now_and_then() {
+    let mut s = Stage::new(
+        2,
+        GpuParams { policy: PolicyKind::Fair, slice: ms(10), linger_max: Nanos::ZERO, ..GpuParams::default() },
+    );
+    let patient = JobParams { max_stop: Nanos::from_secs(1000), ..at_level(3) };
+    let (_, x) = s.job(patient, &[0]);
+    let (_, y) = s.job(patient, &[1]);
+    let (_, both) = s.job(patient, &[0, 1]);
+    s.does(x, Activity::Running);
+    s.does(y, Activity::Running);
+    s.at(ms(2));
+    s.does(both, Activity::Running);
+    s.does(both + 1, Activity::Running);
+    let mut ran = 0;
+    for t in 3..20_000u64 {
+        s.now = ms(t);
+        s.does(x, if t % 8 == 0 { Activity::Idle } else { Activity::Running });
+        s.does(y, if t % 8 == 4 { Activity::Idle } else { Activity::Running });
+        s.at(ms(t));
+        ran += u32::from(!s.is_stopped(both));
+    }
+    assert!(ran > 6_000, "ran {ran} of 20000 ms");
+}
+
+#[test]
+fn a_job_that_spent_its_stopping_time_keeps_nobody_stopped_while_it_waits() {
+    let mut s = Stage::plain(2);
+    let (_, a) = s.job(JobParams { patience: Patience::Fixed(Nanos::from_secs(60)), ..at_level(12) }, &[0]);
+    let (_, b) = s.job(JobParams { stop_share: Permille::new(100), ..at_level(5) }, &[0, 1]);
+    let (_, c) = s.job(JobParams { max_stop: Nanos::from_secs(60), ..at_level(1) }, &[1]);
+    for actor in [b, b + 1, c] {
+        s.does(actor, Activity::Running);
+    }
+    s.at(ms(2));
+    s.does(a, Activity::Wants);
+    let mut stopped = 0;
+    for t in 3..10_003 {
+        s.at(ms(t));
+        stopped += u32::from(s.is_stopped(c));
+    }
+    assert!(stopped < 2000, "stopped for {stopped} of 10000 ms");
+}
+
+#[test]
+fn sparing_does_not_start_anew_with_every_burst_of_the_victim() {
+    let mut s = Stage::new(1, GpuParams { linger_max: Nanos::ZERO, cycle_estimate: ms(5), ..GpuParams::default() });
+    let (_, a) = s.job(at_level(12), &[0]);
+    let (_, b) = s.job(at_level(3), &[0]);
+    s.does(a, Activity::Running);
+    s.holds_share(a, 400);
+    s.holds_share(b, 600);
+    s.at(ms(2));
+    let mut stops = 0;
+    for burst in 0..500u64 {
+        let begin = ms(3 + 3 * burst);
+        s.now = begin;
+        s.does(b, Activity::Running);
+        stops += s.at(begin).len();
+        let end = begin.plus(Nanos::from_micros(2900));
+        s.now = end;
+        stops += s.at(end).len();
+        s.does(b, Activity::Idle);
+        stops += s.at(end).len();
+    }
+    assert!(stops > 0, "b held 60 % of the gpu for 97 % of the time");
+}

@@ -190,11 +190,12 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
         } else {
             // Counted over all that was in the way since the upper job began to want: a victim with many short bursts
             // does not start it anew with each.
-            let patience = upper.work_since.max(job.resumed_at).plus(patience(upper, gpu));
+            let in_the_way = upper.work_since.max(job.resumed_at);
+            let patience = in_the_way.plus(patience(upper, gpu));
             if patience > found.at {
                 (found.at, found.bound) = (patience, Bound::Patience);
             }
-            let worth = worth_at(tables, moment, index, id, upper, since);
+            let worth = worth_at(tables, moment, index, id, upper, in_the_way);
             if worth > found.at {
                 (found.at, found.bound) = (worth, Bound::Small);
             }

@@ -19,6 +19,12 @@ pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         job.now = JobNow { since: Nanos::NEVER, ..JobNow::default() };
         moment.found.stopped |= job.phase == Phase::Stopped;
         moment.found.short |= job.short_since > Nanos::ZERO;
+        if job.resumed_at > moment.now {
+            // A report from the future: the resume counts from now.
+            job.resumed_at = moment.now;
+            job.slice_start = job.slice_start.min(moment.now);
+            job.exempt_until = moment.now.plus(job.exempt_for);
+        }
     }
     for tenant in tenants.iter_mut().filter(|tenant| tenant.live) {
         // A look from the future would make every later one look old.
@@ -55,7 +61,7 @@ pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         }
     }
     if moment.found.stopped {
-        count_victims(jobs);
+        count_victims(jobs, moment.now);
     }
     if moment.found.short {
         save_up(gpus, jobs);
@@ -88,9 +94,17 @@ fn add(job: &mut JobSlot, tenant: &TenantSlot) {
 }
 
 /// Tells every job how many others are stopped on its account.
-fn count_victims(jobs: &mut [JobSlot]) {
+fn count_victims(jobs: &mut [JobSlot], now: Nanos) {
     for index in 0..jobs.len() {
-        let Some(victim) = jobs.get(index).filter(|job| job.live && job.phase == Phase::Stopped) else {
+        // Whom a hold, a limit or a reset keeps stopped is nobody's victim any more.
+        let on_account = |job: &&JobSlot| {
+            job.live
+                && job.phase == Phase::Stopped
+                && now >= job.hold_until
+                && !job.throttled
+                && !job.now.gpus.is_empty()
+        };
+        let Some(victim) = jobs.get(index).filter(on_account) else {
             continue;
         };
         let stop = victim.stop;

@@ -58,7 +58,7 @@ fn outranks_here(tables: &Tables<'_>, gpu: &GpuSlot, index: u32, now: Nanos) -> 
 
 /// Keeps stopped what the job keeps stopped, without stopping anything new for it.
 pub(super) fn keep_stopped(tables: &mut Tables<'_>, index: u32) {
-    let Some(job) = tables.job(index) else {
+    let Some(job) = tables.job(index).filter(|job| !job.spent) else {
         return;
     };
     for id in job.now.working {
@@ -75,7 +75,7 @@ fn linger(tables: &mut Tables<'_>, id: GpuId, index: u32) {
 
 /// The job is owed its turn on all its gpus at once: nobody else begins one there, or the moment would never come.
 pub(super) fn await_turn(tables: &mut Tables<'_>, index: u32) {
-    let Some(job) = tables.job(index) else {
+    let Some(job) = tables.job(index).filter(|job| !job.spent) else {
         return;
     };
     for id in job.now.working.with(job.now.stopped) {

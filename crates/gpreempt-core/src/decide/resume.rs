@@ -21,6 +21,8 @@ pub(super) fn stopped(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u
     let (rule, bound) = if job.now.refused || job.now.fixed {
         (Rule::GaveUp, Bound::Retry)
     } else if now < job.hold_until || job.throttled {
+        let rule = if now < job.hold_until { Rule::Held } else { Rule::LimitReached };
+        stays(tables, index, Stop { rule, ..Stop::default() });
         return false;
     } else if job.now.turn {
         (Rule::Aged, Bound::Age)

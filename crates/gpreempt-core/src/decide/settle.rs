@@ -2,7 +2,7 @@
 
 use super::Moment;
 use crate::policy::{self, Span};
-use crate::state::{GpuSlot, JobSlot, Phase, Tables};
+use crate::state::{GpuSlot, JobSlot, NONE, Phase, Tables};
 use crate::{JobParams, Nanos, Permille, PolicyKind};
 
 pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
@@ -50,7 +50,8 @@ fn note_bursts(job: &mut JobSlot, gpu: &GpuSlot, works: bool, moment: &Moment<'_
         if job.idle_since > Nanos::ZERO {
             job.habits.came_back(idle, price);
         }
-        if job.phase == Phase::Running {
+        // A job that pauses now and then gets no new slice each time while somebody waits for its slice to end.
+        if job.phase == Phase::Running && gpu.now.waiter == NONE {
             job.slice_start = now;
         }
         policy.work_began(job, idle, began.max(last));
