@@ -76,8 +76,9 @@ pub fn age_limit(params: &JobParams, distance: u8) -> Nanos {
     params.max_stop.min(params.age_step.times(u64::from(distance.max(1))))
 }
 
-/// Most cycles a gpu spends within `window`. `largest` is what stopping and resuming the job with most tenants takes there:
-/// a job too large for the burst is stopped when the bucket is full.
+/// Most cycles a gpu spends within `window`. `largest` is what it takes there to stop everything and to resume it one by one:
+/// a stop that cannot be paid together with all resumes after it, because that is more than the burst, is made when the
+/// bucket is full, and its resumes are borrowed.
 #[must_use]
 pub fn cycles(params: &GpuParams, window: Nanos, largest: u32) -> u64 {
     if params.cycles_per_second == 0 {

@@ -764,3 +764,23 @@ fn sparing_does_not_start_anew_with_every_burst_of_the_victim() {
     }
     assert!(stops > 0, "b held 60 % of the gpu for 97 % of the time");
 }
+
+#[test]
+fn an_account_that_runs_out_slowly_does_not_ask_for_ever_more_decisions() {
+    let fair = GpuParams { policy: PolicyKind::Fair, slice: ms(10), linger_max: Nanos::ZERO, ..GpuParams::default() };
+    let mut s = Stage::new(1, fair);
+    let (_, a) = s.job(JobParams { limit: Permille::new(980), ..at_level(3) }, &[0]);
+    s.does(a, Activity::Running);
+    s.at(ms(2));
+    let (mut most, mut count, mut window) = (0, 0, s.now);
+    while s.wake < Nanos::from_secs(20) {
+        let wake = s.wake;
+        if wake.since(window) > ms(1) {
+            (count, window) = (0, wake);
+        }
+        count += 1;
+        most = most.max(count);
+        s.at(wake);
+    }
+    assert!(most < 20, "{most} decisions within a millisecond");
+}

@@ -78,7 +78,9 @@ fn count_stop_share(job: &mut JobSlot, passed: Nanos, moment: &mut Moment<'_>) {
     if job.now.victims > 0 {
         job.stop_credit = job.stop_credit.since(passed);
         if !job.spent {
-            moment.ask_at(moment.now.plus(job.stop_credit));
+            // The account drains only as fast as it is not refilled meanwhile.
+            let empty = job.stop_credit.times(1000).0.checked_div(1000 - rate.min(999)).unwrap_or(u64::MAX);
+            moment.ask_at(moment.now.plus(Nanos(empty.saturating_add(1000))));
         }
     }
     let half = Nanos(capacity.0 / 2);

@@ -85,7 +85,11 @@ fn limit_change(job: &JobSlot, now: Nanos) -> Nanos {
         if job.phase != Phase::Running || !job.works {
             return Nanos::NEVER;
         }
-        return now.plus(Nanos(u64::try_from(job.account.limit_credit).unwrap_or(0)));
+        // The account drains only as fast as it is not refilled meanwhile.
+        let credit = u64::try_from(job.account.limit_credit).unwrap_or(0);
+        let drain = 1000 - u64::from(job.params.limit.get());
+        let empty = credit.saturating_mul(1000).checked_div(drain).unwrap_or(u64::MAX);
+        return now.plus(Nanos(empty.saturating_add(1000)));
     }
     let missing = u64::try_from((limit_capacity(job) / 2).saturating_sub(job.account.limit_credit)).unwrap_or(0);
     // One more nanosecond, because the refill rounds down; a limit of zero never refills.

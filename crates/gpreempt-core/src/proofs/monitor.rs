@@ -192,7 +192,7 @@ impl Monitor {
                 continue;
             }
             self.cycles[gpu].push((world.now, spent));
-            let largest = (0..world.jobs.len()).map(|job| round_trip(world, job, gpu)).max().unwrap_or(0);
+            let largest = stop_and_resumes(world, gpu);
             let mut sum = 0u64;
             for &(at, spent) in self.cycles[gpu].iter().rev() {
                 sum += u64::from(spent);
@@ -252,14 +252,14 @@ impl Monitor {
     }
 }
 
-/// Cycles to stop and to resume a job on a gpu.
-fn round_trip(world: &World, job: usize, gpu: usize) -> u32 {
-    let id = GpuId(gpu as u8);
-    let batch = world
-        .members(job)
-        .filter(|tenant| tenant.gpu == gpu)
-        .fold(crate::Batch::EMPTY, |batch, tenant| batch.and(tenant.queues));
-    crate::Cost::cycles(&world.scenario.actuator, id, batch, crate::Batch::EMPTY) * 2
+/// Cycles to stop everything on a gpu, and to resume it one by one.
+fn stop_and_resumes(world: &World, gpu: usize) -> u32 {
+    let cost = &world.scenario.actuator;
+    let each = |tenant: &super::world::Tenant| {
+        let one = crate::Batch::EMPTY.and(tenant.queues);
+        crate::Cost::cycles(cost, GpuId(gpu as u8), crate::Batch::EMPTY, one)
+    };
+    2 * world.tenants.iter().filter(|tenant| tenant.alive && tenant.gpu == gpu).map(each).sum::<u32>()
 }
 
 /// Time to carry out everything that can be under way on one gpu.
