@@ -51,11 +51,28 @@ pub(crate) struct GpuNow {
     /// Weights and requests of the jobs that have work here.
     pub(crate) weights: u32,
     pub(crate) requests: u32,
-    /// Shares of those whom their limit keeps from having more, and of the others.
-    pub(crate) capped: u32,
-    pub(crate) uncapped: u32,
+    /// How its time is split, and as far as the next round of that has come.
+    pub(crate) split: Split,
+    pub(crate) next_split: Split,
     /// Who was owed a turn at the last decision.
     pub(crate) waiter: u32,
+}
+
+/// How the time of a gpu is split, in thousandths.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Split {
+    /// What those get who cannot use more.
+    pub(crate) capped: u32,
+    /// Shares of the others, among whom the rest is spread.
+    pub(crate) uncapped: u32,
+}
+
+impl Split {
+    /// What a share is worth when the rest is spread.
+    pub(crate) fn spread(self, share: u32) -> u32 {
+        let rest = 1000u32.saturating_sub(self.capped);
+        share.saturating_mul(rest).checked_div(self.uncapped).unwrap_or(share)
+    }
 }
 
 impl Default for GpuNow {
@@ -74,8 +91,8 @@ impl Default for GpuNow {
             unmeasured: false,
             weights: 0,
             requests: 0,
-            capped: 0,
-            uncapped: 0,
+            split: Split::default(),
+            next_split: Split::default(),
             waiter: NONE,
         }
     }

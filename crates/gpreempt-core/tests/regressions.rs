@@ -784,3 +784,53 @@ fn an_account_that_runs_out_slowly_does_not_ask_for_ever_more_decisions() {
     }
     assert!(most < 20, "{most} decisions within a millisecond");
 }
+
+#[test]
+fn weights_hold_beside_a_job_on_several_gpus_that_cannot_use_its_whole_share() {
+    let fair = GpuParams { policy: PolicyKind::Fair, slice: ms(10), linger_max: Nanos::ZERO, ..GpuParams::default() };
+    let mut s = Stage::new(2, fair);
+    let weighing = |weight| JobParams { weight, max_stop: Nanos::from_secs(1000), ..at_level(3) };
+    let (_, light) = s.job(weighing(100), &[0]);
+    let (_, heavy) = s.job(weighing(300), &[0]);
+    let (_, both) = s.job(weighing(400), &[0, 1]);
+    let (_, other) = s.job(weighing(3600), &[1]);
+    for actor in [light, heavy, both, both + 1, other] {
+        s.does(actor, Activity::Running);
+    }
+    let mut ran = [0u32; 2];
+    for t in 2..60_000 {
+        s.at(ms(t));
+        if t > 30_000 {
+            ran[0] += u32::from(!s.is_stopped(light));
+            ran[1] += u32::from(!s.is_stopped(heavy));
+        }
+    }
+    assert!(ran[1] > 2 * ran[0], "weights 1:3 ran {ran:?}");
+}
+
+#[test]
+fn weights_hold_beside_two_jobs_at_their_limits() {
+    let fair = GpuParams { policy: PolicyKind::Fair, slice: ms(10), linger_max: Nanos::ZERO, ..GpuParams::default() };
+    let mut s = Stage::new(1, fair);
+    let weighing = |weight, limit| JobParams {
+        weight,
+        limit: Permille::new(limit),
+        max_stop: Nanos::from_secs(1000),
+        ..at_level(3)
+    };
+    let jobs = [weighing(1600, 100), weighing(400, 150), weighing(100, 1000), weighing(300, 1000)];
+    let actors = jobs.map(|params| s.job(params, &[0]).1);
+    for actor in actors {
+        s.does(actor, Activity::Running);
+    }
+    let mut ran = [0u32; 4];
+    for t in 2..60_000 {
+        s.at(ms(t));
+        if t > 30_000 {
+            for (time, actor) in ran.iter_mut().zip(actors) {
+                *time += u32::from(!s.is_stopped(actor));
+            }
+        }
+    }
+    assert!(2 * ran[3] > 5 * ran[2], "weights 1:3 ran {ran:?}");
+}

@@ -3,7 +3,7 @@
 use super::Moment;
 use crate::policy::{self, Span};
 use crate::state::{GpuSlot, JobSlot, NONE, Phase, Tables};
-use crate::{JobParams, Nanos, Permille, PolicyKind};
+use crate::{GpuSet, JobParams, Nanos, Permille, PolicyKind};
 
 pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     let passed = moment.now.since(moment.last);
@@ -97,7 +97,7 @@ fn count_stop_share(job: &mut JobSlot, passed: Nanos, moment: &mut Moment<'_>) {
     }
 }
 
-/// Adds up weights and requests on the gpus that share by them.
+/// Shares out the gpus that share by weights and requests.
 fn share_out(tables: &mut Tables<'_>) {
     let Tables { gpus, jobs, .. } = tables;
     if !gpus.iter().any(|gpu| gpu.live && gpu.params.policy == PolicyKind::Fair) {
@@ -111,30 +111,51 @@ fn share_out(tables: &mut Tables<'_>) {
             }
         }
     }
-    for job in jobs.iter().filter(|job| job.live) {
-        for id in job.now.working {
-            if let Some(gpu) = gpus.get_mut(usize::from(id.0)) {
-                let (share, limit) = (share_on(job, gpu), u32::from(job.params.limit.get()));
-                let sum = if share > limit { &mut gpu.now.capped } else { &mut gpu.now.uncapped };
-                *sum = sum.saturating_add(share.min(limit));
+    for _ in 0..ROUNDS {
+        for gpu in gpus.iter_mut() {
+            gpu.now.split = core::mem::take(&mut gpu.now.next_split);
+        }
+        for job in jobs.iter().filter(|job| job.live) {
+            let most = most_usable(job, gpus);
+            for id in job.now.working {
+                let Some(gpu) = gpus.get_mut(usize::from(id.0)) else { continue };
+                let share = share_on(job, gpu);
+                if gpu.now.split.spread(share) > most {
+                    gpu.now.next_split.capped = gpu.now.next_split.capped.saturating_add(most);
+                } else {
+                    gpu.now.next_split.uncapped = gpu.now.next_split.uncapped.saturating_add(share);
+                }
             }
         }
     }
+    for gpu in gpus.iter_mut() {
+        gpu.now.split = gpu.now.next_split;
+    }
 }
 
-/// The share of a gpu the job is entitled to: of the gpu where that is least, because it runs on all or on none. What
-/// limits keep some jobs from having goes to the others.
-fn entitlement(job: &JobSlot, gpus: &[GpuSlot]) -> u32 {
-    let limit = u32::from(job.params.limit.get());
-    let mut least = 1000;
-    for id in job.now.working {
-        let Some(gpu) = gpus.get(usize::from(id.0)) else { continue };
-        let share = share_on(job, gpu);
-        let spread =
-            share.saturating_mul(1000u32.saturating_sub(gpu.now.capped)).checked_div(gpu.now.uncapped).unwrap_or(share);
-        least = least.min(if share > limit { limit } else { spread });
+/// What some cannot use goes to the others, who may then reach what they can use: a few rounds settle it.
+const ROUNDS: u32 = 4;
+
+/// The most of a gpu a job can use: its limit; and if it runs on several gpus, the least of its shares there, because it runs on
+/// all or on none.
+fn most_usable(job: &JobSlot, gpus: &[GpuSlot]) -> u32 {
+    let mut most = u32::from(job.params.limit.get());
+    let working = job.now.working;
+    if working.first().is_some_and(|first| working != GpuSet::one(first)) {
+        for gpu in working.into_iter().filter_map(|id| gpus.get(usize::from(id.0))) {
+            most = most.min(share_on(job, gpu));
+        }
     }
-    least.min(limit)
+    most
+}
+
+/// The share of a gpu the job is entitled to.
+fn entitlement(job: &JobSlot, gpus: &[GpuSlot]) -> u32 {
+    let mut least = most_usable(job, gpus);
+    for gpu in job.now.working.into_iter().filter_map(|id| gpus.get(usize::from(id.0))) {
+        least = least.min(gpu.now.split.spread(share_on(job, gpu)));
+    }
+    least
 }
 
 /// The share of a gpu that request and weight give the job.
