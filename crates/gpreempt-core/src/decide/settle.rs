@@ -115,17 +115,22 @@ fn share_out(tables: &mut Tables<'_>) {
         for gpu in gpus.iter_mut() {
             gpu.now.split = core::mem::take(&mut gpu.now.next_split);
         }
+        let mut anybody_capped = false;
         for job in jobs.iter().filter(|job| job.live) {
             let most = most_usable(job, gpus);
             for id in job.now.working {
                 let Some(gpu) = gpus.get_mut(usize::from(id.0)) else { continue };
                 let share = share_on(job, gpu);
                 if gpu.now.split.spread(share) > most {
+                    anybody_capped = true;
                     gpu.now.next_split.capped = gpu.now.next_split.capped.saturating_add(most);
                 } else {
                     gpu.now.next_split.uncapped = gpu.now.next_split.uncapped.saturating_add(share);
                 }
             }
+        }
+        if !anybody_capped {
+            break;
         }
     }
     for gpu in gpus.iter_mut() {
