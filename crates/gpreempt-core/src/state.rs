@@ -382,6 +382,11 @@ impl Tables<'_> {
         self.job(stop.cause).filter(|job| job.generation == stop.cause_generation)
     }
 
+    /// The name of the job that caused `stop`, if it still exists.
+    pub(crate) fn cause_id(&self, stop: Stop) -> Option<JobId> {
+        self.cause_of(stop).map(|job| JobId { index: stop.cause, generation: job.generation })
+    }
+
     /// Takes a tenant out of its job's list.
     pub(crate) fn unlink(&mut self, index: u32) {
         let Some(tenant) = self.tenants.get(index as usize) else {

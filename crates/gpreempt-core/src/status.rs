@@ -61,7 +61,7 @@ impl<S: Storage> Scheduler<S> {
             phase: job.phase,
             stopped_at: job.stopped_at,
             rule: job.stop.rule,
-            cause: tables.cause_of(job.stop).and_then(|_| tables.job_id(job.stop.cause)),
+            cause: tables.cause_id(job.stop),
             works: job.works,
             victims: job.now.victims,
         })

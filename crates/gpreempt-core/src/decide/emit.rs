@@ -284,7 +284,7 @@ fn victim_weight(job: &JobSlot) -> u64 {
 }
 
 fn late_reason(tables: &Tables<'_>, job: &JobSlot, action: Action, now: Nanos) -> Reason {
-    let cause = tables.cause_of(job.stop).and_then(|_| tables.job_id(job.stop.cause));
+    let cause = tables.cause_id(job.stop);
     match action {
         Action::Preempt => Reason { cause, rule: Rule::JobStopped, bound: Bound::Detection, after: Nanos::ZERO },
         Action::Resume => {

@@ -58,7 +58,7 @@ fn resume(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, rule: Ru
         return;
     };
     let after = now.since(job.stopped_at);
-    let cause = tables.cause_of(job.stop).and_then(|_| tables.job_id(job.stop.cause));
+    let cause = tables.cause_id(job.stop);
     let slice = reserve::slice_of(tables, job);
     if rule == Rule::Aged {
         turns::close_gates(tables, index, now);
