@@ -1,0 +1,1 @@
+//! The gfx9 instruction set.

@@ -1,0 +1,1 @@
+//! The libc hooks.
