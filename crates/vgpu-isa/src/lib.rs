@@ -1,1 +1,23 @@
-//! The gfx9 instruction set.
+//! The gfx9 instruction set of the virtual MI300 (gfx942; gfx90a as far as it is the same): wave record, decoder,
+//! interpreter. It knows memory, LDS and registers, and nothing of queues, packets or drivers.
+//!
+//! A [`wave::Wave`] is all the state a wave has between two instructions. [`code::Code`] decodes what it meets once;
+//! [`run::run`] executes it. An operation is an entry of a table: mnemonic, opcode, and a handler; most vector
+//! operations are functions of one lane ([`lanes`]).
+
+// The formats are bit fields and the registers arrays of lanes: both read best the way the manuals write them.
+#![allow(clippy::precedence, clippy::needless_range_loop)]
+
+pub mod code;
+pub mod decode;
+mod exec;
+pub mod guard;
+pub mod inst;
+pub mod lanes;
+pub mod memory;
+mod modify;
+pub mod names;
+pub mod operand;
+pub mod run;
+pub mod table;
+pub mod wave;

@@ -1,0 +1,7 @@
+//! Filled by its family.
+
+use crate::inst::Op;
+
+pub(crate) fn families() -> Vec<&'static [Op]> {
+    vec![]
+}

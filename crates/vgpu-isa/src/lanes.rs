@@ -1,0 +1,252 @@
+//! Vector operations as functions of one lane.
+//!
+//! An operation says what it does with the values of one lane; the handlers made here fetch sources, run the lanes in a
+//! loop that the compiler vectorises, and write the lanes that are on. Instructions without modifiers in the usual mode
+//! take a straight path; everything else (DPP, SDWA, negation, clamping, relative registers, other float modes) goes
+//! through [`crate::modify`].
+
+use std::mem::MaybeUninit;
+
+use crate::inst::{Encoding, Env, Flow, Inst, Op, Target};
+use crate::modify;
+use crate::operand::{Room, Type, pack, source, source64};
+use crate::wave::{LANES, Lanes, Wave, unusual};
+
+/// A vector operation whose result is a 32-bit (or narrower) value per lane, from sources of at most 32 bits.
+pub trait Lane: 'static {
+    /// Types of the sources it has; the length is their number.
+    const SOURCES: &'static [Type];
+    /// Type of the result.
+    const RESULT: Type;
+    /// The destination register is the last source (fmac and the like; `SOURCES` counts it).
+    const ACCUMULATES: bool = false;
+
+    /// The result of one lane in the usual mode.
+    fn lane(source: [u32; 3]) -> u32;
+
+    /// The result of one lane in any mode (the value of MODE is given). Sources have been flushed already if the mode
+    /// asks for it, and the result will be; what is left is rounding.
+    #[inline(always)]
+    fn lane_in_mode(source: [u32; 3], _mode: u32) -> u32 {
+        Self::lane(source)
+    }
+}
+
+/// A vector operation with 64-bit sources or a 64-bit result. Narrow sources arrive in the low bits.
+pub trait WideLane: 'static {
+    /// Types of the sources it has.
+    const SOURCES: &'static [Type];
+    /// Type of the result.
+    const RESULT: Type;
+    /// The destination register is the last source.
+    const ACCUMULATES: bool = false;
+
+    /// The result of one lane in the usual mode.
+    fn lane(source: [u64; 3]) -> u64;
+
+    /// The result of one lane in any mode; see [`Lane::lane_in_mode`].
+    #[inline(always)]
+    fn lane_in_mode(source: [u64; 3], _mode: u32) -> u64 {
+        Self::lane(source)
+    }
+}
+
+/// A comparison: one bit per lane, written to a scalar register pair.
+pub trait Compare: 'static {
+    /// Type of both sources (the second source of the class operations is a 32-bit mask).
+    const SOURCES: [Type; 2];
+    /// Also writes EXEC.
+    const EXEC: bool = false;
+
+    /// Whether it holds. Narrow sources arrive in the low bits.
+    fn lane(a: u64, b: u64) -> bool;
+}
+
+const ACCUMULATOR: u16 = 256;
+
+/// The instruction with the destination as last source, for operations that accumulate.
+#[inline(always)]
+fn with_accumulator(inst: &Inst, sources: usize) -> Inst {
+    let mut inst = *inst;
+    inst.src[sources - 1] = ACCUMULATOR + inst.dst;
+    inst
+}
+
+#[inline(always)]
+fn lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
+    let relevant = if O::RESULT.is_float() || has_float(O::SOURCES) { !0 } else { unusual::INDEXED };
+    if !inst.plain || wave.unusual() & relevant != 0 {
+        return modify::lane::<O>(wave, inst);
+    }
+    let (mut r0, mut r1, mut r2): (Room, Room, Room) =
+        (MaybeUninit::uninit(), MaybeUninit::uninit(), MaybeUninit::uninit());
+    let mut out = MaybeUninit::<Lanes>::uninit();
+    let n = O::SOURCES.len();
+    let a = source(wave, inst, 0, O::SOURCES[0], &mut r0);
+    let last = &wave.v[usize::from(inst.dst & 0xFF)];
+    let b = match n {
+        1 => a,
+        2 if O::ACCUMULATES => last,
+        _ => source(wave, inst, 1, O::SOURCES[1], &mut r1),
+    };
+    let c = match n {
+        1 | 2 => a,
+        _ if O::ACCUMULATES => last,
+        _ => source(wave, inst, 2, O::SOURCES[2], &mut r2),
+    };
+    let to = out.as_mut_ptr().cast::<u32>();
+    for lane in 0..LANES {
+        // SAFETY: `lane` is below the length of the array behind `to`.
+        unsafe { to.add(lane).write(O::lane([a[lane], b[lane], c[lane]])) };
+    }
+    // SAFETY: the loop wrote all lanes.
+    let out = unsafe { out.assume_init_ref() };
+    wave.write(inst.dst, out);
+    Flow::Next
+}
+
+const fn has_float(types: &[Type]) -> bool {
+    let mut i = 0;
+    while i < types.len() {
+        if types[i].is_float() {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
+#[inline(always)]
+fn wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
+    let relevant = if O::RESULT.is_float() || has_float(O::SOURCES) { !0 } else { unusual::INDEXED };
+    if !inst.plain || wave.unusual() & relevant != 0 {
+        return modify::wide::<O>(wave, inst);
+    }
+    let inst = if O::ACCUMULATES { with_accumulator(inst, O::SOURCES.len()) } else { *inst };
+    let mut rooms: [[Room; 2]; 3] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 3];
+    let [r0, r1, r2] = &mut rooms;
+    let a = wide_source::<O>(wave, &inst, 0, r0);
+    let b = if O::SOURCES.len() > 1 { wide_source::<O>(wave, &inst, 1, r1) } else { a };
+    let c = if O::SOURCES.len() > 2 { wide_source::<O>(wave, &inst, 2, r2) } else { a };
+    let (mut low, mut high): (Lanes, Lanes) = ([0; LANES], [0; LANES]);
+    let join = |(low, high): (&Lanes, &Lanes), lane: usize, n: usize| {
+        if n < O::SOURCES.len() && O::SOURCES[n].is_64() {
+            u64::from(low[lane]) | u64::from(high[lane]) << 32
+        } else {
+            u64::from(low[lane])
+        }
+    };
+    for lane in 0..LANES {
+        let result = O::lane([join(a, lane, 0), join(b, lane, 1), join(c, lane, 2)]);
+        low[lane] = result as u32;
+        high[lane] = (result >> 32) as u32;
+    }
+    if O::RESULT.is_64() {
+        wave.write64(inst.dst, &low, &high);
+    } else {
+        wave.write(inst.dst, &low);
+    }
+    Flow::Next
+}
+
+#[inline(always)]
+fn wide_source<'a, O: WideLane>(
+    wave: &'a Wave,
+    inst: &Inst,
+    n: usize,
+    rooms: &'a mut [Room; 2],
+) -> (&'a Lanes, &'a Lanes) {
+    let kind = O::SOURCES[n];
+    if kind.is_64() {
+        return source64(wave, inst, n, kind, rooms);
+    }
+    let low = source(wave, inst, n, kind, &mut rooms[0]);
+    (low, low)
+}
+
+#[inline(always)]
+fn compare_body<O: Compare>(wave: &mut Wave, inst: &Inst) -> Flow {
+    let relevant = if has_float(&O::SOURCES) { !0 } else { unusual::INDEXED };
+    let exec = wave.exec();
+    let mask = if !inst.plain || wave.unusual() & relevant != 0 {
+        modify::compare::<O>(wave, inst)
+    } else {
+        let mut rooms: [[Room; 2]; 2] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 2];
+        let [r0, r1] = &mut rooms;
+        let mut bits = [0_u8; LANES];
+        let fetch = |n: usize, rooms: &mut [Room; 2]| -> (*const Lanes, *const Lanes) {
+            let kind = O::SOURCES[n];
+            if kind.is_64() {
+                let (low, high) = source64(wave, inst, n, kind, rooms);
+                (low, high)
+            } else {
+                let low = source(wave, inst, n, kind, &mut rooms[0]);
+                (low, low)
+            }
+        };
+        let (a, b) = (fetch(0, r0), fetch(1, r1));
+        // SAFETY: both point to registers of the wave or to the rooms, which live and are not written until the end of
+        // this block.
+        let ((a_low, a_high), (b_low, b_high)) = unsafe { ((&*a.0, &*a.1), (&*b.0, &*b.1)) };
+        let join = |low: &Lanes, high: &Lanes, lane: usize, n: usize| {
+            u64::from(low[lane]) | if O::SOURCES[n].is_64() { u64::from(high[lane]) << 32 } else { 0 }
+        };
+        for lane in 0..LANES {
+            bits[lane] = u8::from(O::lane(join(a_low, a_high, lane, 0), join(b_low, b_high, lane, 1)));
+        }
+        pack(&bits)
+    };
+    // Lanes that are off give zero.
+    wave.set_s64(usize::from(inst.sdst), mask & exec);
+    if O::EXEC {
+        wave.set_exec(mask & exec);
+    }
+    Flow::Next
+}
+
+macro_rules! handlers {
+    ($portable:ident, $wide:ident, $body:ident, $bound:ident) => {
+        fn $portable<O: $bound>(wave: &mut Wave, inst: &Inst, _env: &mut Env<'_>) -> Flow {
+            $body::<O>(wave, inst)
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+        fn $wide<O: $bound>(wave: &mut Wave, inst: &Inst, _env: &mut Env<'_>) -> Flow {
+            $body::<O>(wave, inst)
+        }
+
+        #[cfg(not(target_arch = "x86_64"))]
+        fn $wide<O: $bound>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Flow {
+            $portable::<O>(wave, inst, env)
+        }
+    };
+}
+
+handlers!(lane_portable, lane_wide, lane_body, Lane);
+handlers!(wide_portable, wide_wide, wide_body, WideLane);
+handlers!(compare_portable, compare_wide, compare_body, Compare);
+
+/// An operation made of a [`Lane`].
+pub const fn lane<O: Lane>(encoding: Encoding, opcode: u16, name: &'static str) -> Op {
+    Op { encoding, opcode, name, targets: BOTH, portable: lane_portable::<O>, wide: lane_wide::<O> }
+}
+
+/// An operation made of a [`WideLane`].
+pub const fn wide<O: WideLane>(encoding: Encoding, opcode: u16, name: &'static str) -> Op {
+    Op { encoding, opcode, name, targets: BOTH, portable: wide_portable::<O>, wide: wide_wide::<O> }
+}
+
+/// A comparison (VOPC; its VOP3 form comes with it).
+pub const fn compare<O: Compare>(opcode: u16, name: &'static str) -> Op {
+    Op {
+        encoding: Encoding::Vopc,
+        opcode,
+        name,
+        targets: BOTH,
+        portable: compare_portable::<O>,
+        wide: compare_wide::<O>,
+    }
+}
+
+const BOTH: &[Target] = crate::inst::BOTH;

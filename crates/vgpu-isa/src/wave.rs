@@ -1,0 +1,215 @@
+//! The wave record: every bit of state a wave has between two instructions.
+//!
+//! Nothing about a wave lives anywhere else, so a wave can be stopped after any instruction, written to a save area,
+//! and continued from there.
+
+/// Work items of one wave.
+pub const LANES: usize = 64;
+
+/// One vector register: 32 bits for each lane.
+pub type Lanes = [u32; LANES];
+
+/// Index of FLAT_SCRATCH (low half) among the scalar registers.
+pub const FLAT_SCRATCH: usize = 102;
+/// Index of XNACK_MASK (low half) among the scalar registers.
+pub const XNACK_MASK: usize = 104;
+/// Index of VCC (low half) among the scalar registers.
+pub const VCC: usize = 106;
+/// Index of the first trap temporary.
+pub const TTMP0: usize = 108;
+/// Index of M0 among the scalar registers.
+pub const M0: usize = 124;
+/// Index of EXEC (low half) among the scalar registers.
+pub const EXEC: usize = 126;
+
+/// MODE register bits.
+pub mod mode {
+    /// Rounding of single precision, two bits: nearest even, up, down, toward zero.
+    pub const ROUND_32: u32 = 0x3;
+    /// Rounding of double and half precision.
+    pub const ROUND_64_16: u32 = 0xC;
+    /// Denormals of single precision: bit 0 keeps sources, bit 1 keeps results.
+    pub const DENORM_32: u32 = 0x30;
+    /// Denormals of double and half precision.
+    pub const DENORM_64_16: u32 = 0xC0;
+    /// Clamp turns NaN into zero.
+    pub const DX10_CLAMP: u32 = 1 << 8;
+    /// Signalling NaNs are quieted by min, max and the like.
+    pub const IEEE: u32 = 1 << 9;
+    /// Overflow of half precision gives the largest finite number instead of infinity.
+    pub const FP16_OVFL: u32 = 1 << 23;
+    /// Vector register indices are relative to M0.
+    pub const GPR_IDX_EN: u32 = 1 << 27;
+    /// What compilers set: round to nearest even, keep denormals, DX10 clamp, IEEE.
+    pub const USUAL: u32 = 0xF0 | DX10_CLAMP | IEEE;
+}
+
+/// STATUS register bits kept outside of dedicated fields.
+pub mod status {
+    /// Scalar condition code.
+    pub const SCC: u32 = 1;
+    /// The wave runs in the trap handler.
+    pub const PRIV: u32 = 1 << 5;
+    /// A trap handler is installed.
+    pub const TRAP_EN: u32 = 1 << 6;
+    /// EXEC is zero.
+    pub const EXECZ: u32 = 1 << 9;
+    /// VCC is zero.
+    pub const VCCZ: u32 = 1 << 10;
+    /// The wave belongs to a workgroup of more than one wave.
+    pub const IN_TG: u32 = 1 << 11;
+    /// The wave waits at a barrier.
+    pub const IN_BARRIER: u32 = 1 << 12;
+    /// The wave is halted.
+    pub const HALT: u32 = 1 << 13;
+    /// The wave exists.
+    pub const VALID: u32 = 1 << 16;
+}
+
+/// Why vector operations have to leave their straight path.
+pub mod unusual {
+    /// The float mode is not [`super::mode::USUAL`] as far as arithmetic is concerned.
+    pub const FLOAT: u32 = 1;
+    /// Register indices are relative (`s_set_gpr_idx_on`).
+    pub const INDEXED: u32 = 2;
+}
+
+/// Private memory of a wave, interleaved by dword as the hardware does: dword `d` of lane `l` is at `(d * 64 + l) * 4`.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    /// Bytes per lane.
+    pub size: u32,
+    /// `size * 64` bytes.
+    pub memory: Box<[u8]>,
+}
+
+/// The whole state of one wave.
+#[repr(C, align(64))]
+#[derive(Clone, Debug)]
+pub struct Wave {
+    /// Architectural vector registers.
+    pub v: [Lanes; 256],
+    /// Accumulation registers.
+    pub a: [Lanes; 256],
+    /// Scalar registers by operand code: SGPR 0-101, FLAT_SCRATCH, XNACK_MASK, VCC, TTMP 108-123, M0 124, EXEC 126.
+    pub s: [u32; 128],
+    /// Address of the next instruction.
+    pub pc: u64,
+    /// Scalar condition code.
+    pub scc: bool,
+    mode: u32,
+    unusual: u32,
+    /// STATUS bits without SCC, EXECZ and VCCZ, which are derived.
+    pub status: u32,
+    /// Trap status: exceptions that happened.
+    pub trapsts: u32,
+    /// HW_ID register: where the wave runs.
+    pub hw_id: u32,
+    /// XCC the wave runs on.
+    pub xcc_id: u32,
+    /// Vector registers allocated, architectural ones.
+    pub vgprs: u16,
+    /// Accumulation registers allocated.
+    pub agprs: u16,
+    /// Scalar registers allocated.
+    pub sgprs: u16,
+    /// Bytes of LDS of the workgroup.
+    pub lds_size: u32,
+    /// Number of the wave in its workgroup.
+    pub index: u32,
+    /// Private memory.
+    pub scratch: Scratch,
+}
+
+impl Wave {
+    /// A wave with all registers zero, all lanes on, in the usual float mode.
+    pub fn new() -> Box<Self> {
+        // SAFETY: every field is an integer, a bool (zero is false) or an array of them, except the box in `scratch`,
+        // which is overwritten before anything can look at it.
+        let mut wave = unsafe {
+            let mut wave = Box::<Self>::new_zeroed();
+            let at = &raw mut (*wave.as_mut_ptr()).scratch;
+            at.write(Scratch::default());
+            wave.assume_init()
+        };
+        wave.reset();
+        wave
+    }
+
+    /// Makes the record ready for another wave. Registers keep what they held, as on hardware.
+    pub fn reset(&mut self) {
+        self.pc = 0;
+        self.scc = false;
+        self.set_mode(mode::USUAL);
+        self.status = status::VALID;
+        self.trapsts = 0;
+        self.set_exec(!0);
+        self.scratch.size = 0;
+    }
+
+    /// Lanes that are on.
+    #[inline(always)]
+    pub fn exec(&self) -> u64 {
+        u64::from(self.s[EXEC]) | u64::from(self.s[EXEC + 1]) << 32
+    }
+
+    /// Turns lanes on and off.
+    #[inline(always)]
+    pub fn set_exec(&mut self, mask: u64) {
+        self.set_s64(EXEC, mask);
+    }
+
+    /// The vector condition code.
+    #[inline(always)]
+    pub fn vcc(&self) -> u64 {
+        self.s64(VCC)
+    }
+
+    /// Sets the vector condition code.
+    #[inline(always)]
+    pub fn set_vcc(&mut self, mask: u64) {
+        self.set_s64(VCC, mask);
+    }
+
+    /// A pair of scalar registers. The second of the last register is register 127.
+    #[inline(always)]
+    pub fn s64(&self, index: usize) -> u64 {
+        u64::from(self.s[index & 127]) | u64::from(self.s[(index + 1) & 127]) << 32
+    }
+
+    /// Writes a pair of scalar registers.
+    #[inline(always)]
+    pub fn set_s64(&mut self, index: usize, value: u64) {
+        self.s[index & 127] = value as u32;
+        self.s[(index + 1) & 127] = (value >> 32) as u32;
+    }
+
+    /// The MODE register.
+    #[inline(always)]
+    pub fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    /// Writes the MODE register.
+    pub fn set_mode(&mut self, value: u32) {
+        use mode::{DENORM_32, DENORM_64_16, FP16_OVFL, GPR_IDX_EN, IEEE, ROUND_32, ROUND_64_16, USUAL};
+        const ARITHMETIC: u32 = ROUND_32 | ROUND_64_16 | DENORM_32 | DENORM_64_16 | FP16_OVFL | IEEE;
+        self.mode = value;
+        self.unusual = u32::from(value & ARITHMETIC != USUAL & ARITHMETIC) * unusual::FLOAT
+            | u32::from(value & GPR_IDX_EN != 0) * unusual::INDEXED;
+    }
+
+    /// Why vector operations have to leave the straight path: bits of [`unusual`].
+    #[inline(always)]
+    pub fn unusual(&self) -> u32 {
+        self.unusual
+    }
+
+    /// The STATUS register as a program reads it.
+    pub fn status_register(&self) -> u32 {
+        let derived = u32::from(self.scc) * status::SCC
+            | u32::from(self.exec() == 0) * status::EXECZ
+            | u32::from(self.vcc() == 0) * status::VCCZ;
+        self.status & !(status::SCC | status::EXECZ | status::VCCZ) | derived
+    }
+}

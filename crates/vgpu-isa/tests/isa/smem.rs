@@ -1,0 +1,7 @@
+//! Cases of this family.
+
+use crate::harness::Case;
+
+pub(crate) fn cases() -> Vec<Case> {
+    Vec::new()
+}
