@@ -1,1 +1,5 @@
 //! The virtual MI300.
+
+pub mod driver;
+pub mod profile;
+pub mod sysfs;
