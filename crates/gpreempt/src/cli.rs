@@ -35,6 +35,15 @@ pub(crate) enum Command {
     /// if any result is wrong. Without a gpu, `gpreempt vgpu run -- gpreempt selftest` tries the virtual one.
     Selftest(Selftest),
 
+    /// Run programs on a virtual MI300. Needs no gpu.
+    ///
+    /// Unmodified programs find a gpu, load code and launch kernels through the normal driver interface; the machine code
+    /// is executed on the CPU. Results are real, times are not those of any gpu.
+    Vgpu {
+        #[command(subcommand)]
+        action: Vgpu,
+    },
+
     /// Print completions for a shell.
     ///
     /// For example `gpreempt completions bash > /etc/bash_completion.d/gpreempt`.
@@ -49,6 +58,81 @@ pub(crate) enum Command {
         #[arg(value_hint = ValueHint::DirPath)]
         directory: PathBuf,
     },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Vgpu {
+    /// Run a program that finds a virtual gpu.
+    ///
+    /// The program, and everything it starts, sees /dev/kfd, a render node and the driver's files in /sys. This command
+    /// becomes the program: exit code, signals and job control are the program's own. The directory of this executable
+    /// comes first in its PATH, so `gpreempt` inside is this build.
+    Run(VgpuRun),
+
+    /// Print shell commands that put a virtual gpu under everything a shell starts from now on.
+    ///
+    /// For example `eval "$(gpreempt vgpu env --hold $$)"`. The gpu is gone when the process named with --hold is.
+    Env(VgpuEnv),
+
+    /// Describe the built-in gpus, or print one as a file to start from.
+    Profiles {
+        /// Print this profile as TOML.
+        name: Option<String>,
+        /// Print JSON instead of text.
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Report which instructions the interpreter executes.
+    ///
+    /// An opcode counts only if a passing test of that very opcode names it.
+    Isa {
+        /// Print JSON instead of text.
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// The driver's process, started by `run`.
+    #[command(hide = true)]
+    Supervise {
+        /// Leave the launcher first.
+        #[arg(long)]
+        detach: bool,
+    },
+}
+
+/// Which gpu.
+#[derive(Args)]
+pub(crate) struct VgpuProfile {
+    /// Built-in profile (see `gpreempt vgpu profiles`) or a TOML file.
+    #[arg(long, default_value = "mi300x", value_name = "NAME|FILE")]
+    pub(crate) profile: String,
+
+    /// Compute units of each gpu, a multiple of its XCCs.
+    ///
+    /// More units mean more waves in flight, which costs memory, not speed: the work is shared by the CPU's cores anyway.
+    #[arg(long, value_name = "N")]
+    pub(crate) cus: Option<u32>,
+}
+
+#[derive(Args)]
+pub(crate) struct VgpuRun {
+    #[command(flatten)]
+    pub(crate) gpu: VgpuProfile,
+
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Args)]
+pub(crate) struct VgpuEnv {
+    #[command(flatten)]
+    pub(crate) gpu: VgpuProfile,
+
+    /// Process that the gpu lives as long as; the parent of this command unless given.
+    #[arg(long, value_name = "PID")]
+    pub(crate) hold: Option<u32>,
 }
 
 #[derive(Subcommand)]

@@ -8,6 +8,7 @@ mod lab;
 mod manual;
 mod output;
 mod selftest;
+mod vgpu;
 
 use std::io::{self, StdoutLock, Write};
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<()> {
     match cli.command {
         Command::Lab { experiment } => lab::run(experiment, out)?,
         Command::Selftest(options) => selftest::run(&options, out)?,
+        Command::Vgpu { action } => vgpu::run(action, out)?,
         Command::Completions { shell } => manual::completions(shell, out)?,
         Command::Man { directory } => manual::write_pages(&directory)?,
     }
@@ -82,6 +84,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
     }
     match input {
         Some(_) => ExitCode::from(EXIT_INPUT),
+        None if vgpu::is_input(error) => ExitCode::from(EXIT_INPUT),
         None => ExitCode::FAILURE,
     }
 }

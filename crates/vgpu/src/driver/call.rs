@@ -6,6 +6,7 @@ use kfd_abi::memory::{DeviceApertures, GetProcessAperturesNewArgs, MapMemoryArgs
 use kfd_abi::process::GetTileConfigArgs;
 use kfd_abi::queue::{MAX_CU_MASK_BITS, SetCuMaskArgs};
 use kfd_abi::{Abi, drm};
+use serde::{Deserialize, Serialize};
 
 use super::{Effect, Errno};
 use crate::profile::MAX_GPUS;
@@ -24,7 +25,7 @@ pub(super) const MAX_WAIT_EVENTS: u32 = 8192;
 const MAX_INFO_BYTES: u32 = 1 << 14;
 
 /// A descriptor that a call names, as the client side found it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FdKind {
     /// A render node.
     Render {
@@ -43,7 +44,7 @@ pub enum FdKind {
 }
 
 /// Times of the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clocks {
     /// `CLOCK_MONOTONIC_RAW` in nanoseconds.
     pub monotonic_raw_ns: u64,
@@ -52,7 +53,7 @@ pub struct Clocks {
 }
 
 /// A call.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// The argument structure, as long as the caller's; answered in place. As with the real driver the answer counts
     /// even if the call fails.

@@ -5,9 +5,10 @@
 
 use kfd_abi::event::EventType;
 use kfd_abi::memory::AllocFlags;
+use serde::{Deserialize, Serialize};
 
 /// Where the bytes of a buffer are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Backing {
     /// Video memory, at this offset of the render file.
     Vram {
@@ -37,7 +38,7 @@ pub enum Backing {
 }
 
 /// Kind of a queue, for the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum QueueKind {
     /// Compute, ring of AQL packets.
     Aql,
@@ -51,7 +52,7 @@ pub enum QueueKind {
 }
 
 /// What may change about a queue after it is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSettings {
     /// Address of the ring.
     pub ring: u64,
@@ -68,7 +69,7 @@ pub struct QueueSettings {
 }
 
 /// A queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSpec {
     /// Its name in the process.
     pub id: u32,
@@ -99,7 +100,7 @@ pub struct QueueSpec {
 }
 
 /// Something for the device to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
     /// A queue exists from now on.
     CreateQueue(QueueSpec),
@@ -143,6 +144,7 @@ pub enum Effect {
         /// Where its bytes are.
         backing: Backing,
         /// Kind and properties, whether the gpu may write or execute among them.
+        #[serde(with = "wire::flags")]
         flags: AllocFlags,
     },
     /// It no longer is.
@@ -204,6 +206,7 @@ pub enum Effect {
         /// Its name.
         id: u32,
         /// Kind.
+        #[serde(with = "wire::event_type")]
         kind: EventType,
         /// Whether a wait that ends makes it unsignalled.
         auto_reset: bool,
@@ -264,4 +267,30 @@ pub enum Effect {
         /// The runtime's list of loaded code.
         r_debug: u64,
     },
+}
+
+/// Numbers of the driver's interface on their way between processes of this project.
+mod wire {
+    macro_rules! number {
+        ($module:ident, $type:ty) => {
+            pub(super) mod $module {
+                use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+                pub(in super::super) fn serialize<S: Serializer>(value: &$type, to: S) -> Result<S::Ok, S::Error> {
+                    value.0.serialize(to)
+                }
+
+                pub(in super::super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<$type, D::Error> {
+                    Deserialize::deserialize(from).map(|number| {
+                        let mut value = <$type>::default();
+                        value.0 = number;
+                        value
+                    })
+                }
+            }
+        };
+    }
+
+    number!(flags, kfd_abi::memory::AllocFlags);
+    number!(event_type, kfd_abi::event::EventType);
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use kfd_abi::cwsr::{Geometry, SaveAreaSize};
 use kfd_abi::topology::GfxVersion;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub use error::ProfileError;
 pub use gpu::Gpu;
@@ -27,7 +27,7 @@ const BUILTIN: &[(&str, &str)] = &[
 pub const MAX_GPUS: u32 = 8;
 
 /// An instruction set, with the versions of the blocks that come with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Gfx {
     /// MI300 family.
     #[serde(rename = "gfx942")]
@@ -120,7 +120,7 @@ impl Gfx {
 }
 
 /// A machine with one or more equal gpus.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Its name.

@@ -9,6 +9,8 @@ mod topology;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::profile::Profile;
 
 /// Major number of DRM devices.
@@ -23,7 +25,7 @@ pub(crate) const KFD_DEVICE_DIR: &str = "/sys/devices/virtual/kfd/kfd";
 const MAX_LINKS: u32 = 16;
 
 /// A device node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceKind {
     /// `/dev/kfd`.
     Kfd,
@@ -43,7 +45,7 @@ impl DeviceKind {
 }
 
 /// What kind of thing a directory entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EntryKind {
     /// A directory.
     Dir,
@@ -56,7 +58,7 @@ pub enum EntryKind {
 }
 
 /// An entry of a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirEntry {
     /// Its name.
     pub name: String,
@@ -65,7 +67,7 @@ pub struct DirEntry {
 }
 
 /// What is found at a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Node {
     /// A directory, entries by name.
     Dir(Vec<DirEntry>),
