@@ -1,1 +1,3 @@
 //! The virtual MI300.
+
+pub mod device;
