@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use gpreempt_lab::mechanism::{self, Entry};
+use kfd_workload::suite::{self, Test};
 
 /// Preemptive priority scheduling for AMD GPUs.
 ///
@@ -27,6 +28,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         experiment: Lab,
     },
+
+    /// Run kernels with known results on every gpu and check what they compute.
+    ///
+    /// Talks to the driver directly: memory, queues, copies, signals and code of its own, no other runtime. Ends with code 1
+    /// if any result is wrong. Without a gpu, `gpreempt vgpu run -- gpreempt selftest` tries the virtual one.
+    Selftest(Selftest),
 
     /// Print completions for a shell.
     ///
@@ -172,6 +179,25 @@ pub(crate) struct Plausibility {
     pub(crate) json: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct Selftest {
+    /// Only this gpu, counted from 0 in the order of the driver's topology.
+    #[arg(long, value_name = "N")]
+    pub(crate) gpu: Option<usize>,
+
+    /// Only these kernels, in this order. May be repeated.
+    #[arg(long = "kernel", value_name = "NAME", value_parser = test_by_name(), hide_possible_values = true)]
+    pub(crate) kernels: Vec<&'static Test>,
+
+    /// Seed of the inputs.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// What all experiments have in common.
 #[derive(Args)]
 pub(crate) struct Setting {
@@ -200,6 +226,13 @@ fn mechanism_by_name() -> impl TypedValueParser<Value = &'static Entry> {
     let name = |entry: &Entry| PossibleValue::new(entry.name).help(entry.about);
     PossibleValuesParser::new(mechanism::all().iter().map(name))
         .try_map(|name| mechanism::find(&name).ok_or("there is no such mechanism"))
+}
+
+/// Takes the names of all kernels of the suite, which completion offers, too.
+fn test_by_name() -> impl TypedValueParser<Value = &'static Test> {
+    let name = |test: &Test| PossibleValue::new(test.name).help(test.about);
+    PossibleValuesParser::new(suite::ALL.iter().map(name))
+        .try_map(|name| suite::find(&name).ok_or("there is no such kernel"))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

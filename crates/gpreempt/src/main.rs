@@ -7,6 +7,7 @@ mod cli;
 mod lab;
 mod manual;
 mod output;
+mod selftest;
 
 use std::io::{self, StdoutLock, Write};
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<()> {
     match cli.command {
         Command::Lab { experiment } => lab::run(experiment, out)?,
+        Command::Selftest(options) => selftest::run(&options, out)?,
         Command::Completions { shell } => manual::completions(shell, out)?,
         Command::Man { directory } => manual::write_pages(&directory)?,
     }
