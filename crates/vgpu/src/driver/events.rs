@@ -126,9 +126,9 @@ impl Driver {
         let id = args.event_id;
         let kind = events.events.remove(&id).ok_or(Errno::EINVAL)?;
         if has_slot(kind) {
-            events.signal_ids.put(id)
+            events.signal_ids.put(id);
         } else {
-            events.other_ids.put(id)
+            events.other_ids.put(id);
         }
         call.effects.push(Effect::DestroyEvent { id });
         Ok(0)

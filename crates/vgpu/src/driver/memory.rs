@@ -61,13 +61,15 @@ impl Driver {
         if args.size == 0 {
             return Err(Errno::EINVAL);
         }
-        let size = whole_pages(args.size).ok_or(Errno::ENOMEM)?;
-        let process = self.process(caller)?;
+        let svm = &self.process(caller)?.svm;
         let is_userptr = args.flags.has(AllocFlags::USERPTR);
-        if process.svm.overlaps(args.va_addr, size) || is_userptr && process.svm.overlaps(args.mmap_offset, size) {
+        // Video memory without an address is only ever exported.
+        let has_va = args.va_addr != 0 || !args.flags.has(AllocFlags::VRAM);
+        if has_va && svm.overlaps(args.va_addr, args.size) || is_userptr && svm.overlaps(args.mmap_offset, args.size) {
             return Err(Errno::EADDRINUSE);
         }
         let gpu = self.bound_gpu(caller, args.gpu_id, Errno::ENODEV)?;
+        let size = whole_pages(args.size).ok_or(Errno::ENOMEM)?;
         // Rings of gfx7 and gfx8 are mapped twice; these gpus have no such rings.
         if args.flags.has(AllocFlags::AQL_QUEUE_MEM) {
             return Err(Errno::EINVAL);
@@ -156,6 +158,7 @@ impl Driver {
         call: &mut Call,
     ) -> Result<i64, Errno> {
         let ids = device_ids(call, args.n_devices, args.n_success)?;
+        self.bound_gpu(caller, handle_parts(args.handle).0, Errno::ENODEV)?;
         let owner = self.memory_of(caller, args.handle)?;
         for gpu_id in ids.into_iter().skip(args.n_success as usize) {
             let gpu = self.bound_gpu(caller, gpu_id, Errno::ENODEV)?;

@@ -11,7 +11,7 @@
 mod call;
 mod debug;
 mod dmabuf;
-pub mod drm;
+mod drm;
 mod effects;
 mod errno;
 mod events;

@@ -1,7 +1,7 @@
 //! `/sys/class/kfd/kfd/proc`: what each process has, as files.
 
 use kfd_abi::queue::QueueType;
-use kfd_abi::sysfs::{SysfsQueueType, process};
+use kfd_abi::sysfs::{PROCESS_DIR, SysfsQueueType, process};
 
 use super::process::Process;
 use super::queues::Queue;
@@ -17,12 +17,11 @@ impl Driver {
     /// the way are followed and the last one is not.
     #[must_use]
     pub fn sysfs(&self, path: &str) -> Option<Node> {
-        let class = "/sys/class/kfd/kfd/proc";
         let real = format!("{KFD_DEVICE_DIR}/proc");
-        let rest = path.strip_prefix(class).or_else(|| path.strip_prefix(&real));
-        match rest.map(|rest| rest.strip_prefix('/').unwrap_or(rest)) {
-            // `proc` alone, or something below it.
-            Some(rest) if rest.is_empty() || path.ends_with(&format!("/proc/{rest}")) => self.processes_node(rest),
+        let rest = path.strip_prefix(PROCESS_DIR).or_else(|| path.strip_prefix(&real));
+        match rest {
+            Some("") => self.processes_node(""),
+            Some(rest) if rest.starts_with('/') => self.processes_node(&rest[1..]),
             _ => self.tree.lookup(path),
         }
     }

@@ -80,9 +80,6 @@ impl Driver {
         if self.process_mut(caller)?.on(gpu)?.queues >= most {
             return Err(Errno::ENOSPC);
         }
-        if self.gpus[gpu].queues >= MAX_QUEUES_PER_DEVICE {
-            return Err(Errno::EPERM);
-        }
         let id = self.process_mut(caller)?.queue_ids.take().ok_or(Errno::ENOMEM)?;
         let (kind, sdma, doorbell) = match self.take_slots(caller, gpu, args) {
             Ok(slots) => slots,
@@ -169,6 +166,9 @@ impl Driver {
         gpu: usize,
         args: &CreateQueueArgs,
     ) -> Result<(QueueKind, Option<SdmaSlot>, u32), Errno> {
+        if self.gpus[gpu].queues >= MAX_QUEUES_PER_DEVICE {
+            return Err(Errno::EPERM);
+        }
         if args.queue_type.is_compute() {
             let doorbell = self.process_mut(caller)?.on(gpu)?.doorbells.take().ok_or(Errno::EBUSY)?;
             let kind = if args.queue_type == QueueType::COMPUTE_AQL { QueueKind::Aql } else { QueueKind::Pm4 };

@@ -117,6 +117,17 @@ impl Ranges {
         }
     }
 
+    /// Forgets exactly this range. Answers what it was.
+    fn remove(&mut self, start: u64, end: u64) -> Vec<(u64, u64, Attributes)> {
+        if start >= end {
+            return Vec::new();
+        }
+        self.split(start);
+        self.split(end);
+        let found: Vec<u64> = self.0.range(start..end).map(|(at, _)| *at).collect();
+        found.into_iter().filter_map(|at| self.0.remove(&at).map(|(last, attributes)| (at, last, attributes))).collect()
+    }
+
     /// Applies changes to exactly this range; what is not known yet starts from `fresh`.
     fn change(&mut self, start: u64, end: u64, fresh: Attributes, changes: &[Change]) {
         self.split(start);
@@ -142,6 +153,23 @@ impl Ranges {
 }
 
 impl Driver {
+    /// A process has unmapped memory, or mapped other memory over it: attributes of that range are forgotten, as the
+    /// kernel's own notification does it. Answers what the device has to do.
+    pub fn svm_unmapped(&mut self, process: ProcessKey, start: u64, size: u64) -> Vec<Effect> {
+        let gpus = self.gpus.len();
+        let (Some(process), Some(end)) = (self.processes.get_mut(&process), start.checked_add(size)) else {
+            return Vec::new();
+        };
+        let mut effects = Vec::new();
+        for (at, last, attributes) in process.svm.remove(start, end) {
+            for gpu in (0..gpus).filter(|gpu| attributes.is_accessible(*gpu)) {
+                let (gpu, va, size) = (gpu as u32, at, last - at);
+                effects.push(Effect::SvmAccess { gpu, va, size, access: false, writable: false, executable: false });
+            }
+        }
+        effects
+    }
+
     pub(super) fn svm(&mut self, caller: ProcessKey, args: &mut SvmArgs, call: &mut Call) -> Result<i64, Errno> {
         if !is_page_aligned(args.start_addr) || !is_page_aligned(args.size) {
             return Err(Errno::EINVAL);
@@ -232,9 +260,10 @@ impl Driver {
         attributes: &mut [SvmAttribute],
     ) -> Result<(), Errno> {
         let process = self.process(caller)?;
-        let mut found = process.svm.within(start, end).map(|(_, _, attributes)| *attributes).peekable();
-        let common = if found.peek().is_none() { None } else { Some(found.collect::<Vec<_>>()) };
-        let all = common.unwrap_or_else(|| vec![Attributes::new(process.xnack)]);
+        let mut all: Vec<Attributes> = process.svm.within(start, end).map(|(_, _, attributes)| *attributes).collect();
+        if all.is_empty() {
+            all.push(Attributes::new(process.xnack));
+        }
         // A place that only part of the range has is none.
         let same = |place: fn(&Attributes) -> u32| {
             let first = place(&all[0]);

@@ -99,6 +99,8 @@ fn gpu_node(tree: &mut Tree, dir: &str, profile: &Profile, gpu: &Gpu, gpus: &[Gp
 
     let save_area = profile.save_area();
     let geometry = profile.geometry();
+    // Gpus that are linked to each other form one hive, named by its first member.
+    let hive = if gpus.len() > 1 { gpus[0].unique_id } else { 0 };
     let value = |name: &str| -> u64 {
         match name {
             node::SIMD_COUNT => profile.simd_count().into(),
@@ -120,14 +122,7 @@ fn gpu_node(tree: &mut Tree, dir: &str, profile: &Profile, gpu: &Gpu, gpus: &[Gp
             node::LOCATION_ID => gpu.location_id.into(),
             node::DOMAIN => profile.pci_domain.into(),
             node::DRM_RENDER_MINOR => gpu.render_minor.into(),
-            // Gpus that are linked to each other form one hive, named by its first member.
-            node::HIVE_ID => {
-                if gpus.len() > 1 {
-                    gpus[0].unique_id
-                } else {
-                    0
-                }
-            }
+            node::HIVE_ID => hive,
             node::NUM_SDMA_ENGINES => profile.sdma_engines.into(),
             node::NUM_SDMA_XGMI_ENGINES => profile.sdma_xgmi_engines.into(),
             node::NUM_SDMA_QUEUES_PER_ENGINE => profile.sdma_queues_per_engine.into(),
@@ -146,8 +141,12 @@ fn gpu_node(tree: &mut Tree, dir: &str, profile: &Profile, gpu: &Gpu, gpus: &[Gp
         }
     };
     let text = node_text(node::EVERY, value) + &node_text(node::GPU, value);
-    // The driver knows chips that tell it what they are only by this name.
-    finish(tree, dir, gpu.gpu_id, "ip discovery", text);
+    let name = match profile.gfx {
+        // The driver knows chips that tell it what they are only by this name.
+        Gfx::Gfx942 => "ip discovery",
+        Gfx::Gfx90a => "aldebaran",
+    };
+    finish(tree, dir, gpu.gpu_id, name, text);
 }
 
 fn node_text(names: &[&str], value: impl Fn(&str) -> u64) -> String {
