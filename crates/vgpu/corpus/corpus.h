@@ -6,8 +6,8 @@
  *
  * On the device they become `void name(In *in, Out *out, int n)`, on the host `void name_host(...)` with the same
  * arguments. Both sides are compiled without contraction of multiplications and additions, so IEEE arithmetic gives
- * the same bits; what IEEE leaves open (the bits of a NaN, the sign of the zero that a minimum of two zeroes is) the kernels
- * settle themselves, with bits32 and its kind.
+ * the same bits; what IEEE leaves open (the bits of a NaN, the sign of the zero that a minimum of two zeroes is) the
+ * kernels settle themselves, with bits32 and its kind.
  */
 #ifndef CORPUS_H
 #define CORPUS_H
