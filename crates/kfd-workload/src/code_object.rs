@@ -188,8 +188,9 @@ impl Executable {
     pub fn load(queue: &mut Queue, object: &CodeObject) -> Result<Executable> {
         let device = queue.device().clone();
         object.check_machine(&device)?;
-        let memory = device.allocate(object.size(), Placement::Vram)?;
-        memory.write(0, &object.image_at(memory.address()))?;
+        let mut memory = device.allocate(object.size(), Placement::Vram)?;
+        let image = object.image_at(memory.address());
+        memory.write(0, &image)?;
         device.flush_host_writes();
         // The addresses may have held other code, which caches would still know.
         queue.drop_code_caches()?;
