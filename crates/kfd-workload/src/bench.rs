@@ -58,9 +58,9 @@ impl Bench {
     ///
     /// If there is no memory left or the copy fails.
     pub fn buffer(&mut self, contents: &[u8], placement: Placement) -> Result<Buffer> {
-        let buffer = self.device().allocate(contents.len(), placement)?;
+        let mut buffer = self.device().allocate(contents.len(), placement)?;
         if placement == Placement::Vram {
-            let staging = self.device().allocate(contents.len(), Placement::Gtt)?;
+            let mut staging = self.device().allocate(contents.len(), Placement::Gtt)?;
             staging.write(0, contents)?;
             self.copy(&staging, &buffer, contents.len())?;
         } else {

@@ -22,6 +22,10 @@ const GFX942: u32 = 0x4C;
 /// Relocations (`R_AMDGPU_ABS64`, `R_AMDGPU_RELATIVE64`): an address of a symbol, an address in the program.
 const ABS64: u32 = 3;
 const RELATIVE64: u32 = 13;
+/// Bit of the descriptor's properties: the compiler does not know how deep the stack gets.
+const DYNAMIC_STACK: u32 = 1 << 11;
+/// Stack for such a kernel beyond what the compiler knows of.
+const STACK_ALLOWANCE: u32 = 4096;
 /// Largest program that is loaded; larger ones are broken files.
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -74,7 +78,7 @@ pub struct Descriptor {
     pub entry: u64,
     /// Bytes of local memory of a workgroup.
     pub local_memory: u32,
-    /// Bytes of scratch of a work-item.
+    /// Bytes of scratch of a work-item, with an allowance where the compiler does not know them all.
     pub scratch_per_item: u32,
     /// Bytes of the argument block, hidden arguments included.
     pub argument_bytes: u32,
@@ -184,8 +188,9 @@ impl Executable {
     pub fn load(queue: &mut Queue, object: &CodeObject) -> Result<Executable> {
         let device = queue.device().clone();
         object.check_machine(&device)?;
-        let memory = device.allocate(object.size(), Placement::Vram)?;
-        memory.write(0, &object.image_at(memory.address()))?;
+        let mut memory = device.allocate(object.size(), Placement::Vram)?;
+        let image = object.image_at(memory.address());
+        memory.write(0, &image)?;
         device.flush_host_writes();
         // The addresses may have held other code, which caches would still know.
         queue.drop_code_caches()?;
@@ -248,13 +253,14 @@ fn find_descriptors(
         let bytes = bytes.ok_or_else(|| CodeObjectError::Malformed(format!("kernel `{name}` has no descriptor")))?;
         let word =
             |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u32::from_le_bytes(*word));
+        let allowance = if word(56) & DYNAMIC_STACK != 0 { STACK_ALLOWANCE } else { 0 };
         let entry = u64::from(word(16)) | u64::from(word(20)) << 32;
         descriptors.push(Descriptor {
             name: name.to_owned(),
             offset,
             entry: offset.wrapping_add(entry),
             local_memory: word(0),
-            scratch_per_item: word(4),
+            scratch_per_item: word(4).saturating_add(allowance),
             argument_bytes: word(8),
         });
     }
@@ -313,6 +319,16 @@ mod tests {
         assert_eq!((scratch.name.as_str(), scratch.local_memory, scratch.argument_bytes), ("scratch", 0, 20));
         let object = CodeObject::parse(REDUCE).unwrap();
         assert_eq!((object.kernels()[0].local_memory, object.machine), (1024, GFX942));
+    }
+
+    #[test]
+    fn an_unknown_stack_gets_an_allowance() {
+        let known = CodeObject::parse(SCRATCH).unwrap().kernels()[0].clone();
+        let mut file = SCRATCH.to_vec();
+        // Descriptors lie in the first segment, whose offsets in the file are those in memory.
+        file[known.offset as usize + 57] |= (DYNAMIC_STACK >> 8) as u8;
+        let unknown = CodeObject::parse(&file).unwrap().kernels()[0].clone();
+        assert_eq!(unknown.scratch_per_item, known.scratch_per_item + STACK_ALLOWANCE);
     }
 
     #[test]

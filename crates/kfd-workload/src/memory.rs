@@ -109,7 +109,8 @@ impl Heap {
 /// Memory of one or more gpus, mapped into this process at the same address. Freed when dropped.
 ///
 /// The gpu reads and writes it at any time, so nothing here hands out references to its bytes: contents are copied in
-/// and out, words that are polled are atomics.
+/// and out, words that are polled are atomics. Copying in takes the buffer exclusively, so threads of this process cannot
+/// disturb each other; not to read what the gpu is still writing is up to the caller, who knows its signals.
 #[derive(Debug)]
 pub struct Buffer {
     driver: Arc<Driver>,
@@ -156,7 +157,7 @@ impl Buffer {
     /// # Errors
     ///
     /// If they do not fit.
-    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.check(offset, bytes.len())?;
         // SAFETY: the range lies in the mapping, which is writable and overlaps no Rust object.
         unsafe { self.mapping.start().as_ptr().add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
@@ -177,7 +178,7 @@ impl Buffer {
     }
 
     /// Copies a structure in.
-    pub(crate) fn put<T: Abi>(&self, offset: usize, value: &T) -> Result<()> {
+    pub(crate) fn put<T: Abi>(&mut self, offset: usize, value: &T) -> Result<()> {
         let mut bytes = vec![0; T::SIZE];
         value.encode(&mut bytes).ok_or(Error::OutOfBounds { offset, length: T::SIZE, size: bytes.len() })?;
         self.write(offset, &bytes)

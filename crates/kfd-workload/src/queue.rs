@@ -67,9 +67,9 @@ impl Queue {
     pub fn with_priority(device: &Device, priority: u32) -> Result<Queue> {
         let node = device.node();
         let ring_size = PACKETS as usize * PACKET_SIZE;
-        let ring = device.allocate(ring_size, Placement::Uncached)?;
-        clear_ring(&ring)?;
-        let control = device.allocate(PAGE_SIZE as usize, Placement::Uncached)?;
+        let mut ring = device.allocate(ring_size, Placement::Uncached)?;
+        clear_ring(&mut ring)?;
+        let mut control = device.allocate(PAGE_SIZE as usize, Placement::Uncached)?;
         let commands = device.allocate(PAGE_SIZE as usize, Placement::Uncached)?;
         let end_of_packet = device.allocate(eop_buffer_size(node.gfx) as usize, Placement::Vram)?;
         let inactive = Signal::new(device, 0)?;
@@ -219,13 +219,11 @@ impl Queue {
     }
 
     /// Writes the object behind the read index, which with the write index belongs to the gpu by now.
-    fn write_object(&self) -> Result<()> {
+    fn write_object(&mut self) -> Result<()> {
         let mut bytes = [0; AmdQueue::SIZE];
         let behind = AmdQueue::READ_INDEX as usize + size_of::<u64>();
-        self.object
-            .encode(&mut bytes)
-            .and_then(|()| bytes.get(behind..))
-            .map_or(Ok(()), |rest| self.control.write(behind, rest))
+        let rest = self.object.encode(&mut bytes).and_then(|()| bytes.get(behind..)).unwrap_or_default();
+        self.control.write(behind, rest)
     }
 
     fn submit(&mut self, packet: &impl Abi) -> Result<()> {
@@ -274,7 +272,7 @@ impl Drop for Queue {
 }
 
 /// Marks every slot as not ready.
-fn clear_ring(ring: &Buffer) -> Result<()> {
+fn clear_ring(ring: &mut Buffer) -> Result<()> {
     let Header(invalid) = Header(PacketType::INVALID.0.into());
     for slot in 0..PACKETS as usize {
         ring.write(slot * PACKET_SIZE, &invalid.to_le_bytes())?;
@@ -307,7 +305,7 @@ fn queue_object(device: &Device, ring: &Buffer, inactive: &Signal) -> AmdQueue {
 /// The save area with a header for each chip, so that errors of waves reach `exception`.
 fn create_save_area(device: &Device, exception: &Signal) -> Result<Buffer> {
     let size = device.node().save_area;
-    let area = device.allocate(size.total as usize, Placement::Vram)?;
+    let mut area = device.allocate(size.total as usize, Placement::Vram)?;
     let num_xcc = device.node().num_xcc;
     for xcc in 0..num_xcc {
         let header = SaveAreaHeader {

@@ -31,7 +31,7 @@ impl Signal {
     ///
     /// If the driver has no memory or no event left.
     pub fn new(device: &Device, value: i64) -> Result<Signal> {
-        let memory = device.allocate(size_of::<AmdSignal>(), Placement::Uncached)?;
+        let mut memory = device.allocate(size_of::<AmdSignal>(), Placement::Uncached)?;
         let event = SignalEvent::create(device.events())?;
         let record = AmdSignal {
             kind: SignalKind::USER,

@@ -65,9 +65,10 @@ impl Argument {
     }
 
     /// A buffer that must be close to these values afterwards.
-    pub(super) fn near(placement: Placement, values: Vec<f32>, tolerance: f32) -> Argument {
+    pub(super) fn near(placement: Placement, values: Vec<f32>, tolerance: f32, floor: f32) -> Argument {
         let contents = vec![0; values.len() * size_of::<f32>()];
-        Argument::Buffer(BufferArgument { placement, contents, expected: Some(Expected::Near { values, tolerance }) })
+        let expected = Some(Expected::Near { values, tolerance, floor });
+        Argument::Buffer(BufferArgument { placement, contents, expected })
     }
 
     /// The buffer, if it is one.
@@ -111,8 +112,10 @@ pub enum Expected {
     Near {
         /// The numbers.
         values: Vec<f32>,
-        /// Largest difference, relative to the number or to 1 if that is larger.
+        /// Largest difference, relative to the number.
         tolerance: f32,
+        /// Numbers smaller than this are allowed the difference that this one is.
+        floor: f32,
     },
 }
 
@@ -148,10 +151,10 @@ impl BufferArgument {
                 let show = |bytes: &[u8]| hexadecimal(bytes.chunks(*width).nth(element).unwrap_or_default());
                 wrong(element, show(found), show(bytes))
             }
-            Expected::Near { values, tolerance } => {
+            Expected::Near { values, tolerance, floor } => {
                 let found: Vec<f32> = found.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
                 // Written so that a result that is no number is far from everything.
-                let near = |found: f32, value: f32| (found - value).abs() <= tolerance * value.abs().max(1.0);
+                let near = |found: f32, value: f32| (found - value).abs() <= tolerance * value.abs().max(*floor);
                 let element = (0..values.len()).find(|&element| match (found.get(element), values.get(element)) {
                     (Some(&found), Some(&value)) => !near(found, value),
                     _ => true,
@@ -239,7 +242,9 @@ mod tests {
 
     #[test]
     fn closeness_is_relative_and_not_a_number_is_far() {
-        let Argument::Buffer(buffer) = Argument::near(Placement::Gtt, vec![100.0, 0.0], 1e-3) else { unreachable!() };
+        let Argument::Buffer(buffer) = Argument::near(Placement::Gtt, vec![100.0, 0.0], 1e-3, 1.0) else {
+            unreachable!()
+        };
         assert_eq!(buffer.compare(0, &bytes_of(&[100.05f32, 0.0005])), None);
         assert_eq!(buffer.compare(0, &bytes_of(&[100.2f32, 0.0])).unwrap().element, 0);
         assert_eq!(buffer.compare(0, &bytes_of(&[100.0f32, f32::NAN])).unwrap().element, 1);
