@@ -131,7 +131,7 @@ impl Code {
             for word in &words[..usize::from(inst.size) / 4] {
                 bytes.extend_from_slice(&word.to_le_bytes());
             }
-            pc += u64::from(inst.size);
+            pc = pc.wrapping_add(u64::from(inst.size));
             insts.push(inst);
             if leaves(&inst) {
                 break;
