@@ -1,9 +1,9 @@
 //! Running a wave, one instruction after the other.
 
 use crate::code::{Code, NoCode};
-use crate::inst::{Env, Flow, Stop};
+use crate::inst::{Encoding, Env, Flow, Inst, Stop};
 use crate::names;
-use crate::wave::Wave;
+use crate::wave::{Wave, mode, status};
 
 /// Why [`run`] came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Outcome {
     End,
     /// The wave reached a barrier; it continues after it.
     Barrier,
-    /// The wave gives way for a moment.
+    /// The wave gives way for a moment: it sleeps, is halted, or asks for an interrupt ([`Wave::take_interrupt`]).
     Sleep,
     /// The wave cannot go on; its program counter is at the instruction that stopped it.
     Stopped(Stop),
@@ -24,6 +24,9 @@ pub enum Outcome {
 ///
 /// Between two instructions the whole state is in `wave` (and LDS): a wave may be stopped, moved and continued anywhere.
 pub fn run(wave: &mut Wave, code: &mut Code, env: &mut Env<'_>, budget: &mut u64) -> Outcome {
+    if wave.status & (status::HALT | status::PRIV) == status::HALT {
+        return Outcome::Sleep;
+    }
     while *budget > 0 {
         let index = match code.find(wave.pc, &mut env.memory) {
             Ok(index) => index,
@@ -33,10 +36,14 @@ pub fn run(wave: &mut Wave, code: &mut Code, env: &mut Env<'_>, budget: &mut u64
         let mut flow = Flow::Next;
         let mut done = 0;
         let mut pc = wave.pc;
+        let skipping = wave.mode() & mode::VSKIP != 0;
         for inst in run.insts.iter().take(usize::try_from(*budget).unwrap_or(usize::MAX)) {
             pc = wave.pc;
-            wave.pc = pc + u64::from(inst.size);
+            wave.pc = pc.wrapping_add(u64::from(inst.size));
             done += 1;
+            if skipping && is_vector(inst) {
+                continue;
+            }
             // SAFETY: the handler came from `table::handler`, which chose it for this CPU.
             flow = unsafe { (inst.handler)(wave, inst, env) };
             if flow != Flow::Next {
@@ -58,6 +65,14 @@ pub fn run(wave: &mut Wave, code: &mut Code, env: &mut Env<'_>, budget: &mut u64
         }
     }
     Outcome::Budget
+}
+
+/// Whether the instruction does nothing while MODE.VSKIP is set.
+fn is_vector(inst: &Inst) -> bool {
+    !matches!(
+        inst.op.encoding,
+        Encoding::Sop1 | Encoding::Sop2 | Encoding::Sopc | Encoding::Sopk | Encoding::Sopp | Encoding::Smem
+    )
 }
 
 impl From<NoCode> for Stop {
