@@ -1,4 +1,4 @@
-//! Cases of this family.
+//! Cases of scalar memory instructions.
 
 use crate::harness::Case;
 
