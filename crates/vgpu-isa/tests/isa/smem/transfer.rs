@@ -147,9 +147,12 @@ fn limits() -> Vec<Case> {
             (0x10, 0x10, 0xF8),
             (0x10, 0x10, 0x100),
             (4, 0x3F, 0xF8),
+            // The two highest bits are flags, not part of the stride.
+            (0xC010, 0x10, 0xF8),
+            (0x4000, 0x100, 0x100),
             (0, 0x100, 0xFFFF_FFF0),
         ] {
-            let size = u64::from(records) * u64::from(stride.max(1));
+            let size = u64::from(records) * u64::from((stride % 0x4000).max(1));
             let existing = move |n: usize| u64::from(offset) + 4 * n as u64 + 4 <= size;
             cases.push(Case::new(
                 format!("{name} {}, s[16:19], s50", data(60, dwords)),
