@@ -1,6 +1,6 @@
 //! Random instructions: whatever a program holds, the interpreter neither panics nor hangs, and it may be stopped after
 //! any instruction without a difference.
-#![allow(clippy::precedence)]
+#![allow(clippy::precedence, clippy::needless_range_loop)]
 
 use proptest::prelude::*;
 use vgpu_isa::code::Code;
@@ -188,8 +188,16 @@ fn size_at(program: &[u32], pc: u64) -> Result<u64, ()> {
     decode(words, Target::Gfx942).map(|inst| u64::from(inst.size)).map_err(drop)
 }
 
+/// So many cases, or as many as PROPTEST_CASES says.
+fn cases(usually: u32) -> ProptestConfig {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(usually),
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(cases(20_000))]
 
     #[test]
     fn any_dwords_decode_or_are_refused(words in any::<[u32; 3]>()) {
@@ -203,7 +211,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn programs_may_be_stopped_after_any_instruction(start in start()) {

@@ -1,5 +1,6 @@
-//! Memory that its owner took away: copies report it instead of crashing.
+//! Memory that its owner took away: accesses report it instead of crashing.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(clippy::precedence)]
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -117,4 +118,12 @@ fn ports_turn_missing_pages_into_faults() {
     assert_eq!(port.atomic_u32(second, |old| old + 1), Err(fault(second, Access::Write)));
     assert_eq!(port.atomic_u64(second, |old| old + 1), Err(fault(second, Access::Write)));
     assert_eq!(port.read_u32(START), Ok(0), "the rest is still there");
+    pages.protect_second(libc::PROT_READ);
+    assert_eq!(port.read_u32(second), Ok(42));
+    assert_eq!(port.atomic_u32(second, |old| old + 1), Err(fault(second, Access::Write)), "readable is not writable");
+    assert_eq!(port.atomic_u64(second, |old| old + 1), Err(fault(second, Access::Write)));
+    pages.protect_second(libc::PROT_READ | libc::PROT_WRITE);
+    assert_eq!(port.atomic_u64(second, |old| old + (1 << 32)), Ok(42));
+    assert_eq!(port.read_u64(second), Ok(1 << 32 | 42));
+    assert_eq!(port.atomic_u32(second + 2, |old| old), Err(fault(second + 2, Access::Write)), "misaligned");
 }
