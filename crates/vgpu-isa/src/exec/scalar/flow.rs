@@ -56,7 +56,7 @@ pub(super) static FORK: &[Op] = ops!(Sop2:
     43 "s_rfe_restore_b64" |wave, inst, env| {
         let (target, translation): (u64, u32) = sources(wave, inst);
         let flow = return_from_trap(wave, inst, env, target);
-        if flow == Flow::Jump {
+        if flow != Flow::Stop {
             let bit = if translation & 1 != 0 { status::INST_ATC } else { 0 };
             wave.status = wave.status & !status::INST_ATC | bit;
         }
@@ -138,5 +138,7 @@ fn return_from_trap(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>, target: u64
         return env.stopped(Stop::Illegal { mnemonic: Some(inst.op.name), words: inst.words });
     }
     wave.status &= !status::PRIV;
-    jump(wave, target)
+    let flow = jump(wave, target);
+    // A wave that the handler halted goes no further.
+    if wave.status & status::HALT != 0 { Flow::Sleep } else { flow }
 }

@@ -239,6 +239,18 @@ fn returns() -> Vec<Case> {
                 },
             ));
         }
+        cases.push(Case::new(
+            asm,
+            move |m| {
+                setup(m);
+                m.wave.status |= status::PRIV | status::HALT;
+            },
+            |_, after| {
+                same("flow", after.flow, Flow::Sleep)?;
+                same("pc", after.wave.pc, 0x2000_0040)?;
+                same("privilege", after.wave.status & status::PRIV, 0)
+            },
+        ));
         cases.push(Case::new(asm, setup, |before, after| {
             same("flow", after.flow, Flow::Stop)?;
             same("status", after.wave.status, before.wave.status)?;
