@@ -10,7 +10,7 @@ use crate::wave::{LANES, Lanes, Wave};
 pub enum Type {
     /// 32-bit integer or bits.
     B32,
-    /// 64-bit integer or bits: literals are zero-extended... signed inline constants sign-extended.
+    /// 64-bit integer or bits: a literal is zero-extended, a negative inline constant sign-extended.
     B64,
     /// Single precision.
     F32,
@@ -78,7 +78,6 @@ pub fn constant(code: u16, literal: u32, kind: Type) -> u64 {
         }
         255 => match kind {
             Type::F64 => u64::from(literal) << 32,
-            Type::B64 => i64::from(literal as i32) as u64,
             _ => u64::from(literal),
         },
         _ => 0,
