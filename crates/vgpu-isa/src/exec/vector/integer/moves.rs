@@ -51,13 +51,6 @@ fn swap(wave: &mut Wave, inst: &Inst, _env: &mut Env<'_>) -> Flow {
     Flow::Next
 }
 
-fn accumulator_move(wave: &mut Wave, inst: &Inst, _env: &mut Env<'_>) -> Flow {
-    let value = wave.a[usize::from(inst.src[0] & 0xFF)];
-    let exec = wave.exec();
-    write_masked(&mut wave.a[usize::from(inst.dst & 0xFF)], &value, exec);
-    Flow::Next
-}
-
 /// Nothing. Clearing the exceptions of the vector unit is nothing too: the unit keeps none between instructions.
 fn nothing(_wave: &mut Wave, _inst: &Inst, _env: &mut Env<'_>) -> Flow {
     Flow::Next
@@ -69,5 +62,4 @@ pub(super) static OPS: &[Op] = &[
     Op::new(Encoding::Vop1, 0, "v_nop", nothing),
     Op::new(Encoding::Vop1, 53, "v_clrexcp", nothing),
     Op::new(Encoding::Vop1, 81, "v_swap_b32", swap),
-    Op::new(Encoding::Vop1, 82, "v_accvgpr_mov_b32", accumulator_move),
 ];

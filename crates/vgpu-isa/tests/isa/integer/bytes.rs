@@ -1,5 +1,3 @@
-//! Cases of this family.
-
 use crate::harness::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
