@@ -190,20 +190,14 @@ fn value(operand: &str, machine: &Machine, lane: usize, bits: u32, sort: Sort) -
 }
 
 fn setup(machine: &mut Machine, form: Form, bits: u32, sort: Sort, seed: u64) {
-    machine.set_v64(4, |lane| number(seed + lane as u64, bits, sort) | low(hash(seed + lane as u64), 16) << 16 % bits);
-    let place = |lane: usize| seed + if lane % 3 == 0 { lane as u64 } else { lane as u64 + 1000 };
-    machine.set_v64(6, |lane| number(place(lane), bits, sort));
-    if bits == 16 {
-        // What lies above 16 bits must not matter.
-        for register in [4, 6] {
-            machine.set_v(register, |lane| {
-                let n = if register == 4 { seed + lane as u64 } else { place(lane) };
-                number(n, 16, sort) as u32 | (hash(n + 9) as u32) << 16
-            });
-        }
-    } else {
-        machine.set_v64(4, |lane| number(seed + lane as u64, bits, sort));
-    }
+    let first = |lane: usize| seed + lane as u64;
+    // Every third pair is equal.
+    let second = |lane: usize| if lane % 3 == 0 { first(lane) } else { first(lane) + 1000 };
+    // What lies above 16 bits must not matter.
+    let above = |place: u64| if bits == 16 { hash(place + 9) << 16 } else { 0 };
+    let operand = |place: u64| number(place, bits, sort) | above(place);
+    machine.set_v64(4, |lane| operand(first(lane)));
+    machine.set_v64(6, |lane| operand(second(lane)));
     machine.wave.set_s64(30, number(seed + 5000, bits, sort));
     machine.wave.set_exec(form.exec);
     if form.flush {
