@@ -145,24 +145,24 @@ pub(crate) fn end(env: &mut Env<'_>, result: Result<(), Stop>) -> Flow {
 
 /// Makes a handler for any CPU and one for wide vectors out of one body, and a function that makes the operation.
 macro_rules! twice {
-    ($(#[$doc:meta])* $name:ident, $portable:ident, $wide:ident, $body:ident, <$($generic:ident $(: $bound:path)?),*> $(, const $n:ident)?) => {
-        fn $portable<$($generic $(: $bound)?,)* $(const $n: usize)?>(
+    ($(#[$doc:meta])* $name:ident, $portable:ident, $wide:ident, $body:ident, <$($generic:ident $(: $bound:path)?),*> $(, const $($n:ident),+)?) => {
+        fn $portable<$($generic $(: $bound)?,)* $($(const $n: usize,)+)?>(
             wave: &mut $crate::wave::Wave,
             inst: &$crate::inst::Inst,
             env: &mut $crate::inst::Env<'_>,
         ) -> $crate::inst::Flow {
-            let result = $body::<$($generic,)* $($n)?>(wave, inst, env);
+            let result = $body::<$($generic,)* $($($n,)+)?>(wave, inst, env);
             $crate::exec::access::end(env, result)
         }
 
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-        fn $wide<$($generic $(: $bound)?,)* $(const $n: usize)?>(
+        fn $wide<$($generic $(: $bound)?,)* $($(const $n: usize,)+)?>(
             wave: &mut $crate::wave::Wave,
             inst: &$crate::inst::Inst,
             env: &mut $crate::inst::Env<'_>,
         ) -> $crate::inst::Flow {
-            let result = $body::<$($generic,)* $($n)?>(wave, inst, env);
+            let result = $body::<$($generic,)* $($($n,)+)?>(wave, inst, env);
             $crate::exec::access::end(env, result)
         }
 
@@ -170,7 +170,7 @@ macro_rules! twice {
         use $portable as $wide;
 
         $(#[$doc])*
-        pub(crate) const fn $name<$($generic $(: $bound)?,)* $(const $n: usize)?>(
+        pub(crate) const fn $name<$($generic $(: $bound)?,)* $($(const $n: usize,)+)?>(
             encoding: $crate::inst::Encoding,
             opcode: u16,
             name: &'static str,
@@ -180,8 +180,8 @@ macro_rules! twice {
                 opcode,
                 name,
                 targets: $crate::inst::BOTH,
-                portable: $portable::<$($generic,)* $($n)?>,
-                wide: $wide::<$($generic,)* $($n)?>,
+                portable: $portable::<$($generic,)* $($($n,)+)?>,
+                wide: $wide::<$($generic,)* $($($n,)+)?>,
             }
         }
     };

@@ -85,7 +85,6 @@ macro_rules! atomics {
         ]
     };
 }
-pub(super) use atomics;
 
 static FLAT: &[Op] = plain!(Flat, "flat_", flat_load, flat_store);
 static GLOBAL: &[Op] = plain!(Global, "global_", global_load, global_store);
