@@ -266,3 +266,41 @@ impl Data {
         }
     }
 }
+
+/// Atomics that FLAT, GLOBAL and MUBUF have in common, with the same opcodes.
+macro_rules! vector_atomics {
+    ($prefix:literal, $make:ident) => {
+        &[
+            $make::<$crate::exec::access::atomic::Swap<u32>>(64, concat!($prefix, "swap")),
+            $make::<$crate::exec::access::atomic::SwapIfSecond<u32>>(65, concat!($prefix, "cmpswap")),
+            $make::<$crate::exec::access::atomic::Add<u32>>(66, concat!($prefix, "add")),
+            $make::<$crate::exec::access::atomic::Sub<u32>>(67, concat!($prefix, "sub")),
+            $make::<$crate::exec::access::atomic::Smin<u32>>(68, concat!($prefix, "smin")),
+            $make::<$crate::exec::access::atomic::Umin<u32>>(69, concat!($prefix, "umin")),
+            $make::<$crate::exec::access::atomic::Smax<u32>>(70, concat!($prefix, "smax")),
+            $make::<$crate::exec::access::atomic::Umax<u32>>(71, concat!($prefix, "umax")),
+            $make::<$crate::exec::access::atomic::And<u32>>(72, concat!($prefix, "and")),
+            $make::<$crate::exec::access::atomic::Or<u32>>(73, concat!($prefix, "or")),
+            $make::<$crate::exec::access::atomic::Xor<u32>>(74, concat!($prefix, "xor")),
+            $make::<$crate::exec::access::atomic::Inc<u32>>(75, concat!($prefix, "inc")),
+            $make::<$crate::exec::access::atomic::Dec<u32>>(76, concat!($prefix, "dec")),
+            $make::<$crate::exec::access::atomic::AddF64>(79, concat!($prefix, "add_f64")),
+            $make::<$crate::exec::access::atomic::MinF64>(80, concat!($prefix, "min_f64")),
+            $make::<$crate::exec::access::atomic::MaxF64>(81, concat!($prefix, "max_f64")),
+            $make::<$crate::exec::access::atomic::Swap<u64>>(96, concat!($prefix, "swap_x2")),
+            $make::<$crate::exec::access::atomic::SwapIfSecond<u64>>(97, concat!($prefix, "cmpswap_x2")),
+            $make::<$crate::exec::access::atomic::Add<u64>>(98, concat!($prefix, "add_x2")),
+            $make::<$crate::exec::access::atomic::Sub<u64>>(99, concat!($prefix, "sub_x2")),
+            $make::<$crate::exec::access::atomic::Smin<u64>>(100, concat!($prefix, "smin_x2")),
+            $make::<$crate::exec::access::atomic::Umin<u64>>(101, concat!($prefix, "umin_x2")),
+            $make::<$crate::exec::access::atomic::Smax<u64>>(102, concat!($prefix, "smax_x2")),
+            $make::<$crate::exec::access::atomic::Umax<u64>>(103, concat!($prefix, "umax_x2")),
+            $make::<$crate::exec::access::atomic::And<u64>>(104, concat!($prefix, "and_x2")),
+            $make::<$crate::exec::access::atomic::Or<u64>>(105, concat!($prefix, "or_x2")),
+            $make::<$crate::exec::access::atomic::Xor<u64>>(106, concat!($prefix, "xor_x2")),
+            $make::<$crate::exec::access::atomic::Inc<u64>>(107, concat!($prefix, "inc_x2")),
+            $make::<$crate::exec::access::atomic::Dec<u64>>(108, concat!($prefix, "dec_x2")),
+        ]
+    };
+}
+pub(crate) use vector_atomics;

@@ -12,7 +12,7 @@ pub(crate) mod value;
 
 use crate::inst::{Env, Flow, Stop};
 use crate::memory::{Access, Port};
-use crate::wave::{Lanes, Wave};
+use crate::wave::{Lanes, M0, Wave};
 
 /// Bytes of one lane, aligned so that whole words can be moved at once.
 #[repr(align(16))]
@@ -132,6 +132,13 @@ impl Memory for Lds<'_> {
 #[inline(always)]
 pub(crate) fn file(wave: &mut Wave, accumulation: bool) -> &mut [Lanes; 256] {
     if accumulation { &mut wave.a } else { &mut wave.v }
+}
+
+/// Puts a word for each lane that is on into LDS, from M0 plus the instruction's offset on.
+pub(crate) fn to_lds(wave: &Wave, env: &mut Env<'_>, offset: i32, words: &Lanes) -> Result<(), Stop> {
+    let base = (wave.s[M0] & 0xFFFF).wrapping_add_signed(offset);
+    let offsets: Lanes = std::array::from_fn(|lane| base.wrapping_add(4 * lane as u32));
+    lanes::store::<value::Words<1>, _>(&mut Lds(env.lds), 0, &offsets, wave.exec(), &[*words])
 }
 
 /// Ends an instruction: the next one, or a stop.

@@ -77,7 +77,14 @@ impl Fields {
 
 /// Calls `access` for the lanes that share the high half of their address, until none is left; nearly always they all do.
 #[inline(always)]
-pub(super) fn by_high(high: &Lanes, exec: u64, mut access: impl FnMut(u32, u64) -> Result<(), Stop>) -> Result<(), Stop> {
+pub(crate) fn by_high(high: &Lanes, exec: u64, mut access: impl FnMut(u32, u64) -> Result<(), Stop>) -> Result<(), Stop> {
+    let mut difference = 0;
+    for lane in 0..LANES {
+        difference |= high[lane] ^ high[0];
+    }
+    if difference == 0 && exec != 0 {
+        return access(high[0], exec);
+    }
     let mut left = exec;
     while left != 0 {
         let one = high[left.trailing_zeros() as usize & 63];

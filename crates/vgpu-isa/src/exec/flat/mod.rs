@@ -4,12 +4,10 @@ mod address;
 mod atomic;
 mod plain;
 
-use crate::exec::access::atomic::{
-    Add, AddBf16, AddF16, AddF32, AddF64, And, Dec, Inc, MaxF64, MinF64, Or, Smax, Smin, Sub, Swap, SwapIfSecond, Umax,
-    Umin, Xor,
-};
+use crate::exec::access::atomic::{AddBf16, AddF16, AddF32, vector_atomics};
 use crate::exec::access::value::{HIGH, LOW, Narrow, Part, WHOLE, Words};
 use crate::inst::{Encoding, GFX90A, GFX942, Op};
+pub(super) use address::by_high;
 use atomic::{flat_atomic, global_atomic};
 use plain::{
     flat_load, flat_store, global_lds, global_load, global_store, scratch_lds, scratch_load, scratch_store,
@@ -48,53 +46,17 @@ macro_rules! plain {
     };
 }
 
-/// Atomics that FLAT and GLOBAL have in common.
-macro_rules! atomics {
-    ($prefix:literal, $make:ident) => {
-        &[
-            $make::<Swap<u32>>(64, concat!($prefix, "swap")),
-            $make::<SwapIfSecond<u32>>(65, concat!($prefix, "cmpswap")),
-            $make::<Add<u32>>(66, concat!($prefix, "add")),
-            $make::<Sub<u32>>(67, concat!($prefix, "sub")),
-            $make::<Smin<u32>>(68, concat!($prefix, "smin")),
-            $make::<Umin<u32>>(69, concat!($prefix, "umin")),
-            $make::<Smax<u32>>(70, concat!($prefix, "smax")),
-            $make::<Umax<u32>>(71, concat!($prefix, "umax")),
-            $make::<And<u32>>(72, concat!($prefix, "and")),
-            $make::<Or<u32>>(73, concat!($prefix, "or")),
-            $make::<Xor<u32>>(74, concat!($prefix, "xor")),
-            $make::<Inc<u32>>(75, concat!($prefix, "inc")),
-            $make::<Dec<u32>>(76, concat!($prefix, "dec")),
-            $make::<AddF64>(79, concat!($prefix, "add_f64")),
-            $make::<MinF64>(80, concat!($prefix, "min_f64")),
-            $make::<MaxF64>(81, concat!($prefix, "max_f64")),
-            $make::<AddBf16>(82, concat!($prefix, "pk_add_bf16")).on(GFX942),
-            $make::<Swap<u64>>(96, concat!($prefix, "swap_x2")),
-            $make::<SwapIfSecond<u64>>(97, concat!($prefix, "cmpswap_x2")),
-            $make::<Add<u64>>(98, concat!($prefix, "add_x2")),
-            $make::<Sub<u64>>(99, concat!($prefix, "sub_x2")),
-            $make::<Smin<u64>>(100, concat!($prefix, "smin_x2")),
-            $make::<Umin<u64>>(101, concat!($prefix, "umin_x2")),
-            $make::<Smax<u64>>(102, concat!($prefix, "smax_x2")),
-            $make::<Umax<u64>>(103, concat!($prefix, "umax_x2")),
-            $make::<And<u64>>(104, concat!($prefix, "and_x2")),
-            $make::<Or<u64>>(105, concat!($prefix, "or_x2")),
-            $make::<Xor<u64>>(106, concat!($prefix, "xor_x2")),
-            $make::<Inc<u64>>(107, concat!($prefix, "inc_x2")),
-            $make::<Dec<u64>>(108, concat!($prefix, "dec_x2")),
-        ]
-    };
-}
-
 static FLAT: &[Op] = plain!(Flat, "flat_", flat_load, flat_store);
 static GLOBAL: &[Op] = plain!(Global, "global_", global_load, global_store);
 static SCRATCH: &[Op] = plain!(Scratch, "scratch_", scratch_load, scratch_store, 1, GFX942);
 static SCRATCH_90A: &[Op] = plain!(Scratch, "scratch_", scratch_load, scratch_store, 0, GFX90A);
 
-static FLAT_ATOMICS: &[Op] = atomics!("flat_atomic_", flat_atomic);
-static GLOBAL_ATOMICS: &[Op] = atomics!("global_atomic_", global_atomic);
+static FLAT_ATOMICS: &[Op] = vector_atomics!("flat_atomic_", flat_atomic);
+static GLOBAL_ATOMICS: &[Op] = vector_atomics!("global_atomic_", global_atomic);
 
 static OTHER_ATOMICS: &[Op] = &[
+    flat_atomic::<AddBf16>(82, "flat_atomic_pk_add_bf16").on(GFX942),
+    global_atomic::<AddBf16>(82, "global_atomic_pk_add_bf16").on(GFX942),
     flat_atomic::<AddF32>(77, "flat_atomic_add_f32").on(GFX942),
     flat_atomic::<AddF16>(78, "flat_atomic_pk_add_f16").on(GFX942),
     global_atomic::<AddF32>(77, "global_atomic_add_f32"),

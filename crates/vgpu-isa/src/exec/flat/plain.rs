@@ -2,11 +2,11 @@
 
 use super::address::{Fields, by_high, global};
 use crate::exec::access::value::{Load, Store, commit, operands};
-use crate::exec::access::{Lds, file, lanes, private, twice};
+use crate::exec::access::{Lds, file, lanes, private, to_lds, twice};
 use crate::inst::{Env, Inst, Stop};
 use crate::memory::Port;
 use crate::operand::{aperture, write_masked};
-use crate::wave::{LANES, Lanes, M0, Scratch, Wave};
+use crate::wave::{LANES, Lanes, Scratch, Wave};
 
 /// High half of addresses of LDS.
 pub(super) const SHARED: u32 = (aperture::SHARED >> 32) as u32;
@@ -153,13 +153,6 @@ fn store_private<S: Store, const SVE: usize>(wave: &mut Wave, inst: &Inst, _env:
 #[inline(always)]
 fn private_offsets<const SVE: usize>(wave: &Wave, fields: &Fields) -> Lanes {
     if SVE == 1 { fields.private::<true>(&wave.v, &wave.s) } else { fields.private::<false>(&wave.v, &wave.s) }
-}
-
-/// Puts a word for each lane that is on into LDS, from M0 plus the instruction's offset on.
-fn to_lds(wave: &Wave, env: &mut Env<'_>, offset: i32, words: &Lanes) -> Result<(), Stop> {
-    let base = (wave.s[M0] & 0xFFFF).wrapping_add_signed(offset);
-    let offsets: Lanes = std::array::from_fn(|lane| base.wrapping_add(4 * lane as u32));
-    lanes::store::<crate::exec::access::value::Words<1>, _>(&mut Lds(env.lds), 0, &offsets, wave.exec(), &[*words])
 }
 
 #[inline(always)]
