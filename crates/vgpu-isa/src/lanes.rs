@@ -204,6 +204,7 @@ fn compare_body<O: Compare>(wave: &mut Wave, inst: &Inst) -> Flow {
     Flow::Next
 }
 
+/// Two handlers made of one body: for any CPU, and for those with wide vectors.
 macro_rules! handlers {
     ($portable:ident, $wide:ident, $body:ident, $bound:ident) => {
         fn $portable<O: $bound>(wave: &mut Wave, inst: &Inst, _env: &mut Env<'_>) -> Flow {
@@ -222,6 +223,8 @@ macro_rules! handlers {
         }
     };
 }
+
+pub(crate) use handlers;
 
 handlers!(lane_portable, lane_wide, lane_body, Lane);
 handlers!(wide_portable, wide_wide, wide_body, WideLane);

@@ -52,7 +52,7 @@ pub(crate) fn compare<O: Compare>(wave: &mut Wave, inst: &Inst) -> u64 {
 }
 
 /// Operand codes with relative registers (`s_set_gpr_idx_on`: M0[7:0] is added, M0[15:12] says to which operands).
-fn relative(wave: &Wave, inst: &Inst) -> Inst {
+pub(crate) fn relative(wave: &Wave, inst: &Inst) -> Inst {
     let mut inst = *inst;
     if wave.mode() & mode::GPR_IDX_EN == 0 {
         return inst;
