@@ -1,7 +1,17 @@
-//! Filled by its family.
+//! Packed math, dot products, accumulation registers and matrix instructions.
 
 use crate::inst::Op;
 
+mod accumulation;
+mod dot;
+mod float;
+mod half;
+mod integer;
+mod mfma;
+mod mix;
+mod packed;
+mod single;
+
 pub(crate) fn families() -> Vec<&'static [Op]> {
-    vec![]
+    vec![integer::OPS, half::OPS, single::OPS, mix::OPS, dot::OPS, accumulation::OPS, mfma::DENSE, mfma::SPARSE]
 }

@@ -1,0 +1,169 @@
+//! Dot products of the parts of two registers, added to a third.
+//!
+//! The VOP3P forms name the third register, the VOP2 forms accumulate into the destination.
+
+use super::float::{clamp_single, flush_single, from_half};
+use crate::inst::{Encoding, Env, Flow, Inst, Op};
+use crate::lanes::{Lane, handlers, lane};
+use crate::modify::relative;
+use crate::operand::Type;
+use crate::wave::{LANES, Lanes, Wave, mode, unusual};
+
+/// A dot product.
+trait Dot: 'static {
+    /// How inline constants of the first two sources are understood.
+    const CONSTANTS: Type;
+    /// Type of the sum.
+    const SUM: Type;
+
+    fn dot(source: [u32; 3]) -> u32;
+
+    /// The result with the clamp modifier.
+    fn clamped(source: [u32; 3], nan_is_zero: bool) -> u32;
+}
+
+/// Two products of halves. They are exact in single precision; the sums are rounded one after the other, low half first.
+/// Single precision denormals are flushed whatever MODE says.
+struct HalfDot;
+
+impl Dot for HalfDot {
+    const CONSTANTS: Type = Type::F16;
+    const SUM: Type = Type::F32;
+
+    #[inline(always)]
+    fn dot([a, b, c]: [u32; 3]) -> u32 {
+        let low = from_half(a & 0xFFFF) * from_half(b & 0xFFFF);
+        let high = from_half(a >> 16) * from_half(b >> 16);
+        let sum = flush_single((low + f32::from_bits(flush_single(c))).to_bits());
+        flush_single((high + f32::from_bits(sum)).to_bits())
+    }
+
+    #[inline(always)]
+    fn clamped(source: [u32; 3], nan_is_zero: bool) -> u32 {
+        clamp_single(Self::dot(source), nan_is_zero)
+    }
+}
+
+/// Products of `32 / BITS` integers.
+struct IntegerDot<const BITS: u32, const SIGNED: bool>;
+
+impl<const BITS: u32, const SIGNED: bool> IntegerDot<BITS, SIGNED> {
+    #[inline(always)]
+    fn piece(x: u32, n: u32) -> i64 {
+        let top = x << (32 - BITS * (n + 1));
+        if SIGNED { i64::from(top as i32 >> (32 - BITS)) } else { i64::from(top >> (32 - BITS)) }
+    }
+
+    /// The sum before it is cut to 32 bits.
+    #[inline(always)]
+    fn exact([a, b, c]: [u32; 3]) -> i64 {
+        let mut sum = if SIGNED { i64::from(c as i32) } else { i64::from(c) };
+        for n in 0..32 / BITS {
+            sum += Self::piece(a, n) * Self::piece(b, n);
+        }
+        sum
+    }
+}
+
+impl<const BITS: u32, const SIGNED: bool> Dot for IntegerDot<BITS, SIGNED> {
+    const CONSTANTS: Type = Type::B32;
+    const SUM: Type = Type::B32;
+
+    #[inline(always)]
+    fn dot([a, b, c]: [u32; 3]) -> u32 {
+        let mut sum = c;
+        for n in 0..32 / BITS {
+            sum = sum.wrapping_add((Self::piece(a, n) as u32).wrapping_mul(Self::piece(b, n) as u32));
+        }
+        sum
+    }
+
+    #[inline(always)]
+    fn clamped(source: [u32; 3], _nan_is_zero: bool) -> u32 {
+        let exact = Self::exact(source);
+        if SIGNED {
+            exact.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32
+        } else {
+            exact.clamp(0, i64::from(u32::MAX)) as u32
+        }
+    }
+}
+
+#[inline(always)]
+fn dot_source(wave: &Wave, inst: &Inst, n: usize, kind: Type) -> Lanes {
+    let code = inst.src[n];
+    let flip =
+        if kind == Type::F16 { u32::from(inst.neg >> n & 1) << 15 | u32::from(inst.neg_hi >> n & 1) << 31 } else { 0 };
+    let mut out = if code < 256 { [wave.scalar(code, inst, kind); LANES] } else { *wave.vector(code) };
+    if flip != 0 {
+        out.iter_mut().for_each(|lane| *lane ^= flip);
+    }
+    out
+}
+
+#[inline(always)]
+fn dot_body<O: Dot>(wave: &mut Wave, inst: &Inst) -> Flow {
+    let inst = if wave.unusual() & unusual::INDEXED != 0 { &relative(wave, inst) } else { inst };
+    let (a, b) = (dot_source(wave, inst, 0, O::CONSTANTS), dot_source(wave, inst, 1, O::CONSTANTS));
+    let c = dot_source(wave, inst, 2, O::SUM);
+    let mut out = [0; LANES];
+    if inst.clamp {
+        let nan_is_zero = wave.mode() & mode::DX10_CLAMP != 0;
+        for lane in 0..LANES {
+            out[lane] = O::clamped([a[lane], b[lane], c[lane]], nan_is_zero);
+        }
+    } else {
+        for lane in 0..LANES {
+            out[lane] = O::dot([a[lane], b[lane], c[lane]]);
+        }
+    }
+    wave.write(inst.dst, &out);
+    Flow::Next
+}
+
+handlers!(dot_portable, dot_wide, dot_body, Dot);
+
+const fn dot<O: Dot>(opcode: u16, name: &'static str) -> Op {
+    Op {
+        encoding: Encoding::Vop3p,
+        opcode,
+        name,
+        targets: crate::inst::BOTH,
+        portable: dot_portable::<O>,
+        wide: dot_wide::<O>,
+    }
+}
+
+/// The VOP2 form: DPP and the modifiers of VOP3 come with it.
+struct Accumulating<O>(std::marker::PhantomData<O>);
+
+impl<O: Dot> Lane for Accumulating<O> {
+    // Constants of pairs of halves are single halves; they are bits here, whose denormals nobody flushes.
+    const SOURCES: &'static [Type] =
+        if matches!(O::CONSTANTS, Type::F16) { &[Type::B16, Type::B16, Type::F32] } else { &[Type::B32; 3] };
+    const RESULT: Type = O::SUM;
+    const ACCUMULATES: bool = true;
+
+    #[inline(always)]
+    fn lane(source: [u32; 3]) -> u32 {
+        O::dot(source)
+    }
+}
+
+const fn accumulating<O: Dot>(opcode: u16, name: &'static str) -> Op {
+    lane::<Accumulating<O>>(Encoding::Vop2, opcode, name)
+}
+
+pub(super) static OPS: &[Op] = &[
+    dot::<HalfDot>(35, "v_dot2_f32_f16"),
+    dot::<IntegerDot<16, true>>(38, "v_dot2_i32_i16"),
+    dot::<IntegerDot<16, false>>(39, "v_dot2_u32_u16"),
+    dot::<IntegerDot<8, true>>(40, "v_dot4_i32_i8"),
+    dot::<IntegerDot<8, false>>(41, "v_dot4_u32_u8"),
+    dot::<IntegerDot<4, true>>(42, "v_dot8_i32_i4"),
+    dot::<IntegerDot<4, false>>(43, "v_dot8_u32_u4"),
+    accumulating::<HalfDot>(55, "v_dot2c_f32_f16"),
+    accumulating::<IntegerDot<16, true>>(56, "v_dot2c_i32_i16"),
+    accumulating::<IntegerDot<8, true>>(57, "v_dot4c_i32_i8"),
+    accumulating::<IntegerDot<4, true>>(58, "v_dot8c_i32_i4"),
+];
