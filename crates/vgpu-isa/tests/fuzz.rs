@@ -211,7 +211,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(3_000))]
 
     #[test]
     fn programs_may_be_stopped_after_any_instruction(start in start()) {

@@ -26,13 +26,13 @@ pub(super) static OPS: &[Op] = shaped!(Sop2, binary_scc:
     30 "s_lshr_b32" u32::wrapping_shr;
     31 "s_lshr_b64" u64::wrapping_shr;
     32 "s_ashr_i32" |a: u32, b: u32| (a as i32).wrapping_shr(b) as u32;
-    33 "s_ashr_i64" |a: u64, b: u32| (a as i64).wrapping_shr(b) as u64;
+    33 "s_ashr_i64" i64::wrapping_shr;
     37 "s_bfe_u32" |a: u32, field: u32| low_bits(u64::from(a.wrapping_shr(field)), width(field)) as u32;
     38 "s_bfe_i32" |a: u32, field: u32| {
         sign_extended(i64::from((a as i32).wrapping_shr(field)) as u64, width(field)) as u32
     };
     39 "s_bfe_u64" |a: u64, field: u32| low_bits(a.wrapping_shr(field), width(field));
-    40 "s_bfe_i64" |a: u64, field: u32| sign_extended((a as i64).wrapping_shr(field) as u64, width(field));
+    40 "s_bfe_i64" |a: i64, field: u32| sign_extended(a.wrapping_shr(field) as u64, width(field));
 );
 
 pub(super) static MASKS: &[Op] = shaped!(Sop2, binary:

@@ -85,6 +85,24 @@ impl Word for u64 {
     }
 }
 
+/// A signed source: its literals are sign-extended.
+impl Word for i64 {
+    #[inline(always)]
+    fn read(wave: &Wave, inst: &Inst, code: u16) -> Self {
+        wave.scalar64(code, inst, Type::I64) as Self
+    }
+
+    #[inline(always)]
+    fn write(self, wave: &mut Wave, register: u16) {
+        wave.set_s64(usize::from(register), self as u64);
+    }
+
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        self == 0
+    }
+}
+
 /// One source, SCC stays.
 #[inline(always)]
 fn unary<A: Word, D: Word>(wave: &mut Wave, inst: &Inst, f: impl Fn(A) -> D) -> Flow {

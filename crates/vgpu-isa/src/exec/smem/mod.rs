@@ -28,7 +28,7 @@ fn faulted(env: &mut Env<'_>, fault: Fault) -> Flow {
     env.stopped(Stop::Memory(fault))
 }
 
-/// Data registers as bytes of memory.
+/// What some data registers hold.
 fn registers<const DWORDS: usize>(wave: &Wave, first: usize) -> [u32; DWORDS] {
     std::array::from_fn(|n| wave.s[(first + n) & 127])
 }

@@ -134,7 +134,12 @@ fn case(row: &Row, dst: (String, usize), a: Source, b: Source, values: (u64, u64
             b.prepare(m);
         },
         move |before, after| {
-            let (value, scc) = oracle(a.value(before, a_bits), b.value(before, b_bits), scc);
+            let first = match a {
+                // Only signed sources have signed literals.
+                Source::Literal(literal) if name.ends_with("_i64") => wrap(signed(literal.into(), 32), 64),
+                _ => a.value(before, a_bits),
+            };
+            let (value, scc) = oracle(first, b.value(before, b_bits), scc);
             only_next(before, after, &parts(dst.1, d_bits, value), scc)
         },
     )
