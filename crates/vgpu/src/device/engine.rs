@@ -21,9 +21,9 @@ const PACKETS_IN_A_ROW: usize = 64;
 pub enum Pulse {
     /// Nothing until a doorbell rings.
     Idle,
-    /// A packet waits for memory to change.
+    /// A packet waits for memory to change, or workgroups are there to be run.
     Waiting,
-    /// Packets were processed or waves can run.
+    /// Packets were processed, or a workgroup was run.
     Busy,
 }
 
@@ -140,7 +140,7 @@ impl Engine {
         self.queues.get(&id).is_none_or(Queue::idle)
     }
 
-    /// Processes packets of all queues, as far as they come and not too many. What has to be done next.
+    /// Processes packets of all queues, as far as they come and not too many.
     pub fn advance(&mut self) -> Pulse {
         let mut pulse = Pulse::Idle;
         let mut halts = Vec::new();
@@ -172,7 +172,7 @@ impl Engine {
         for (id, halt) in halts {
             self.halt(id, halt);
         }
-        if self.runnable() { Pulse::Busy } else { pulse }
+        if self.runnable() { pulse.max(Pulse::Waiting) } else { pulse }
     }
 
     /// Whether waves could run now.
@@ -203,10 +203,9 @@ impl Engine {
             }
             Halt::Error { code, text } => {
                 self.settle(id);
-                // A runtime that cannot be told this way is told by the driver.
-                let told = object.map(|object| self.with_context(|cx| signal::report(cx, object, code)));
-                if let Some(Err(fault)) = told {
-                    self.interrupts.fault(id, fault);
+                if let Some(object) = object {
+                    // What looks like a queue object need not be one: the driver reports the error anyway.
+                    self.with_context(|cx| signal::report(cx, object, code)).ok();
                 }
                 self.interrupts.queue_error(id, code, &text);
             }

@@ -33,12 +33,15 @@ impl Engine {
             queue.handed_out += 1;
         }
         let (space, generation) = (Arc::clone(&self.space), self.generation);
-        Some(Work { group, space, generation, outcome: Outcome::Unfinished })
+        Some(Work { group, space, generation, messages: Vec::new(), outcome: Outcome::Unfinished })
     }
 
     /// Takes a workgroup back after a quantum.
     pub fn put_back(&mut self, work: Work) {
-        let Work { group, space, outcome, .. } = work;
+        let Work { group, space, messages, outcome, .. } = work;
+        for message in messages {
+            self.interrupts.message(message);
+        }
         let id = group.queue;
         let Some(queue) = self.queues.get_mut(&id).filter(|queue| queue.serial == group.queue_serial) else {
             return self.recycle(group);

@@ -52,6 +52,10 @@ pub trait Interrupts: Send + Sync {
     /// that event.
     fn mailbox(&self, address: u64, value: u64);
 
+    /// A wave asked for an interrupt. The payload has the low bits of an event's number, at least eight; which event it
+    /// is shows in the slots.
+    fn message(&self, payload: u32);
+
     /// A queue's access failed. All queues of the process have stopped.
     fn fault(&self, queue: QueueId, fault: Fault);
 

@@ -33,7 +33,8 @@ impl Worker {
             self.generation = work.generation;
             self.code.invalidate();
         }
-        work.outcome = work.group.run(&work.space, &mut self.code, self.config.clock, self.quantum);
+        let Work { group, space, messages, outcome, .. } = work;
+        *outcome = group.run(space, &mut self.code, self.config.clock, self.quantum, messages);
     }
 
     /// Processes packets, then runs a workgroup if there is one.

@@ -79,13 +79,23 @@ pub struct Work {
     pub(crate) space: Arc<Space>,
     /// Generation of the code.
     pub(crate) generation: u64,
+    /// Interrupts that waves asked for.
+    pub(crate) messages: Vec<u32>,
     /// What became of it.
     pub outcome: Outcome,
 }
 
 impl Workgroup {
     /// Runs each wave for at most `quantum` instructions, in turns that end at barriers.
-    pub(crate) fn run(&mut self, space: &Space, code: &mut Code, clock: fn() -> u64, quantum: u64) -> Outcome {
+    /// Adds interrupts that they ask for to `messages`.
+    pub(crate) fn run(
+        &mut self,
+        space: &Space,
+        code: &mut Code,
+        clock: fn() -> u64,
+        quantum: u64,
+        messages: &mut Vec<u32>,
+    ) -> Outcome {
         let Self { waves, lds, .. } = self;
         let mut env = Env { memory: Port::new(space), lds, clock, stop: None };
         let mut budgets = [quantum; MAX_WAVES];
@@ -105,7 +115,10 @@ impl Workgroup {
                         member.wave.status |= status::IN_BARRIER;
                     }
                     // Whatever it waits for comes from others.
-                    run::Outcome::Sleep => *budget = 0,
+                    run::Outcome::Sleep => {
+                        messages.extend(member.wave.take_interrupt());
+                        *budget = 0;
+                    }
                     // Without a debugger the trap handler ignores it.
                     run::Outcome::Stopped(Stop::Trap(TRAP_DEBUG)) => {
                         member.wave.pc = member.wave.pc.wrapping_add(4);

@@ -4,8 +4,10 @@ use kfd_abi::aql::{FenceScope, Header, KernelDispatch, PacketType, Pm4Ib};
 use kfd_abi::hsa::AmdSignal;
 use std::mem::offset_of;
 
-use super::super::{QueueKind, Worker};
-use super::kernels::{ADD, COUNT, ITEM, PRIVATE, REVERSE, SPIN, STATE};
+use vgpu_isa::inst::Target;
+
+use super::super::{Config, QueueKind, Worker};
+use super::kernels::{ADD, COUNT, ITEM, MESSAGE, PRIVATE, PRIVATE_GFX90A, REVERSE, SPIN, STATE};
 use super::machine::{CONFIG, Machine, dispatch, halves};
 
 fn unordered(packet: KernelDispatch) -> KernelDispatch {
@@ -132,6 +134,20 @@ fn private_memory_is_there() {
 }
 
 #[test]
+fn private_memory_is_a_buffer_on_gfx90a() {
+    let mut machine = Machine::with(Config { target: Target::Gfx90a, ..CONFIG }, 1);
+    let to = machine.alloc(1024);
+    let arguments = machine.buffer(&halves(to));
+    // Private segment buffer, arguments, flat scratch; workgroup x and the wave's offset.
+    let kernel = machine.kernel(PRIVATE_GFX90A, 1 | 8 << 1 | 1 << 7, 1 | 1 << 3 | 1 << 5);
+    let queue = machine.queue(QueueKind::Aql);
+    let packet = dispatch(kernel, arguments, 256, 256, 0);
+    machine.submit(&queue, &KernelDispatch { private_segment_size: 16, ..packet });
+    machine.run();
+    assert_eq!(machine.words(to, 256), (5..261).collect::<Vec<u32>>());
+}
+
+#[test]
 fn waves_start_with_the_registers_of_the_abi() {
     let mut machine = Machine::new();
     let to = machine.alloc(256);
@@ -220,6 +236,18 @@ fn several_workers_run_each_workgroup_once() {
     assert_eq!(machine.u32(counter), 2100);
     assert_eq!(*machine.log.events.lock().unwrap(), [9, 9, 9]);
     assert_eq!(machine.slots.waves(), 0);
+}
+
+#[test]
+fn waves_can_interrupt_the_host() {
+    let mut machine = Machine::new();
+    let kernel = machine.plain_kernel(MESSAGE);
+    let queue = machine.queue(QueueKind::Aql);
+    let signal = machine.signal(1, None);
+    machine.submit(&queue, &dispatch(kernel, 0, 128, 128, signal));
+    machine.run();
+    assert_eq!(*machine.log.messages.lock().unwrap(), [0x2A, 0x2A], "one of each wave");
+    assert_eq!(machine.value(signal), 0);
 }
 
 #[test]

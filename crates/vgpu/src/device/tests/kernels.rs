@@ -110,6 +110,25 @@ pub(super) const PRIVATE: &[u32] = &[
     0xBF8C0070, 0xDC708000, 0x00040301, 0xBF810000,
 ];
 
+/// The same for gfx90a, where private memory is a buffer (s[0:3]) with an offset for the wave (s9).
+/// ```text
+/// s_add_u32 s0, s0, s9
+/// s_addc_u32 s1, s1, 0
+/// s_load_dwordx2 s[10:11], s[4:5], 0x0
+/// v_lshlrev_b32_e32 v1, 2, v0
+/// v_add_u32_e32 v2, 5, v0
+/// buffer_store_dword v2, off, s[0:3], 0 offset:8
+/// s_waitcnt vmcnt(0)
+/// buffer_load_dword v3, off, s[0:3], 0 offset:8
+/// s_waitcnt vmcnt(0) lgkmcnt(0)
+/// global_store_dword v1, v3, s[10:11]
+/// s_endpgm
+/// ```
+pub(super) const PRIVATE_GFX90A: &[u32] = &[
+    0x80000900, 0x82018001, 0xC0060282, 0x00000000, 0x24020082, 0x68040085, 0xE0700008, 0x80000200, 0xBF8C0F70,
+    0xE0500008, 0x80000300, 0xBF8C0070, 0xDC708000, 0x000A0301, 0xBF810000,
+];
+
 /// Stores s0, s2, s6, s8 to s14, MODE and EXEC; the argument's address is in s[4:5].
 /// ```text
 /// s_load_dwordx2 s[20:21], s[4:5], 0x0
@@ -128,6 +147,9 @@ pub(super) const STATE: &[u32] = &[
     0xDC70801C, 0x00140302, 0x7E06020D, 0xDC708020, 0x00140302, 0x7E06020E, 0xDC708024, 0x00140302, 0x7E060216,
     0xDC708028, 0x00140302, 0x7E06027E, 0xDC70802C, 0x00140302, 0x7E06027F, 0xDC708030, 0x00140302, 0xBF810000,
 ];
+
+/// `s_mov_b32 m0, 0x2a`, `s_sendmsg sendmsg(MSG_INTERRUPT)`, `s_endpgm`.
+pub(super) const MESSAGE: &[u32] = &[0xBEFC00AA, 0xBF900001, 0xBF810000];
 
 /// `s_trap 3`, `s_trap 2`, `s_endpgm`.
 pub(super) const TRAP: &[u32] = &[0xBF920003, 0xBF920002, 0xBF810000];

@@ -25,6 +25,7 @@ pub(super) const RING: u64 = 4096;
 pub(super) struct Log {
     pub(super) events: Mutex<Vec<u32>>,
     pub(super) mailboxes: Mutex<Vec<(u64, u64)>>,
+    pub(super) messages: Mutex<Vec<u32>>,
     pub(super) faults: Mutex<Vec<(QueueId, Fault)>>,
     pub(super) errors: Mutex<Vec<(QueueId, ExceptionCode, String)>>,
 }
@@ -36,6 +37,10 @@ impl Interrupts for Log {
 
     fn mailbox(&self, address: u64, value: u64) {
         self.mailboxes.lock().unwrap().push((address, value));
+    }
+
+    fn message(&self, payload: u32) {
+        self.messages.lock().unwrap().push(payload);
     }
 
     fn fault(&self, queue: QueueId, fault: Fault) {
@@ -86,6 +91,10 @@ impl Machine {
     }
 
     pub(super) fn with_quantum(quantum: u64) -> Self {
+        Self::with(CONFIG, quantum)
+    }
+
+    pub(super) fn with(config: Config, quantum: u64) -> Self {
         let memory: Box<[AtomicU64]> = (0..BYTES / 8).map(|_| AtomicU64::new(0)).collect();
         let mut space = Space::new();
         let host = memory.as_ptr().cast_mut().cast();
@@ -96,9 +105,9 @@ impl Machine {
         let space = Arc::new(space);
         let log = Arc::new(Log::default());
         let slots = Arc::new(LocalSlots::new(Geometry::cdna(2, 1)));
-        let mut engine = Engine::new(CONFIG, log.clone(), slots.clone());
+        let mut engine = Engine::new(config, log.clone(), slots.clone());
         engine.set_space(space.clone());
-        let worker = Worker::new(CONFIG, quantum);
+        let worker = Worker::new(config, quantum);
         Self { engine: Mutex::new(engine), worker, slots, log, space, memory, used: 0, queues: 0 }
     }
 

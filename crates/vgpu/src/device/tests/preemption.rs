@@ -7,8 +7,8 @@ use kfd_abi::aql::KernelDispatch;
 
 #[test]
 fn a_queue_can_be_stopped_between_any_two_instructions() {
-    // Stop after every number of turns: with quantum 1 that is after every instruction of the kernel.
-    for turns in 0..16 {
+    // With a quantum of 1 a turn is an instruction of each wave; the kernel has 12.
+    for turns in 0..12 {
         let mut machine = Machine::with_quantum(1);
         let to = machine.alloc(4096);
         let arguments = machine.buffer(&halves(to));
