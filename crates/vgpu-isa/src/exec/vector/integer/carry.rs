@@ -29,14 +29,16 @@ trait Carry: 'static {
 
 #[inline(always)]
 fn add(a: u32, b: u32, bit: u32) -> (u32, bool) {
-    let sum = u64::from(a) + u64::from(b) + u64::from(bit);
-    (sum as u32, sum >> 32 != 0)
+    // In 32 bits: twice as many lanes fit a vector as with 64. Only one of the two steps can wrap.
+    let sum = a.wrapping_add(b);
+    let result = sum.wrapping_add(bit);
+    (result, (sum < a) | (result < sum))
 }
 
 #[inline(always)]
 fn subtract(a: u32, b: u32, bit: u32) -> (u32, bool) {
-    let difference = u64::from(a).wrapping_sub(u64::from(b)).wrapping_sub(u64::from(bit));
-    (difference as u32, difference >> 32 != 0)
+    let difference = a.wrapping_sub(b);
+    (difference.wrapping_sub(bit), (a < b) | (difference < bit))
 }
 
 macro_rules! carries {
@@ -167,9 +169,11 @@ impl WideCarry for MadI64 {
 
     #[inline(always)]
     fn lane(a: u32, b: u32, c: u64) -> (u64, bool) {
-        let (sum, overflows) = (i64::from(a as i32) * i64::from(b as i32)).overflowing_add(c as i64);
-        // The sign of the exact sum, which is wrong in 64 bits if they overflow.
-        (sum as u64, (sum < 0) != overflows)
+        let product = (i64::from(a as i32) * i64::from(b as i32)) as u64;
+        let sum = product.wrapping_add(c);
+        // The sign of the exact sum: wrong in 64 bits if it differs from both signs that were added.
+        let sign = sum ^ (sum ^ product) & (sum ^ c);
+        (sum, sign >> 63 != 0)
     }
 
     #[inline(always)]
