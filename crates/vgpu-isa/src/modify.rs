@@ -45,15 +45,16 @@ pub(crate) struct Reading<'a> {
 pub(crate) fn lane<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
     let sources = fetch(wave, inst, Reading { types: O::SOURCES, accumulates: O::ACCUMULATES, flushes: true });
     let register_mode = wave.mode();
+    let after = output::After { omod: inst.omod, clamp: inst.clamp };
     let saturates = inst.clamp && !O::RESULT.is_float();
     let mut out = [0; LANES];
     for (lane, out) in out.iter_mut().enumerate() {
         let source = [sources.low[0][lane], sources.low[1][lane], sources.low[2][lane]];
         *out = if saturates {
-            O::clamped(source)
+            O::clamped(source) & O::RESULT.mask()
         } else {
             let result = u64::from(O::lane_in_mode(source, register_mode) & O::RESULT.mask());
-            output::finish(result, O::RESULT, inst, register_mode) as u32
+            output::finish(result, O::RESULT, after, register_mode) as u32
         };
     }
     store(wave, inst, Writing { kind: O::RESULT, keeps_high: O::KEEPS_HIGH }, &out, None, sources.skipped);
@@ -63,6 +64,7 @@ pub(crate) fn lane<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
 pub(crate) fn wide<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
     let sources = fetch(wave, inst, Reading { types: O::SOURCES, accumulates: O::ACCUMULATES, flushes: true });
     let register_mode = wave.mode();
+    let after = output::After { omod: inst.omod, clamp: inst.clamp };
     let saturates = inst.clamp && !O::RESULT.is_float();
     let (mut low, mut high) = ([0; LANES], [0; LANES]);
     for lane in 0..LANES {
@@ -70,7 +72,7 @@ pub(crate) fn wide<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
         let result = if saturates {
             O::clamped(source)
         } else {
-            output::finish(O::lane_in_mode(source, register_mode), O::RESULT, inst, register_mode)
+            output::finish(O::lane_in_mode(source, register_mode), O::RESULT, after, register_mode)
         };
         low[lane] = result as u32;
         high[lane] = (result >> 32) as u32;
@@ -166,14 +168,15 @@ pub(crate) struct Writing {
     pub(crate) keeps_high: bool,
 }
 
-/// Writes a result, its high half too if there is one, into the lanes that are on and not skipped.
+/// Writes a result, its high half too if there is one, into the lanes that are on and not skipped. The upper half of a
+/// 16-bit result is clear.
 pub(crate) fn store(wave: &mut Wave, inst: &Inst, how: Writing, low: &Lanes, high: Option<&Lanes>, skipped: u64) {
     let inst = &relative(wave, inst);
     let exec = wave.exec() & !skipped;
     let to = &mut wave.v[usize::from(inst.dst & 0xFF)];
     match inst.form {
         Form::Sdwa => {
-            let merged = sdwa::merge(to, low, inst.literal, how.kind.mask());
+            let merged = sdwa::merge(to, low, inst.literal);
             write_masked(to, &merged, exec);
         }
         _ if how.kind.is_16() => {
@@ -184,7 +187,7 @@ pub(crate) fn store(wave: &mut Wave, inst: &Inst, how: Writing, low: &Lanes, hig
             };
             let mut merged = [0; LANES];
             for lane in 0..LANES {
-                merged[lane] = to[lane] & keep | (low[lane] & 0xFFFF) << shift;
+                merged[lane] = to[lane] & keep | low[lane] << shift;
             }
             write_masked(to, &merged, exec);
         }

@@ -2,51 +2,63 @@
 
 use crate::wave::{LANES, Lanes};
 
+/// No lane at all.
+const NONE: usize = LANES;
+
 /// Reroutes lanes; returns the lanes that must not be written.
 pub(super) fn reroute(low: &mut Lanes, high: &mut Lanes, control: u32, exec: u64) -> u64 {
     let (from_low, from_high) = (*low, *high);
-    let select = (control >> 8) & 0x1FF;
-    let bound_control = control & (1 << 19) != 0;
-    let (bank_mask, row_mask) = ((control >> 24) & 0xF, (control >> 28) & 0xF);
-    let mut skipped = 0;
+    let route = route((control >> 8) & 0x1FF);
+    let mut arrived = 0;
     for lane in 0..LANES {
-        let enabled = row_mask >> (lane / 16) & 1 != 0 && bank_mask >> (lane % 16 / 4) & 1 != 0;
-        match source(select, lane).filter(|&from| exec >> from & 1 != 0) {
-            _ if !enabled => skipped |= 1 << lane,
-            Some(from) => {
-                low[lane] = from_low[from];
-                high[lane] = from_high[from];
-            }
-            // The manual: with bound_ctrl an invalid source reads as zero, otherwise the lane is not written.
-            None if bound_control => {
-                low[lane] = 0;
-                high[lane] = 0;
-            }
-            None => skipped |= 1 << lane,
-        }
+        let from = usize::from(route[lane]) % LANES;
+        let valid = usize::from(route[lane]) != NONE && exec >> from & 1 != 0;
+        low[lane] = if valid { from_low[from] } else { 0 };
+        high[lane] = if valid { from_high[from] } else { 0 };
+        arrived |= u64::from(valid) << lane;
     }
-    skipped
+    // The manual: with bound_ctrl an invalid source reads as zero, otherwise the lane is not written.
+    let bound_control = control & (1 << 19) != 0;
+    !enabled(control) | if bound_control { 0 } else { !arrived }
 }
 
-/// The lane that `lane` takes its value from, if there is one.
-fn source(select: u32, lane: usize) -> Option<usize> {
-    let (row, within) = (lane & !15, lane % 16);
+/// Lanes that the row and bank masks let through: a bank is four lanes of each row.
+fn enabled(control: u32) -> u64 {
+    let (bank_mask, row_mask) = ((control >> 24) & 0xF, (control >> 28) & 0xF);
+    let mut lanes = 0;
+    for group in 0..16 {
+        if row_mask >> (group / 4) & bank_mask >> (group % 4) & 1 != 0 {
+            lanes |= 0xF << (4 * group);
+        }
+    }
+    lanes
+}
+
+/// A route made of a function of the lane.
+#[inline(always)]
+fn each(from: impl Fn(usize) -> usize) -> [u8; LANES] {
+    std::array::from_fn(|lane| from(lane) as u8)
+}
+
+/// The lane that each takes its value from, or [`NONE`].
+fn route(select: u32) -> [u8; LANES] {
     let count = (select & 0xF) as usize;
+    let choose = |exists: bool, from: usize| if exists { from } else { NONE };
     match select {
-        0x000..=0x0FF => Some(lane & !3 | (select as usize >> (2 * (lane % 4))) & 3),
-        0x101..=0x10F => (within + count < 16).then(|| lane + count),
-        0x111..=0x11F => (within >= count).then(|| lane - count),
-        0x121..=0x12F => Some(row | (within + 16 - count) % 16),
-        0x130 => (lane < 63).then(|| lane + 1),
-        0x134 => Some((lane + 1) % 64),
-        0x138 => (lane > 0).then(|| lane - 1),
-        0x13C => Some((lane + 63) % 64),
-        0x140 => Some(row | (15 - within)),
-        0x141 => Some(lane & !7 | (7 - lane % 8)),
-        0x142 => (lane >= 16).then(|| row - 1),
-        0x143 => (lane >= 32).then_some(31),
+        0x000..=0x0FF => each(|lane| lane & !3 | (select as usize >> (2 * (lane % 4))) & 3),
+        0x101..=0x10F => each(|lane| choose(lane % 16 + count < 16, lane + count)),
+        0x111..=0x11F => each(|lane| choose(lane % 16 >= count, lane.wrapping_sub(count))),
+        0x121..=0x12F => each(|lane| lane & !15 | (lane % 16 + 16 - count) % 16),
+        0x130 => each(|lane| choose(lane < 63, lane + 1)),
+        0x134 => each(|lane| (lane + 1) % 64),
+        0x138 => each(|lane| choose(lane > 0, lane.wrapping_sub(1))),
+        0x13C => each(|lane| (lane + 63) % 64),
+        0x140 => each(|lane| lane ^ 15),
+        0x141 => each(|lane| lane ^ 7),
+        0x142 => each(|lane| choose(lane >= 16, (lane & !15).wrapping_sub(1))),
+        0x143 => each(|lane| choose(lane >= 32, 31)),
         // row_newbcast (gfx90a and later): one lane of the row for all of it.
-        0x150..=0x15F => Some(row | count),
-        _ => None,
+        0x150..=0x15F => each(|lane| lane & !15 | count),
+        _ => each(|_| NONE),
     }
 }

@@ -1,6 +1,5 @@
 //! Signs, denormals, output modifier and clamp of floats.
 
-use crate::inst::Inst;
 use crate::operand::Type;
 use crate::wave::mode;
 
@@ -48,17 +47,26 @@ pub(super) fn flushes_sources(kind: Type, register_mode: u32) -> bool {
     kind.is_float() && denormal_bits(kind, register_mode) & 1 == 0
 }
 
+/// What an instruction asks to be done to its result.
+#[derive(Clone, Copy)]
+pub(super) struct After {
+    /// Output modifier: 0 none, 1 times two, 2 times four, 3 half.
+    pub(super) omod: u8,
+    /// To the range 0 to 1.
+    pub(super) clamp: bool,
+}
+
 /// Flushing of the result, output modifier, clamp. Integers pass.
-pub(super) fn finish(value: u64, kind: Type, inst: &Inst, register_mode: u32) -> u64 {
+pub(super) fn finish(value: u64, kind: Type, after: After, register_mode: u32) -> u64 {
     if !kind.is_float() {
         return value;
     }
     let flushed = denormal_bits(kind, register_mode) & 2 == 0;
     let value = if flushed { flush(value, kind) } else { value };
     // The manual: the output modifier is ignored where denormal results are kept, and in IEEE mode.
-    let scales = inst.omod != 0 && flushed && register_mode & mode::IEEE == 0;
-    let value = if scales { scale(value, kind, inst.omod) } else { value };
-    if inst.clamp { clamp(value, kind, register_mode) } else { value }
+    let scales = after.omod != 0 && flushed && register_mode & mode::IEEE == 0;
+    let value = if scales { scale(value, kind, after.omod) } else { value };
+    if after.clamp { clamp(value, kind, register_mode) } else { value }
 }
 
 /// Times 2, 4 or one half, denormals flushed. Minus zero becomes zero: the manual's exception to IEEE.
@@ -93,5 +101,77 @@ fn clamp(value: u64, kind: Type, register_mode: u32) -> u64 {
         one
     } else {
         value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{After, finish};
+    use crate::operand::Type;
+    use crate::wave::mode;
+
+    /// Denormals flushed, IEEE off: the only mode in which the output modifier counts.
+    const SCALING: u32 = mode::DX10_CLAMP;
+
+    fn single(x: f32, omod: u8, clamp: bool, register_mode: u32) -> f32 {
+        let bits = finish(u64::from(x.to_bits()), Type::F32, After { omod, clamp }, register_mode);
+        f32::from_bits(u32::try_from(bits).expect("32 bits"))
+    }
+
+    #[test]
+    fn the_output_modifier_scales_by_powers_of_two() {
+        for (omod, factor) in [(0, 1.0), (1, 2.0), (2, 4.0), (3, 0.5)] {
+            for x in [1.0, -3.25, 1e30, f32::INFINITY] {
+                assert_eq!(single(x, omod, false, SCALING), x * factor);
+            }
+            let double = finish(5.5_f64.to_bits(), Type::F64, After { omod, clamp: false }, SCALING);
+            assert_eq!(f64::from_bits(double), 5.5 * f64::from(factor));
+            let half = finish(0x4400, Type::F16, After { omod, clamp: false }, SCALING);
+            assert_eq!(half, [0x4400, 0x4800, 0x4C00, 0x4000][usize::from(omod)]);
+        }
+        assert_eq!(finish(0x7800, Type::F16, After { omod: 2, clamp: false }, SCALING), 0x7C00, "too large: infinite");
+        assert_eq!(single(f32::MIN_POSITIVE, 3, false, SCALING).to_bits(), 0, "too small: flushed");
+        assert_eq!(single(-0.0, 1, false, SCALING).to_bits(), 0, "minus zero becomes zero");
+        assert_eq!(single(-0.0, 0, false, SCALING).to_bits(), 0x8000_0000, "but not without a modifier");
+    }
+
+    #[test]
+    fn the_output_modifier_is_ignored_with_denormals_or_ieee() {
+        for register_mode in [mode::USUAL, SCALING | mode::IEEE, SCALING | mode::DENORM_32] {
+            assert_eq!(single(3.0, 1, false, register_mode), 3.0);
+        }
+        // Each precision has its own denormal bits.
+        assert_eq!(single(3.0, 1, false, SCALING | mode::DENORM_64_16), 6.0);
+        let double =
+            finish(3.0_f64.to_bits(), Type::F64, After { omod: 1, clamp: false }, SCALING | mode::DENORM_64_16);
+        assert_eq!(f64::from_bits(double), 3.0);
+    }
+
+    #[test]
+    fn clamping_is_to_zero_and_one() {
+        for (x, want) in [(-1.0, 0.0), (0.25, 0.25), (1.0, 1.0), (7.0, 1.0), (f32::NEG_INFINITY, 0.0)] {
+            assert_eq!(single(x, 0, true, mode::USUAL), want);
+        }
+        assert_eq!(single(-0.0, 0, true, mode::USUAL).to_bits(), 0);
+        assert_eq!(single(f32::NAN, 0, true, mode::USUAL), 0.0, "NaN is zero with DX10_CLAMP");
+        assert!(single(f32::NAN, 0, true, mode::USUAL & !mode::DX10_CLAMP).is_nan());
+        assert_eq!(single(0.75, 1, true, SCALING), 1.0, "after the output modifier");
+        assert_eq!(finish(0x4000, Type::F16, After { omod: 0, clamp: true }, mode::USUAL), 0x3C00);
+        let two = finish(2.0_f64.to_bits(), Type::F64, After { omod: 0, clamp: true }, mode::USUAL);
+        assert_eq!(f64::from_bits(two), 1.0);
+    }
+
+    #[test]
+    fn denormal_results_are_flushed_where_the_mode_says_so() {
+        let denormals = [(Type::F16, 0x8001), (Type::F32, 0x807F_FFFF), (Type::F64, 0x800F_FFFF_FFFF_FFFF)];
+        for ((kind, x), zero) in denormals.into_iter().zip([0x8000, 0x8000_0000, 1 << 63]) {
+            let none = After { omod: 0, clamp: false };
+            assert_eq!(finish(x, kind, none, mode::USUAL), x);
+            assert_eq!(finish(x, kind, none, 0), zero);
+            // Keeping sources is another bit than keeping results.
+            assert_eq!(finish(x, kind, none, 0x50), zero);
+            assert_eq!(finish(x, kind, none, 0xA0), x);
+        }
+        assert_eq!(finish(0x8001, Type::B16, After { omod: 1, clamp: true }, 0), 0x8001, "integers pass");
     }
 }

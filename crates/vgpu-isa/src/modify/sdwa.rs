@@ -23,16 +23,10 @@ pub(super) fn select(lanes: &mut Lanes, control: u32) {
     }
 }
 
-/// The destination select: which part is written and what happens to the rest. `whole` are the bits that a result has
-/// without selection.
-pub(super) fn merge(old: &Lanes, new: &Lanes, control: u32, whole: u32) -> Lanes {
+/// The destination select: which part is written and what happens to the rest.
+pub(super) fn merge(old: &Lanes, new: &Lanes, control: u32) -> Lanes {
+    let Some((shift, bits)) = part(control >> 8) else { return *new };
     let mut merged = [0; LANES];
-    let Some((shift, bits)) = part(control >> 8) else {
-        for lane in 0..LANES {
-            merged[lane] = new[lane] & whole;
-        }
-        return merged;
-    };
     let mask = ((1_u32 << bits) - 1) << shift;
     let above = !mask & !((1 << shift) - 1);
     let unused = (control >> 11) & 3;

@@ -192,7 +192,7 @@ fn value(operand: &str, machine: &Machine, lane: usize, bits: u32, sort: Sort) -
 fn setup(machine: &mut Machine, form: Form, bits: u32, sort: Sort, seed: u64) {
     let first = |lane: usize| seed + lane as u64;
     // Every third pair is equal.
-    let second = |lane: usize| if lane % 3 == 0 { first(lane) } else { first(lane) + 1000 };
+    let second = |lane: usize| if lane.is_multiple_of(3) { first(lane) } else { first(lane) + 1000 };
     // What lies above 16 bits must not matter.
     let above = |place: u64| if bits == 16 { hash(place + 9) << 16 } else { 0 };
     let operand = |place: u64| number(place, bits, sort) | above(place);

@@ -58,7 +58,8 @@ fn selectors(exec: u64) -> impl Fn(&mut Machine) {
 
 fn writes() -> Vec<Case> {
     let mut cases = Vec::new();
-    let values: [(&str, fn(&Machine) -> u32); 5] = [
+    type Value = fn(&Machine) -> u32;
+    let values: [(&str, Value); 5] = [
         ("s30", |machine| machine.wave.s[30]),
         ("-5", |_| 0xFFFF_FFFB),
         ("1.0", |_| 0x3F80_0000),

@@ -58,7 +58,7 @@ pub(crate) fn hash(seed: u64) -> u64 {
 /// Mostly edges, in changing company.
 pub(crate) fn edge(seed: u64) -> u64 {
     let h = hash(seed);
-    if h % 5 == 0 { hash(h) } else { EDGES[(h >> 8) as usize % EDGES.len()] }
+    if h.is_multiple_of(5) { hash(h) } else { EDGES[(h >> 8) as usize % EDGES.len()] }
 }
 
 /// A source operand.

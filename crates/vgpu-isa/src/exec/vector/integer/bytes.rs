@@ -49,24 +49,21 @@ fn saturated_sum(a: u32, b: u32) -> u32 {
 
 /// One byte of the permutation: 0-7 picks, 8-11 the sign of an odd byte, 12 zero, above ones.
 #[inline(always)]
-fn pick(data: u64, select: u32) -> u32 {
-    // The sign of byte 1, 3, 5 or 7, in every bit.
-    let sign = 0_u32.wrapping_sub((data >> (16 * (select & 3) + 15)) as u32 & 1) & 0xFF;
-    let value = (data >> (8 * (select & 7))) as u32 & 0xFF;
-    match select {
-        0..=7 => value,
-        8..=11 => sign,
-        12 => 0,
-        _ => 0xFF,
-    }
+fn pick(a: u32, b: u32, select: u32) -> u32 {
+    // All candidates and then a choice: lanes differ, so branches would cost more.
+    let value = byte(if select & 4 != 0 { a } else { b }, select & 3);
+    let signed = if select & 2 != 0 { a } else { b };
+    let sign = if signed >> (if select & 1 != 0 { 31 } else { 15 }) & 1 != 0 { 0xFF } else { 0 };
+    let constant = if select == 12 { 0 } else { 0xFF };
+    let above = if select < 12 { sign } else { constant };
+    if select < 8 { value } else { above }
 }
 
 #[inline(always)]
 fn permute(a: u32, b: u32, selectors: u32) -> u32 {
-    let data = u64::from(a) << 32 | u64::from(b);
     let mut result = 0;
     for n in 0..4 {
-        result |= pick(data, byte(selectors, n)) << (8 * n);
+        result |= pick(a, b, byte(selectors, n)) << (8 * n);
     }
     result
 }

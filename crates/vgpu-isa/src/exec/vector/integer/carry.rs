@@ -29,14 +29,16 @@ trait Carry: 'static {
 
 #[inline(always)]
 fn add(a: u32, b: u32, bit: u32) -> (u32, bool) {
-    let sum = u64::from(a) + u64::from(b) + u64::from(bit);
-    (sum as u32, sum >> 32 != 0)
+    // In 32 bits: twice as many lanes fit a vector as with 64. Only one of the two steps can wrap.
+    let sum = a.wrapping_add(b);
+    let result = sum.wrapping_add(bit);
+    (result, (sum < a) | (result < sum))
 }
 
 #[inline(always)]
 fn subtract(a: u32, b: u32, bit: u32) -> (u32, bool) {
-    let difference = u64::from(a).wrapping_sub(u64::from(b)).wrapping_sub(u64::from(bit));
-    (difference as u32, difference >> 32 != 0)
+    let difference = a.wrapping_sub(b);
+    (difference.wrapping_sub(bit), (a < b) | (difference < bit))
 }
 
 macro_rules! carries {
@@ -137,11 +139,11 @@ trait WideCarry: 'static {
     /// Type of the third source.
     const SUM: Type;
 
-    /// The exact result.
-    fn exact(a: u32, b: u32, c: u64) -> i128;
+    /// The low 64 bits of the exact result, and the bit above them.
+    fn lane(a: u32, b: u32, c: u64) -> (u64, bool);
 
     /// The result with clamp.
-    fn clamped(exact: i128) -> u64;
+    fn clamped(a: u32, b: u32, c: u64) -> u64;
 }
 
 struct MadU64;
@@ -150,15 +152,13 @@ impl WideCarry for MadU64 {
     const SUM: Type = Type::B64;
 
     #[inline(always)]
-    fn exact(a: u32, b: u32, c: u64) -> i128 {
-        // The product and the sum with its carry, without 128-bit arithmetic.
-        let (sum, carry) = (u64::from(a) * u64::from(b)).overflowing_add(c);
-        i128::from(sum) | i128::from(carry) << 64
+    fn lane(a: u32, b: u32, c: u64) -> (u64, bool) {
+        (u64::from(a) * u64::from(b)).overflowing_add(c)
     }
 
     #[inline(always)]
-    fn clamped(exact: i128) -> u64 {
-        u64::try_from(exact).unwrap_or(u64::MAX)
+    fn clamped(a: u32, b: u32, c: u64) -> u64 {
+        (u64::from(a) * u64::from(b)).saturating_add(c)
     }
 }
 
@@ -168,13 +168,17 @@ impl WideCarry for MadI64 {
     const SUM: Type = Type::I64;
 
     #[inline(always)]
-    fn exact(a: u32, b: u32, c: u64) -> i128 {
-        i128::from(i64::from(a as i32) * i64::from(b as i32)) + i128::from(c as i64)
+    fn lane(a: u32, b: u32, c: u64) -> (u64, bool) {
+        let product = (i64::from(a as i32) * i64::from(b as i32)) as u64;
+        let sum = product.wrapping_add(c);
+        // The sign of the exact sum: wrong in 64 bits if it differs from both signs that were added.
+        let sign = sum ^ (sum ^ product) & (sum ^ c);
+        (sum, sign >> 63 != 0)
     }
 
     #[inline(always)]
-    fn clamped(exact: i128) -> u64 {
-        exact.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as u64
+    fn clamped(a: u32, b: u32, c: u64) -> u64 {
+        (i64::from(a as i32) * i64::from(b as i32)).saturating_add(c as i64) as u64
     }
 }
 
@@ -186,10 +190,11 @@ fn wide_carry_body<O: WideCarry>(wave: &mut Wave, inst: &Inst) -> Flow {
         let types = &[Type::B32, Type::B32, O::SUM];
         let sources = modify::fetch(wave, inst, Reading { types, accumulates: false, flushes: false });
         for lane in 0..LANES {
-            let exact = O::exact(sources.low[0][lane], sources.low[1][lane], sources.wide(2, lane));
-            let result = if inst.clamp { O::clamped(exact) } else { exact as u64 };
+            let (a, b, c) = (sources.low[0][lane], sources.low[1][lane], sources.wide(2, lane));
+            let (result, carry) = O::lane(a, b, c);
+            let result = if inst.clamp { O::clamped(a, b, c) } else { result };
             (low[lane], high[lane]) = (result as u32, (result >> 32) as u32);
-            carries[lane] = (exact >> 64) as u8 & 1;
+            carries[lane] = u8::from(carry);
         }
         modify::store(wave, inst, Writing { kind: Type::B64, keeps_high: false }, &low, Some(&high), sources.skipped);
     } else {
@@ -199,9 +204,10 @@ fn wide_carry_body<O: WideCarry>(wave: &mut Wave, inst: &Inst) -> Flow {
         let b = source(wave, inst, 1, Type::B32, &mut r1);
         let (c_low, c_high) = source64(wave, inst, 2, O::SUM, &mut r2);
         for lane in 0..LANES {
-            let exact = O::exact(a[lane], b[lane], u64::from(c_low[lane]) | u64::from(c_high[lane]) << 32);
-            (low[lane], high[lane]) = (exact as u32, (exact >> 32) as u32);
-            carries[lane] = (exact >> 64) as u8 & 1;
+            let c = u64::from(c_low[lane]) | u64::from(c_high[lane]) << 32;
+            let (result, carry) = O::lane(a[lane], b[lane], c);
+            (low[lane], high[lane]) = (result as u32, (result >> 32) as u32);
+            carries[lane] = u8::from(carry);
         }
         wave.write64(inst.dst, &low, &high);
     }

@@ -67,7 +67,7 @@ macro_rules! conditions {
         impl Condition for $name {
             #[inline(always)]
             // Negated and self comparisons are the point here: they say what happens to NaN.
-            #[allow(clippy::neg_cmp_op_on_partial_ord, clippy::eq_op, unused_variables)]
+            #[allow(clippy::neg_cmp_op_on_partial_ord, clippy::double_comparisons, clippy::eq_op, unused_variables)]
             fn holds<V: PartialOrd + Copy>($a: V, $b: V) -> bool {
                 $body
             }
