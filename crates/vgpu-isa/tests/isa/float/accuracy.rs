@@ -2,9 +2,19 @@
 
 use vgpu_isa::wave::Wave;
 
-use super::exact::F32;
 use super::sequences::{assembled, execute};
-use super::transcendental::FUNCTIONS;
+use super::transcendental::{FUNCTIONS, Function};
+
+/// The host's result in single precision, by the host's own conversions: there are many.
+fn nearest(function: &Function, source: u32) -> u32 {
+    let flush = |x: f32| if function.flushes && x.is_subnormal() { 0.0_f32.copysign(x) } else { x };
+    let x = flush(f32::from_bits(source));
+    if x.is_nan() {
+        return source | 0x0040_0000;
+    }
+    let result = (function.f)(f64::from(x));
+    if result.is_nan() { 0xFFC0_0000 } else { flush(result as f32).to_bits() }
+}
 
 /// Largest distance in units in the last place over every `step`th number, and how many results are not the nearest.
 fn measure(function: usize, step: u64) -> (u32, u64) {
@@ -20,7 +30,7 @@ fn measure(function: usize, step: u64) -> (u32, u64) {
         execute(&program, &mut wave);
         for lane in 0..64 {
             let (source, got) = (wave.v[20][lane], wave.v[10][lane]);
-            let want = function.nearest(source.into(), F32) as u32;
+            let want = nearest(function, source);
             if got != want {
                 wrong += 1;
                 let both_finite = f32::from_bits(got).is_finite() && f32::from_bits(want).is_finite();
@@ -35,7 +45,7 @@ fn measure(function: usize, step: u64) -> (u32, u64) {
 
 #[test]
 fn approximations_are_within_one_unit() {
-    let step = if cfg!(debug_assertions) { 65_521 } else { 1_021 };
+    let step = if cfg!(debug_assertions) { 65_521 } else { 4_099 };
     for (n, function) in FUNCTIONS.iter().enumerate() {
         let (worst, _) = measure(n, step);
         assert!(worst <= 1, "{}: {worst} units", function.name);

@@ -95,7 +95,7 @@ fn plan(format: Format, d: u64, n: u64) -> Option<(i32, i32, bool)> {
 /// Numerators and denominators at all distances.
 fn operand(format: Format, n: usize, lane: usize, batch: usize) -> u64 {
     let bits = sample(Kind::Float(format), n, lane, batch);
-    if lane % 2 == 0 {
+    if lane.is_multiple_of(2) {
         return bits;
     }
     // Exponents spread over the whole range, the fraction as it is.

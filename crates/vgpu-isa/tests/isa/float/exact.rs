@@ -66,7 +66,7 @@ impl Big {
         (0..n).any(|bit| self.bit(bit))
     }
 
-    fn from_bit(&self, n: usize) -> u64 {
+    fn bits_from(&self, n: usize) -> u64 {
         (0..64).filter(|&bit| self.bit(n + bit)).map(|bit| 1 << bit).sum()
     }
 }
@@ -164,7 +164,7 @@ impl Format {
         let size = &value.size;
         let lowest = 1 - self.bias() - self.fraction as i32 - UNIT;
         let last = (size.length() as i32 - 1 - self.fraction as i32).max(lowest) as usize;
-        let kept = size.from_bit(last);
+        let kept = size.bits_from(last);
         let (half, rest) = (size.bit(last - 1), size.any_below(last - 1));
         let up = match rule.round {
             0 => half && (rest || kept & 1 != 0),
