@@ -35,7 +35,8 @@ macro_rules! scaling {
             let (d, n) = (<$float>::from_bits(denominator), <$float>::from_bits(numerator));
             let denormal = |x: $float| x.is_subnormal();
             let reciprocal_denormal = denormal(1.0 / d);
-            let quotient_denormal = denormal(n / d);
+            // Too small for a normal number; it may round to zero.
+            let quotient_denormal = (n / d).abs() < <$float>::MIN_POSITIVE;
             if n == 0.0 || d == 0.0 {
                 Scaling::Nan
             } else if exponent(numerator) - exponent(denominator) >= $far {
@@ -189,19 +190,14 @@ macro_rules! fmas_handlers {
 fmas_handlers!(fmas_32_portable FMAS_OPS_32 portable fmas_32_wide FMAS_OPS_32 wide
     fmas_64_portable FMAS_OPS_64 portable fmas_64_wide FMAS_OPS_64 wide);
 
-/// Puts in what the steps before cannot get right. Sources are quotient, denominator, numerator. The last two arguments
-/// are the fraction bits and the distance of exponents below which the quotient is smaller than any number.
+/// Puts in what the steps before cannot get right. Sources are quotient, denominator, numerator.
 macro_rules! fixup {
-    ($name:ident, $bits:ty, $sign:expr, $infinity:expr, $quiet:expr $(, $fraction:literal, $under:literal)?) => {
+    ($name:ident, $bits:ty, $sign:expr, $infinity:expr, $quiet:expr) => {
         #[inline(always)]
-        fn $name([quotient, denominator, numerator]: [$bits; 3]) -> $bits {
+        fn $name([_, denominator, numerator]: [$bits; 3], ordinary: $bits) -> $bits {
             let sign = (denominator ^ numerator) & $sign;
             let (d, n) = (denominator & ($sign - 1), numerator & ($sign - 1));
             let invalid = $sign | $infinity | $quiet;
-            let ordinary = quotient & ($sign - 1) | sign;
-            // A quotient below half of the smallest number; the sequence has no bits for it.
-            $(let distance = (n >> $fraction) as i32 - (d >> $fraction) as i32;
-            let ordinary = if distance < $under { sign } else { ordinary };)?
             let result = if (d == $infinity) | (n == 0) { sign } else { ordinary };
             let result = if (d == 0) | (n == $infinity) { sign | $infinity } else { result };
             let result = if (d | n == 0) | ((d == $infinity) & (n == $infinity)) { invalid } else { result };
@@ -211,12 +207,45 @@ macro_rules! fixup {
     };
 }
 
-fixup!(fixup_32, u32, 1 << 31, 0x7F80_0000, 0x0040_0000, 23, -150);
-fixup!(fixup_64, u64, 1 << 63, 0x7FF << 52, 1 << 51, 52, -1075);
-fixup!(fixup_16, u32, 0x8000, 0x7C00, 0x0200);
+fixup!(special_32, u32, 1 << 31, 0x7F80_0000, 0x0040_0000);
+fixup!(special_64, u64, 1 << 63, 0x7FF << 52, 1 << 51);
+fixup!(special_16, u32, 0x8000, 0x7C00, 0x0200);
 
-lane!(DivFixupF32: F32, F32, F32 => F32, fixup_32);
-wide!(DivFixupF64: F64, F64, F64 => F64, fixup_64);
+/// The quotient of ordinary numbers. Where it is below half of the smallest number the steps have no bits for it, and
+/// where it is too large they end in infinity or NaN, which has the same exponent.
+macro_rules! ordinary {
+    ($name:ident, $bits:ty, $sign:expr, $fraction:literal, $mask:literal, $under:literal, $format:ident) => {
+        #[inline(always)]
+        fn $name([quotient, denominator, numerator]: [$bits; 3], rule: Rule) -> $bits {
+            let exponent = |bits: $bits| (bits >> $fraction & $mask) as i32;
+            let negative = (denominator ^ numerator) & $sign != 0;
+            if exponent(numerator) - exponent(denominator) < $under {
+                $format.underflow(negative, rule) as $bits
+            } else if exponent(quotient) == $mask {
+                $format.overflow(negative, rule) as $bits
+            } else {
+                quotient & ($sign - 1) | (denominator ^ numerator) & $sign
+            }
+        }
+    };
+}
+
+ordinary!(quotient_32, u32, 1 << 31, 23, 0xFF, -150, SINGLE);
+ordinary!(quotient_64, u64, 1 << 63, 52, 0x7FF, -1075, DOUBLE);
+
+/// Half precision quotients come from single precision and are never out of range before.
+#[inline(always)]
+fn fixup_16(source: [u32; 3]) -> u32 {
+    let [quotient, denominator, numerator] = source;
+    special_16(source, quotient & 0x7FFF | (denominator ^ numerator) & 0x8000)
+}
+
+lane!(DivFixupF32: F32, F32, F32 => F32,
+    |source: [u32; 3]| special_32(source, quotient_32(source, Rule::USUAL)),
+    in_mode |source: [u32; 3], mode: u32| special_32(source, quotient_32(source, Rule::single(mode))));
+wide!(DivFixupF64: F64, F64, F64 => F64,
+    |source: [u64; 3]| special_64(source, quotient_64(source, Rule::USUAL)),
+    in_mode |source: [u64; 3], mode: u32| special_64(source, quotient_64(source, Rule::double(mode))));
 lane!(DivFixupLegacyF16: F16, F16, F16 => F16, fixup_16);
 lane!(DivFixupF16: F16, F16, F16 => F16, fixup_16; KEEPS_HIGH);
 

@@ -7,18 +7,21 @@ use crate::inst::Encoding::Vop1;
 use crate::inst::Op;
 use crate::lanes::{lane, wide};
 
-/// The four directions in one format.
+/// The four directions in one format. NaN becomes quiet, which the functions themselves do not promise.
 macro_rules! directions {
-    ($kind:ident $type:ident, $bits:ty, $from:path, $to:expr, $($name:ident $method:ident)+) => {
-        $($kind!($name: $type => $type, |[a, _, _]: [$bits; 3]| $to($from(a).$method()));)+
+    ($kind:ident $type:ident, $bits:ty, $from:path, $to:expr, $quiet:expr, $($name:ident $method:ident)+) => {
+        $($kind!($name: $type => $type, |[a, _, _]: [$bits; 3]| {
+            let x = $from(a);
+            if x.is_nan() { a | $quiet } else { $to(x.$method()) }
+        });)+
     };
 }
 
-directions!(lane F32, u32, f32::from_bits, f32::to_bits,
+directions!(lane F32, u32, f32::from_bits, f32::to_bits, 1 << 22,
     TruncF32 trunc CeilF32 ceil RndneF32 round_ties_even FloorF32 floor);
-directions!(lane F16, u32, to_single, from_single,
+directions!(lane F16, u32, to_single, from_single, 1 << 9,
     TruncF16 trunc CeilF16 ceil RndneF16 round_ties_even FloorF16 floor);
-directions!(wide F64, u64, f64::from_bits, f64::to_bits,
+directions!(wide F64, u64, f64::from_bits, f64::to_bits, 1 << 51,
     TruncF64 trunc CeilF64 ceil RndneF64 round_ties_even FloorF64 floor);
 
 /// Largest numbers below one: where the sum rounds to one, the fractional part stays below it.

@@ -80,8 +80,9 @@ lane!(PackB32F16: F16, F16 => B32, |[a, b, _]: [u32; 3]| a & 0xFFFF | b << 16);
 /// 0 to 255, rounded as the rule says; NaN is zero.
 #[inline(always)]
 fn byte(bits: u32, rule: Rule) -> u32 {
-    // `max` and `min` prefer the number to NaN.
-    let x = f32::from_bits(bits).max(0.0).min(255.0);
+    let x = f32::from_bits(bits);
+    // NaN is not above zero.
+    let x = if x > 0.0 { x.min(255.0) } else { 0.0 };
     let whole = match rule.round {
         // The low bits of the sum are the nearest integer.
         Round::Nearest => return (x + 8_388_608.0).to_bits() & 0xFF,

@@ -46,7 +46,8 @@ pub(super) fn exp2(x: f64) -> f64 {
     );
     // The low bits of the shifted number are the whole part; they go to the exponent. NaN has no whole part to add.
     let scale = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
-    if x.is_nan() { x } else { fraction * scale }
+    // Adding makes NaN quiet.
+    if x.is_nan() { x + x } else { fraction * scale }
 }
 
 /// The binary logarithm of a positive finite number that is normal in double precision.
@@ -107,5 +108,7 @@ pub(super) fn sin(x: f64) -> f64 {
 /// Cosine of a number of revolutions.
 #[inline(always)]
 pub(super) fn cos(x: f64) -> f64 {
-    quarter(0.25 - turn(x).abs())
+    let t = turn(x);
+    // NaN keeps its sign.
+    if t.is_nan() { t } else { quarter(0.25 - t.abs()) }
 }

@@ -38,9 +38,13 @@ pub(super) fn fma([a, b, c]: [u32; 3]) -> u32 {
 
 /// Zero times anything is zero.
 #[inline(always)]
+fn has_zero(a: u32, b: u32) -> bool {
+    (a << 1 == 0) | (b << 1 == 0)
+}
+
+#[inline(always)]
 fn mul_legacy([a, b, _]: [u32; 3]) -> u32 {
-    let zero = (a << 1 == 0) | (b << 1 == 0);
-    if zero { 0 } else { mul([a, b, 0]) }
+    if has_zero(a, b) { 0 } else { mul([a, b, 0]) }
 }
 
 #[inline(always)]
@@ -80,11 +84,7 @@ pub(super) fn fma_in_mode([a, b, c]: [u32; 3], mode: u32) -> u32 {
 
 #[inline(always)]
 fn mul_legacy_in_mode([a, b, _]: [u32; 3], mode: u32) -> u32 {
-    if Rule::single(mode).is_usual() || mul_legacy([a, b, 0]) == 0 {
-        mul_legacy([a, b, 0])
-    } else {
-        mul_in_mode([a, b, 0], mode)
-    }
+    if has_zero(a, b) { 0 } else { mul_in_mode([a, b, 0], mode) }
 }
 
 lane!(AddF32: F32, F32 => F32, add, in_mode add_in_mode);

@@ -174,7 +174,8 @@ impl Format {
         self.signed(negative, ((biased as u64) << self.fraction) + kept - (1 << self.fraction))
     }
 
-    fn overflow(self, negative: bool, rule: Rule) -> u64 {
+    /// A number too large for the format.
+    pub(super) fn overflow(self, negative: bool, rule: Rule) -> u64 {
         let finite = rule.saturate
             || match rule.round {
                 Round::Nearest => false,
@@ -183,6 +184,11 @@ impl Format {
                 Round::Zero => true,
             };
         self.signed(negative, self.infinity() - u64::from(finite))
+    }
+
+    /// A number smaller than half of the smallest of the format.
+    pub(super) fn underflow(self, negative: bool, rule: Rule) -> u64 {
+        self.round(Finite { negative, magnitude: 1, exponent: i32::MIN / 2 }, rule)
     }
 
     /// The first NaN among the sources, quiet.
