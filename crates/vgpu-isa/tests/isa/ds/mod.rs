@@ -26,14 +26,9 @@ fn forms(size: usize) -> Vec<Form> {
             move |lane| Lds(0x800 + lane * size),
         ),
         Form::new("v2", "", |m| m.set_v(2, |_| 0x3008), |_| Lds(0x3008)),
-        Form::new(
-            "v2",
-            " offset:8",
-            |m| m.set_v(2, |lane| (mix(lane) * 24) as u32),
-            |lane| Lds(8 + mix(lane) * 24),
-        )
-        .exec(SOME)
-        .accumulation(),
+        Form::new("v2", " offset:8", |m| m.set_v(2, |lane| (mix(lane) * 24) as u32), |lane| Lds(8 + mix(lane) * 24))
+            .exec(SOME)
+            .accumulation(),
         // The sum of address and offset wraps.
         Form::new(
             "v2",
@@ -163,5 +158,8 @@ fn flushed() -> Vec<Case> {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    [plain(), with_atomics(), two::cases(), lanes::cases(), broken_addresses(), flushed()].into_iter().flatten().collect()
+    [plain(), with_atomics(), two::cases(), lanes::cases(), broken_addresses(), flushed()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
