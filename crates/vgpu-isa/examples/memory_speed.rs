@@ -1,4 +1,5 @@
-//! Prints what memory instructions cost on this machine: nanoseconds for one instruction of one wave.
+//! Prints what memory instructions cost on this machine: nanoseconds for one instruction of one wave, in the best of
+//! many short batches, so that other work on the machine counts little.
 
 use std::time::Instant;
 
@@ -9,7 +10,8 @@ use vgpu_isa::wave::Wave;
 
 const MEMORY: u64 = 0x7000_0000_0000;
 const SIZE: usize = 1 << 22;
-const ROUNDS: u32 = 300_000;
+const BATCHES: u32 = 300;
+const ROUNDS: u32 = 1000;
 
 /// Offsets of the lanes.
 type Pattern = (&'static str, fn(u32) -> u32);
@@ -78,14 +80,17 @@ fn main() {
         (wave.s[6], wave.s[7], wave.s[10]) = (SIZE as u32, 0, 64);
         wave.v[2] = std::array::from_fn(|lane| offset(lane as u32));
         wave.v[3] = [(MEMORY >> 32) as u32; 64];
-        let start = Instant::now();
-        for _ in 0..ROUNDS {
-            // SAFETY: the handler came from the table, which chose it for this CPU.
-            let flow = unsafe { (inst.handler)(&mut wave, &inst, &mut env) };
-            std::hint::black_box(flow);
+        let mut best = f64::INFINITY;
+        for _ in 0..BATCHES {
+            let start = Instant::now();
+            for _ in 0..ROUNDS {
+                // SAFETY: the handler came from the table, which chose it for this CPU.
+                let flow = unsafe { (inst.handler)(&mut wave, &inst, &mut env) };
+                std::hint::black_box(flow);
+            }
+            best = best.min(start.elapsed().as_secs_f64() * 1e9 / f64::from(ROUNDS));
         }
-        let nanoseconds = start.elapsed().as_secs_f64() * 1e9 / f64::from(ROUNDS);
         assert_eq!(env.stop, None, "{text}");
-        println!("{nanoseconds:8.1} ns  {text:<46} {pattern}");
+        println!("{best:8.1} ns  {text:<46} {pattern}");
     }
 }
