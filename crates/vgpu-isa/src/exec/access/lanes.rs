@@ -57,7 +57,7 @@ impl Iterator for Active {
 
 /// Offsets with those of lanes that are off replaced by one of a lane that is on, and the smallest and largest.
 #[inline(always)]
-fn bounds(offsets: &Lanes, exec: u64) -> (Lanes, u32, u32) {
+pub(crate) fn bounds(offsets: &Lanes, exec: u64) -> (Lanes, u32, u32) {
     let mut all = *offsets;
     if exec != !0 {
         let one = offsets[exec.trailing_zeros() as usize & 63];

@@ -1,7 +1,7 @@
 //! Private memory of a wave. Dwords of the lanes are interleaved, so one dword of all lanes is one row of 256 bytes.
 
 use super::Bytes;
-use super::lanes::Active;
+use super::lanes::{Active, bounds};
 use super::value::{Load, Store};
 use crate::inst::Stop;
 use crate::wave::{LANES, Lanes, Scratch};
@@ -74,6 +74,17 @@ pub(crate) fn write(scratch: &mut Scratch, lane: usize, offset: u32, bytes: &[u8
     Ok(())
 }
 
+/// Offsets that are all multiples of four and inside of private memory; those of lanes that are off are one of them.
+#[inline(always)]
+fn whole_words(scratch: &Scratch, offsets: &Lanes, exec: u64, size: usize) -> Option<Lanes> {
+    if exec == 0 {
+        return None;
+    }
+    let (all, _, high) = bounds(offsets, exec);
+    let low_bits = all.iter().fold(0, |bits, offset| bits | offset & 3);
+    (low_bits == 0 && check(scratch, high, size).is_ok()).then_some(all)
+}
+
 /// Loads the lanes that are on; what the others get means nothing.
 #[inline(always)]
 pub(crate) fn load<L: Load>(scratch: &mut Scratch, offsets: &Lanes, exec: u64, to: &mut L::Block) -> Result<(), Stop> {
@@ -84,6 +95,18 @@ pub(crate) fn load<L: Load>(scratch: &mut Scratch, offsets: &Lanes, exec: u64, t
         for (row, register) in rows.chunks_exact(ROW).zip(to.as_mut()) {
             for lane in 0..LANES {
                 let word = &row[4 * lane..4 * lane + 4];
+                register[lane] = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+            }
+        }
+        return Ok(());
+    }
+    if L::SIZE >= 4
+        && let Some(all) = whole_words(scratch, offsets, exec, L::SIZE)
+    {
+        for (k, register) in to.as_mut().iter_mut().enumerate() {
+            for lane in 0..LANES {
+                let at = position(lane, all[lane] as usize) + k * ROW;
+                let word = &scratch.memory[at..at + 4];
                 register[lane] = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
             }
         }
@@ -109,6 +132,17 @@ pub(crate) fn store<S: Store>(scratch: &mut Scratch, offsets: &Lanes, exec: u64,
         for (row, register) in rows.chunks_exact_mut(ROW).zip(from.as_ref()) {
             for lane in 0..LANES {
                 row[4 * lane..4 * lane + 4].copy_from_slice(&register[lane].to_le_bytes());
+            }
+        }
+        return Ok(());
+    }
+    if S::SIZE >= 4
+        && let Some(all) = whole_words(scratch, offsets, exec, S::SIZE)
+    {
+        for (k, register) in from.as_ref().iter().enumerate() {
+            for lane in Active(exec) {
+                let at = position(lane, all[lane] as usize) + k * ROW;
+                scratch.memory[at..at + 4].copy_from_slice(&register[lane].to_le_bytes());
             }
         }
         return Ok(());

@@ -112,6 +112,11 @@ impl<const N: usize> Load for Words<N> {
 
     #[inline(always)]
     unsafe fn get_all(at: *const u8, to: &mut Self::Block) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(to) = four(to) {
+            // SAFETY: promised by the caller.
+            return unsafe { quads::spread(at, to) };
+        }
         let words = at.cast::<u32>();
         for lane in 0..LANES {
             for k in 0..N {
@@ -136,6 +141,84 @@ impl<const N: usize> Store for Words<N> {
                     put_pair(at.add(4 * k), from[k][lane], from[k + 1][lane]);
                 } else {
                     at.add(4 * k).cast::<u32>().write_unaligned(from[k][lane].to_le());
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_all(at: *mut u8, from: &Self::Block) {
+        #[cfg(target_arch = "x86_64")]
+        if let Ok(from) = from[..].try_into() {
+            // SAFETY: promised by the caller.
+            return unsafe { quads::gather(at, from) };
+        }
+        for lane in 0..LANES {
+            // SAFETY: promised by the caller.
+            unsafe { Self::put(at.add(lane * 4 * N), lane, from) };
+        }
+    }
+}
+
+/// The registers, if they are four.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn four(registers: &mut [Lanes]) -> Option<&mut [Lanes; 4]> {
+    registers.try_into().ok()
+}
+
+/// Four words a lane, four lanes at a time, as transpositions: what compilers do not find by themselves.
+#[cfg(target_arch = "x86_64")]
+mod quads {
+    use std::arch::x86_64::{
+        __m128i, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi32, _mm_unpackhi_epi64, _mm_unpacklo_epi32,
+        _mm_unpacklo_epi64,
+    };
+
+    use crate::wave::{LANES, Lanes};
+
+    #[inline(always)]
+    fn transposed([a, b, c, d]: [__m128i; 4]) -> [__m128i; 4] {
+        // SAFETY: every CPU of this architecture has SSE2.
+        unsafe {
+            let (ab_low, ab_high) = (_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
+            let (cd_low, cd_high) = (_mm_unpacklo_epi32(c, d), _mm_unpackhi_epi32(c, d));
+            [
+                _mm_unpacklo_epi64(ab_low, cd_low),
+                _mm_unpackhi_epi64(ab_low, cd_low),
+                _mm_unpacklo_epi64(ab_high, cd_high),
+                _mm_unpackhi_epi64(ab_high, cd_high),
+            ]
+        }
+    }
+
+    /// # Safety
+    /// `at` points to 1024 readable bytes.
+    #[inline(always)]
+    pub(super) unsafe fn spread(at: *const u8, to: &mut [Lanes; 4]) {
+        let rows = at.cast::<__m128i>();
+        for first in (0..LANES).step_by(4) {
+            // SAFETY: promised by the caller; four lanes of a register follow `first`.
+            unsafe {
+                let columns = transposed(std::array::from_fn(|n| _mm_loadu_si128(rows.add(first + n))));
+                for (register, column) in to.iter_mut().zip(columns) {
+                    _mm_storeu_si128(register.as_mut_ptr().add(first).cast(), column);
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// `at` points to 1024 writable bytes.
+    #[inline(always)]
+    pub(super) unsafe fn gather(at: *mut u8, from: &[Lanes; 4]) {
+        let rows = at.cast::<__m128i>();
+        for first in (0..LANES).step_by(4) {
+            // SAFETY: promised by the caller; four lanes of a register follow `first`.
+            unsafe {
+                let columns = transposed(std::array::from_fn(|n| _mm_loadu_si128(from[n].as_ptr().add(first).cast())));
+                for (n, column) in columns.into_iter().enumerate() {
+                    _mm_storeu_si128(rows.add(first + n), column);
                 }
             }
         }

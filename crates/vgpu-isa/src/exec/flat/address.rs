@@ -75,16 +75,29 @@ impl Fields {
     }
 }
 
-/// Calls `access` for the lanes that share the high half of their address, until none is left; nearly always they all do.
+/// The high half that the addresses of all lanes that are on have, if it is one; nearly always it is.
 #[inline(always)]
-pub(crate) fn by_high(high: &Lanes, exec: u64, mut access: impl FnMut(u32, u64) -> Result<(), Stop>) -> Result<(), Stop> {
+pub(crate) fn common_high(high: &Lanes, exec: u64) -> Option<u32> {
+    let one = high[exec.trailing_zeros() as usize & 63];
     let mut difference = 0;
-    for lane in 0..LANES {
-        difference |= high[lane] ^ high[0];
+    if exec == !0 {
+        for lane in 0..LANES {
+            difference |= high[lane] ^ one;
+        }
+    } else {
+        for lane in 0..LANES {
+            difference |= (high[lane] ^ one) & ((exec >> lane) as u32 & 1).wrapping_neg();
+        }
     }
-    if difference == 0 && exec != 0 {
-        return access(high[0], exec);
-    }
+    (difference == 0).then_some(one)
+}
+
+/// Calls `access` for the lanes that share the high half of their address, until none is left.
+pub(crate) fn by_high(
+    high: &Lanes,
+    exec: u64,
+    mut access: impl FnMut(u32, u64) -> Result<(), Stop>,
+) -> Result<(), Stop> {
     let mut left = exec;
     while left != 0 {
         let one = high[left.trailing_zeros() as usize & 63];
@@ -99,20 +112,19 @@ pub(crate) fn by_high(high: &Lanes, exec: u64, mut access: impl FnMut(u32, u64) 
     Ok(())
 }
 
-/// Calls `access` with base, offsets and lanes of a GLOBAL instruction: once, unless high halves of addresses differ.
+/// A high half of addresses and an offset as a base.
 #[inline(always)]
-pub(super) fn global(
-    v: &[Lanes; 256],
-    s: &[u32; 128],
-    fields: &Fields,
-    exec: u64,
-    mut access: impl FnMut(u64, &Lanes, u64) -> Result<(), Stop>,
-) -> Result<(), Stop> {
-    let offset = i64::from(fields.signed_offset());
-    let (low, high) = fields.pair(v);
+pub(super) fn base(high: u32, offset: i32) -> u64 {
+    (u64::from(high) << 32).wrapping_add_signed(i64::from(offset))
+}
+
+/// The base of a GLOBAL instruction, if its lanes have one; the offsets are in the first vector register then.
+#[inline(always)]
+pub(super) fn common_base(v: &[Lanes; 256], s: &[u32; 128], fields: &Fields, exec: u64) -> Option<u64> {
+    let offset = fields.signed_offset();
     if fields.scalar != OFF {
         let base = u64::from(s[fields.scalar]) | u64::from(s[(fields.scalar + 1) & 127]) << 32;
-        return access(base.wrapping_add_signed(offset), low, exec);
+        return Some(base.wrapping_add_signed(i64::from(offset)));
     }
-    by_high(high, exec, |high, mask| access((u64::from(high) << 32).wrapping_add_signed(offset), low, mask))
+    Some(base(common_high(fields.pair(v).1, exec)?, offset))
 }

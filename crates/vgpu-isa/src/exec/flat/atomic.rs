@@ -1,6 +1,6 @@
 //! Atomics on global memory and on flat addresses.
 
-use super::address::{Fields, by_high, global};
+use super::address::{Fields, base, by_high, common_base};
 use super::plain::{PRIVATE, SHARED, shifted};
 use crate::exec::access::atomic::{Atomic, Data, Word};
 use crate::exec::access::{Lds, end, file};
@@ -22,9 +22,15 @@ fn finish<A: Atomic>(wave: &mut Wave, fields: &Fields, data: &Data) {
 fn run_global<A: Atomic>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Flow {
     let fields = Fields::new(inst);
     let mut data = data::<A>(wave, &fields);
-    let result = global(&wave.v, &wave.s, &fields, wave.exec(), |base, offsets, mask| {
-        data.run::<A, _>(&mut env.memory, base, offsets, mask, mode::USUAL)
-    });
+    let exec = wave.exec();
+    let (low, high) = fields.pair(&wave.v);
+    let result = match common_base(&wave.v, &wave.s, &fields, exec) {
+        Some(base) => data.run::<A, _>(&mut env.memory, base, low, exec, mode::USUAL),
+        None => by_high(high, exec, |high, mask| {
+            let base = base(high, fields.signed_offset());
+            data.run::<A, _>(&mut env.memory, base, low, mask, mode::USUAL)
+        }),
+    };
     if result.is_ok() {
         finish::<A>(wave, &fields, &data);
     }
@@ -41,7 +47,7 @@ fn run_flat<A: Atomic>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Flow 
         SHARED => data.run::<A, _>(&mut Lds(env.lds), u64::from(offset), low, mask, wave_mode),
         PRIVATE => data.run_private::<A>(&mut wave.scratch, &shifted(low, offset), mask, wave_mode),
         _ => {
-            let base = (u64::from(high) << 32) + u64::from(offset);
+            let base = base(high, offset as i32);
             data.run::<A, _>(&mut env.memory, base, low, mask, mode::USUAL)
         }
     });

@@ -1,10 +1,9 @@
 //! Loads and stores: global memory, private memory, and flat addresses that may be either, or LDS.
 
-use super::address::{Fields, by_high, global};
+use super::address::{Fields, base, by_high, common_base, common_high};
 use crate::exec::access::value::{Load, Store, commit, operands};
 use crate::exec::access::{Lds, file, lanes, private, to_lds, twice};
 use crate::inst::{Env, Inst, Stop};
-use crate::memory::Port;
 use crate::operand::{aperture, write_masked};
 use crate::wave::{LANES, Lanes, Scratch, Wave};
 
@@ -18,37 +17,68 @@ pub(super) fn shifted(offsets: &Lanes, by: u32) -> Lanes {
     offsets.map(|offset| offset.wrapping_add(by))
 }
 
-/// Loads lanes of one of several groups without touching the others.
-#[inline(never)]
-fn load_group<L: Load>(
-    memory: &mut Port<'_>,
-    base: u64,
-    offsets: &Lanes,
-    mask: u64,
-    to: &mut L::Block,
-) -> Result<(), Stop> {
-    let mut part = L::ZERO;
-    lanes::load::<L, _>(memory, base, offsets, mask, &mut part)?;
-    merge::<L>(to, &part, mask);
-    Ok(())
-}
-
 fn merge<L: Load>(to: &mut L::Block, part: &L::Block, mask: u64) {
     for (to, part) in to.as_mut().iter_mut().zip(part.as_ref()) {
         write_masked(to, part, mask);
     }
 }
 
-#[inline(always)]
-fn load_global_block<L: Load>(wave: &Wave, fields: &Fields, env: &mut Env<'_>, to: &mut L::Block) -> Result<(), Stop> {
-    let exec = wave.exec();
-    global(&wave.v, &wave.s, fields, exec, |base, offsets, mask| {
-        if mask == exec {
-            lanes::load::<L, _>(&mut env.memory, base, offsets, mask, to)
-        } else {
-            load_group::<L>(&mut env.memory, base, offsets, mask, to)
+/// Loads lanes whose addresses have different high halves, one high half after the other. Only flat addresses
+/// (`FLAT`) have apertures.
+#[inline(never)]
+fn load_groups<L: Load, const FLAT: bool>(
+    v: &[Lanes; 256],
+    scratch: &mut Scratch,
+    env: &mut Env<'_>,
+    fields: &Fields,
+    exec: u64,
+    to: &mut L::Block,
+) -> Result<(), Stop> {
+    let (low, high) = fields.pair(v);
+    let offset = if FLAT { fields.unsigned_offset() as i32 } else { fields.signed_offset() };
+    by_high(high, exec, |high, mask| {
+        let mut part = L::ZERO;
+        match high {
+            SHARED if FLAT => lanes::load::<L, _>(&mut Lds(env.lds), offset as u64, low, mask, &mut part)?,
+            PRIVATE if FLAT => private::load::<L>(scratch, &shifted(low, offset as u32), mask, &mut part)?,
+            _ => lanes::load::<L, _>(&mut env.memory, base(high, offset), low, mask, &mut part)?,
         }
+        merge::<L>(to, &part, mask);
+        Ok(())
     })
+}
+
+/// Stores likewise.
+#[inline(never)]
+fn store_groups<S: Store, const FLAT: bool>(
+    v: &[Lanes; 256],
+    scratch: &mut Scratch,
+    env: &mut Env<'_>,
+    fields: &Fields,
+    exec: u64,
+    from: &S::Block,
+) -> Result<(), Stop> {
+    let (low, high) = fields.pair(v);
+    let offset = if FLAT { fields.unsigned_offset() as i32 } else { fields.signed_offset() };
+    by_high(high, exec, |high, mask| match high {
+        SHARED if FLAT => lanes::store::<S, _>(&mut Lds(env.lds), offset as u64, low, mask, from),
+        PRIVATE if FLAT => private::store::<S>(scratch, &shifted(low, offset as u32), mask, from),
+        _ => lanes::store::<S, _>(&mut env.memory, base(high, offset), low, mask, from),
+    })
+}
+
+#[inline(always)]
+fn load_global_block<L: Load>(
+    wave: &mut Wave,
+    fields: &Fields,
+    env: &mut Env<'_>,
+    to: &mut L::Block,
+) -> Result<(), Stop> {
+    let exec = wave.exec();
+    match common_base(&wave.v, &wave.s, fields, exec) {
+        Some(base) => lanes::load::<L, _>(&mut env.memory, base, fields.pair(&wave.v).0, exec, to),
+        None => load_groups::<L, false>(&wave.v, &mut wave.scratch, env, fields, exec, to),
+    }
 }
 
 #[inline(always)]
@@ -64,29 +94,12 @@ fn load_global<L: Load>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Resu
 #[inline(always)]
 fn store_global<S: Store>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), Stop> {
     let fields = Fields::new(inst);
+    let exec = wave.exec();
     let block = operands::<S>(file(wave, fields.accumulation), fields.data);
-    global(&wave.v, &wave.s, &fields, wave.exec(), |base, offsets, mask| {
-        lanes::store::<S, _>(&mut env.memory, base, offsets, mask, &block)
-    })
-}
-
-/// The part of a flat load that does not go to global memory.
-#[inline(never)]
-fn load_aperture<L: Load>(
-    scratch: &mut Scratch,
-    env: &mut Env<'_>,
-    high: u32,
-    offsets: &Lanes,
-    mask: u64,
-    to: &mut L::Block,
-) -> Result<(), Stop> {
-    let mut part = L::ZERO;
-    match high {
-        SHARED => lanes::load::<L, _>(&mut Lds(env.lds), 0, offsets, mask, &mut part)?,
-        _ => private::load::<L>(scratch, offsets, mask, &mut part)?,
+    match common_base(&wave.v, &wave.s, &fields, exec) {
+        Some(base) => lanes::store::<S, _>(&mut env.memory, base, fields.pair(&wave.v).0, exec, &block),
+        None => store_groups::<S, false>(&wave.v, &mut wave.scratch, env, &fields, exec, &block),
     }
-    merge::<L>(to, &part, mask);
-    Ok(())
 }
 
 #[inline(always)]
@@ -95,20 +108,15 @@ fn load_flat<L: Load>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result
     let exec = wave.exec();
     let mut block = L::ZERO;
     let (low, high) = fields.pair(&wave.v);
-    let offset = fields.unsigned_offset();
-    by_high(high, exec, |high, mask| match high {
-        SHARED | PRIVATE => {
-            load_aperture::<L>(&mut wave.scratch, env, high, &shifted(low, offset), mask, &mut block)
+    match common_high(high, exec) {
+        None | Some(SHARED | PRIVATE) => {
+            load_groups::<L, true>(&wave.v, &mut wave.scratch, env, &fields, exec, &mut block)?;
         }
-        _ => {
-            let base = (u64::from(high) << 32) + u64::from(offset);
-            if mask == exec {
-                lanes::load::<L, _>(&mut env.memory, base, low, mask, &mut block)
-            } else {
-                load_group::<L>(&mut env.memory, base, low, mask, &mut block)
-            }
+        Some(high) => {
+            let base = base(high, fields.unsigned_offset() as i32);
+            lanes::load::<L, _>(&mut env.memory, base, low, exec, &mut block)?;
         }
-    })?;
+    }
     commit::<L>(file(wave, fields.accumulation), fields.dst, &block, exec);
     Ok(())
 }
@@ -119,15 +127,15 @@ fn store_flat<S: Store>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Resu
     let exec = wave.exec();
     let block = operands::<S>(file(wave, fields.accumulation), fields.data);
     let (low, high) = fields.pair(&wave.v);
-    let offset = fields.unsigned_offset();
-    by_high(high, exec, |high, mask| match high {
-        SHARED => lanes::store::<S, _>(&mut Lds(env.lds), u64::from(offset), low, mask, &block),
-        PRIVATE => private::store::<S>(&mut wave.scratch, &shifted(low, offset), mask, &block),
-        _ => {
-            let base = (u64::from(high) << 32) + u64::from(offset);
-            lanes::store::<S, _>(&mut env.memory, base, low, mask, &block)
+    match common_high(high, exec) {
+        None | Some(SHARED | PRIVATE) => {
+            store_groups::<S, true>(&wave.v, &mut wave.scratch, env, &fields, exec, &block)
         }
-    })
+        Some(high) => {
+            let base = base(high, fields.unsigned_offset() as i32);
+            lanes::store::<S, _>(&mut env.memory, base, low, exec, &block)
+        }
+    }
 }
 
 #[inline(always)]
