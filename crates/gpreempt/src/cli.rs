@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use gpreempt_lab::mechanism::{self, Entry};
+use kfd_workload::suite::{self, Test};
 
 /// Preemptive priority scheduling for AMD GPUs.
 ///
@@ -28,6 +29,21 @@ pub(crate) enum Command {
         experiment: Lab,
     },
 
+    /// Run kernels with known results on every gpu and check what they compute.
+    ///
+    /// Talks to the driver directly: memory, queues, copies, signals and code of its own, no other runtime. Ends with code 1
+    /// if any result is wrong. Without a gpu, `gpreempt vgpu run -- gpreempt selftest` tries the virtual one.
+    Selftest(Selftest),
+
+    /// Run programs on a virtual MI300. Needs no gpu.
+    ///
+    /// Unmodified programs find a gpu, load code and launch kernels through the normal driver interface; the machine code
+    /// is executed on the CPU. Results are real, times are not those of any gpu.
+    Vgpu {
+        #[command(subcommand)]
+        action: Vgpu,
+    },
+
     /// Print completions for a shell.
     ///
     /// For example `gpreempt completions bash > /etc/bash_completion.d/gpreempt`.
@@ -42,6 +58,81 @@ pub(crate) enum Command {
         #[arg(value_hint = ValueHint::DirPath)]
         directory: PathBuf,
     },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Vgpu {
+    /// Run a program that finds a virtual gpu.
+    ///
+    /// The program, and everything it starts, sees /dev/kfd, a render node and the driver's files in /sys. This command
+    /// becomes the program: exit code, signals and job control are the program's own. The directory of this executable
+    /// comes first in its PATH, so `gpreempt` inside is this build.
+    Run(VgpuRun),
+
+    /// Print shell commands that put a virtual gpu under everything a shell starts from now on.
+    ///
+    /// For example `eval "$(gpreempt vgpu env --hold $$)"`. The gpu is gone when the process named with --hold is.
+    Env(VgpuEnv),
+
+    /// Describe the built-in gpus, or print one as a file to start from.
+    Profiles {
+        /// Print this profile as TOML.
+        name: Option<String>,
+        /// Print JSON instead of text.
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Report which instructions the interpreter executes.
+    ///
+    /// An opcode counts only if a passing test of that very opcode names it.
+    Isa {
+        /// Print JSON instead of text.
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// The driver's process, started by `run`.
+    #[command(hide = true)]
+    Supervise {
+        /// Leave the launcher first.
+        #[arg(long)]
+        detach: bool,
+    },
+}
+
+/// Which gpu.
+#[derive(Args)]
+pub(crate) struct VgpuProfile {
+    /// Built-in profile (see `gpreempt vgpu profiles`) or a TOML file.
+    #[arg(long, default_value = "mi300x", value_name = "NAME|FILE")]
+    pub(crate) profile: String,
+
+    /// Compute units of each gpu, a multiple of its XCCs.
+    ///
+    /// More units mean more waves in flight, which costs memory, not speed: the work is shared by the CPU's cores anyway.
+    #[arg(long, value_name = "N")]
+    pub(crate) cus: Option<u32>,
+}
+
+#[derive(Args)]
+pub(crate) struct VgpuRun {
+    #[command(flatten)]
+    pub(crate) gpu: VgpuProfile,
+
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Args)]
+pub(crate) struct VgpuEnv {
+    #[command(flatten)]
+    pub(crate) gpu: VgpuProfile,
+
+    /// Process that the gpu lives as long as; the parent of this command unless given.
+    #[arg(long, value_name = "PID")]
+    pub(crate) hold: Option<u32>,
 }
 
 #[derive(Subcommand)]
@@ -172,6 +263,25 @@ pub(crate) struct Plausibility {
     pub(crate) json: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct Selftest {
+    /// Only this gpu, counted from 0 in the order of the driver's topology.
+    #[arg(long, value_name = "N")]
+    pub(crate) gpu: Option<usize>,
+
+    /// Only these kernels, in this order. May be repeated.
+    #[arg(long = "kernel", value_name = "NAME", value_parser = test_by_name(), hide_possible_values = true)]
+    pub(crate) kernels: Vec<&'static Test>,
+
+    /// Seed of the inputs.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// What all experiments have in common.
 #[derive(Args)]
 pub(crate) struct Setting {
@@ -200,6 +310,13 @@ fn mechanism_by_name() -> impl TypedValueParser<Value = &'static Entry> {
     let name = |entry: &Entry| PossibleValue::new(entry.name).help(entry.about);
     PossibleValuesParser::new(mechanism::all().iter().map(name))
         .try_map(|name| mechanism::find(&name).ok_or("there is no such mechanism"))
+}
+
+/// Takes the names of all kernels of the suite, which completion offers, too.
+fn test_by_name() -> impl TypedValueParser<Value = &'static Test> {
+    let name = |test: &Test| PossibleValue::new(test.name).help(test.about);
+    PossibleValuesParser::new(suite::ALL.iter().map(name))
+        .try_map(|name| suite::find(&name).ok_or("there is no such kernel"))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

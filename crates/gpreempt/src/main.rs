@@ -7,6 +7,8 @@ mod cli;
 mod lab;
 mod manual;
 mod output;
+mod selftest;
+mod vgpu;
 
 use std::io::{self, StdoutLock, Write};
 use std::process::ExitCode;
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
 fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<()> {
     match cli.command {
         Command::Lab { experiment } => lab::run(experiment, out)?,
+        Command::Selftest(options) => selftest::run(&options, out)?,
+        Command::Vgpu { action } => vgpu::run(action, out)?,
         Command::Completions { shell } => manual::completions(shell, out)?,
         Command::Man { directory } => manual::write_pages(&directory)?,
     }
@@ -80,6 +84,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
     }
     match input {
         Some(_) => ExitCode::from(EXIT_INPUT),
+        None if vgpu::is_input(error) => ExitCode::from(EXIT_INPUT),
         None => ExitCode::FAILURE,
     }
 }

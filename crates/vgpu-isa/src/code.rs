@@ -117,8 +117,8 @@ impl Code {
         let mut bytes = Vec::new();
         let mut pc = start;
         while insts.len() < LONGEST {
-            let words = match fetch(pc, memory) {
-                Ok(words) => words,
+            let (words, end) = match fetch(pc, memory) {
+                Ok(fetched) => fetched,
                 // What was decoded before the end of memory may leave the run before it gets there.
                 Err(_) if !insts.is_empty() => break,
                 Err(fault) => return Err(NoCode::Fault(fault)),
@@ -128,10 +128,19 @@ impl Code {
                 Err(_) if !insts.is_empty() => break,
                 Err(illegal) => return Err(NoCode::Illegal(illegal)),
             };
+            match end {
+                Some(fault) if fault.address.wrapping_sub(pc) < u64::from(inst.size) => {
+                    if insts.is_empty() {
+                        return Err(NoCode::Fault(fault));
+                    }
+                    break;
+                }
+                _ => {}
+            }
             for word in &words[..usize::from(inst.size) / 4] {
                 bytes.extend_from_slice(&word.to_le_bytes());
             }
-            pc += u64::from(inst.size);
+            pc = pc.wrapping_add(u64::from(inst.size));
             insts.push(inst);
             if leaves(&inst) {
                 break;
@@ -141,18 +150,18 @@ impl Code {
     }
 }
 
-/// Dwords at `pc`; those after the end of memory are zero, the first must exist.
-fn fetch(pc: u64, memory: &mut Port<'_>) -> Result<[u32; MAX_DWORDS], Fault> {
+/// Dwords at `pc` and, if memory ends among them, where. Those after the end are zero; the first must exist.
+fn fetch(pc: u64, memory: &mut Port<'_>) -> Result<([u32; MAX_DWORDS], Option<Fault>), Fault> {
     let mut words = [0; MAX_DWORDS];
     for (n, word) in words.iter_mut().enumerate() {
         let mut bytes = [0; 4];
         match memory.fetch(pc.wrapping_add(4 * n as u64), &mut bytes, Access::Execute) {
             Ok(()) => *word = u32::from_le_bytes(bytes),
             Err(fault) if n == 0 => return Err(fault),
-            Err(_) => break,
+            Err(fault) => return Ok((words, Some(fault))),
         }
     }
-    Ok(words)
+    Ok((words, None))
 }
 
 /// Whether the instruction may be followed by another than the next in memory.

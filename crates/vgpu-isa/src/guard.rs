@@ -1,7 +1,8 @@
-//! Copies that survive memory which is not there: user pointers that their owner unmapped, or never backed.
+//! Accesses that survive memory which is not there: user pointers that their owner unmapped, or never backed.
 //!
-//! The copy is one instruction in one function. Whoever installs a SIGSEGV and SIGBUS handler asks [`recover`] first: if
-//! the fault happened in that function, the handler continues at the address it returns, and [`copy`] answers `false`.
+//! Each access is one instruction in one function. Whoever installs a SIGSEGV and SIGBUS handler asks [`recover`] first:
+//! if the fault happened in such a function, the handler continues at the address it returns, and the access reports that
+//! it failed.
 
 /// Copies bytes; `false` if a page was missing and a handler recovered (see the module's text). Some bytes may have been
 /// copied then.
@@ -14,16 +15,53 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, length: usize) -> bool {
     unsafe { guarded_copy(to, from, length) == 0 }
 }
 
-/// Where to continue if the instruction at `at` is the guarded copy.
+/// Writes `new` to a word if it holds `old`, atomically. Returns what it held, or nothing if it is not there or not
+/// writable and a handler recovered.
+///
+/// # Safety
+/// The word must be aligned and only be touched by atomics and plain accesses of other agents. A missing page is a crash
+/// unless a handler uses [`recover`].
+#[cfg(target_arch = "x86_64")]
+pub unsafe fn compare_exchange_u32(at: *mut u32, old: u32, new: u32) -> Option<u32> {
+    let mut seen = 0;
+    // SAFETY: the function follows the calling convention and touches only the word and `seen`.
+    let failed = unsafe { guarded_exchange_32(at, old, new, &mut seen) };
+    (failed == 0).then_some(seen)
+}
+
+/// Like [`compare_exchange_u32`], for 64 bits.
+///
+/// # Safety
+/// As there.
+#[cfg(target_arch = "x86_64")]
+pub unsafe fn compare_exchange_u64(at: *mut u64, old: u64, new: u64) -> Option<u64> {
+    let mut seen = 0;
+    // SAFETY: as above.
+    let failed = unsafe { guarded_exchange_64(at, old, new, &mut seen) };
+    (failed == 0).then_some(seen)
+}
+
+/// Where to continue if the instruction at `at` is a guarded access.
 #[cfg(target_arch = "x86_64")]
 pub fn recover(at: usize) -> Option<usize> {
-    let start = (guarded_copy as *const ()).addr();
-    (at >= start && at < start + COPY_BYTES).then(|| (guarded_failure as *const ()).addr())
+    let accesses = [
+        ((guarded_copy as *const ()).addr(), COPY_BYTES),
+        ((guarded_exchange_32 as *const ()).addr(), EXCHANGE_32_BYTES),
+        ((guarded_exchange_64 as *const ()).addr(), EXCHANGE_64_BYTES),
+    ];
+    let inside = accesses.into_iter().any(|(start, bytes)| at >= start && at < start + bytes);
+    inside.then(|| (guarded_failure as *const ()).addr())
 }
 
 /// Bytes of `guarded_copy` up to and including the copying instruction: `mov rcx, rdx` and `rep movsb`.
 #[cfg(target_arch = "x86_64")]
 const COPY_BYTES: usize = 5;
+/// Bytes of `mov eax, esi` and `lock cmpxchg [rdi], edx`.
+#[cfg(target_arch = "x86_64")]
+const EXCHANGE_32_BYTES: usize = 6;
+/// Bytes of `mov rax, rsi` and `lock cmpxchg [rdi], rdx`.
+#[cfg(target_arch = "x86_64")]
+const EXCHANGE_64_BYTES: usize = 8;
 
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
@@ -31,7 +69,19 @@ unsafe extern "sysv64" fn guarded_copy(to: *mut u8, from: *const u8, length: usi
     std::arch::naked_asm!("mov rcx, rdx", "rep movsb", "xor eax, eax", "ret")
 }
 
-/// Continues after a fault in `guarded_copy`: the stack is as at its entry, so this returns to its caller.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "sysv64" fn guarded_exchange_32(at: *mut u32, old: u32, new: u32, seen: *mut u32) -> u64 {
+    std::arch::naked_asm!("mov eax, esi", "lock cmpxchg [rdi], edx", "mov [rcx], eax", "xor eax, eax", "ret")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "sysv64" fn guarded_exchange_64(at: *mut u64, old: u64, new: u64, seen: *mut u64) -> u64 {
+    std::arch::naked_asm!("mov rax, rsi", "lock cmpxchg [rdi], rdx", "mov [rcx], rax", "xor eax, eax", "ret")
+}
+
+/// Continues after a fault in a guarded access: the stack is as at its entry, so this returns to its caller.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "sysv64" fn guarded_failure() -> u64 {
@@ -49,7 +99,31 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, length: usize) -> bool {
     true
 }
 
-/// There is no guarded copy on this architecture.
+/// Writes `new` to a word if it holds `old`, atomically; unguarded on this architecture.
+///
+/// # Safety
+/// The word must be there and aligned.
+#[cfg(not(target_arch = "x86_64"))]
+pub unsafe fn compare_exchange_u32(at: *mut u32, old: u32, new: u32) -> Option<u32> {
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    // SAFETY: promised by the caller.
+    let (Ok(seen) | Err(seen)) = unsafe { AtomicU32::from_ptr(at) }.compare_exchange(old, new, SeqCst, SeqCst);
+    Some(seen)
+}
+
+/// Like [`compare_exchange_u32`], for 64 bits.
+///
+/// # Safety
+/// As there.
+#[cfg(not(target_arch = "x86_64"))]
+pub unsafe fn compare_exchange_u64(at: *mut u64, old: u64, new: u64) -> Option<u64> {
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    // SAFETY: promised by the caller.
+    let (Ok(seen) | Err(seen)) = unsafe { AtomicU64::from_ptr(at) }.compare_exchange(old, new, SeqCst, SeqCst);
+    Some(seen)
+}
+
+/// There are no guarded accesses on this architecture.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn recover(_at: usize) -> Option<usize> {
     None

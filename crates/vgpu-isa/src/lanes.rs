@@ -20,9 +20,19 @@ pub trait Lane: 'static {
     const RESULT: Type;
     /// The destination register is the last source (fmac and the like; `SOURCES` counts it).
     const ACCUMULATES: bool = false;
+    /// A 16-bit result leaves the other half of the destination alone. Most operations clear it; those that gfx9 brought
+    /// (VOP3 only, with op_sel) and the half precision multiply-adds of VOP2 keep it.
+    const KEEPS_HIGH: bool = false;
 
-    /// The result of one lane in the usual mode.
+    /// The result of one lane in the usual mode. 16-bit sources arrive with the upper half clear; the upper half of a
+    /// 16-bit result does not matter.
     fn lane(source: [u32; 3]) -> u32;
+
+    /// The result of an integer operation with clamp: saturated where the operation knows saturation.
+    #[inline(always)]
+    fn clamped(source: [u32; 3]) -> u32 {
+        Self::lane(source)
+    }
 
     /// The result of one lane in any mode (the value of MODE is given). Sources have been flushed already if the mode
     /// asks for it, and the result will be; what is left is rounding.
@@ -44,6 +54,12 @@ pub trait WideLane: 'static {
     /// The result of one lane in the usual mode.
     fn lane(source: [u64; 3]) -> u64;
 
+    /// The result of an integer operation with clamp; see [`Lane::clamped`].
+    #[inline(always)]
+    fn clamped(source: [u64; 3]) -> u64 {
+        Self::lane(source)
+    }
+
     /// The result of one lane in any mode; see [`Lane::lane_in_mode`].
     #[inline(always)]
     fn lane_in_mode(source: [u64; 3], _mode: u32) -> u64 {
@@ -57,6 +73,8 @@ pub trait Compare: 'static {
     const SOURCES: [Type; 2];
     /// Also writes EXEC.
     const EXEC: bool = false;
+    /// Denormal sources are flushed if the mode says so (not by the class operations, which look at bits).
+    const FLUSHES: bool = true;
 
     /// Whether it holds. Narrow sources arrive in the low bits.
     fn lane(a: u64, b: u64) -> bool;
@@ -95,14 +113,22 @@ fn lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
         _ => source(wave, inst, 2, O::SOURCES[2], &mut r2),
     };
     let to = out.as_mut_ptr().cast::<u32>();
+    let mask = [kind_mask(O::SOURCES, 0), kind_mask(O::SOURCES, 1), kind_mask(O::SOURCES, 2)];
     for lane in 0..LANES {
+        let result = O::lane([a[lane] & mask[0], b[lane] & mask[1], c[lane] & mask[2]]) & O::RESULT.mask();
+        let rest = if O::KEEPS_HIGH { last[lane] & !O::RESULT.mask() } else { 0 };
         // SAFETY: `lane` is below the length of the array behind `to`.
-        unsafe { to.add(lane).write(O::lane([a[lane], b[lane], c[lane]])) };
+        unsafe { to.add(lane).write(result | rest) };
     }
     // SAFETY: the loop wrote all lanes.
     let out = unsafe { out.assume_init_ref() };
     wave.write(inst.dst, out);
     Flow::Next
+}
+
+/// The bits that count of a source.
+const fn kind_mask(types: &[Type], n: usize) -> u32 {
+    if n < types.len() { types[n].mask() } else { !0 }
 }
 
 const fn has_float(types: &[Type]) -> bool {
@@ -133,7 +159,7 @@ fn wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
         if n < O::SOURCES.len() && O::SOURCES[n].is_64() {
             u64::from(low[lane]) | u64::from(high[lane]) << 32
         } else {
-            u64::from(low[lane])
+            u64::from(low[lane] & kind_mask(O::SOURCES, n))
         }
     };
     for lane in 0..LANES {
@@ -189,7 +215,8 @@ fn compare_body<O: Compare>(wave: &mut Wave, inst: &Inst) -> Flow {
         // this block.
         let ((a_low, a_high), (b_low, b_high)) = unsafe { ((&*a.0, &*a.1), (&*b.0, &*b.1)) };
         let join = |low: &Lanes, high: &Lanes, lane: usize, n: usize| {
-            u64::from(low[lane]) | if O::SOURCES[n].is_64() { u64::from(high[lane]) << 32 } else { 0 }
+            let low = u64::from(low[lane] & O::SOURCES[n].mask());
+            low | if O::SOURCES[n].is_64() { u64::from(high[lane]) << 32 } else { 0 }
         };
         for lane in 0..LANES {
             bits[lane] = u8::from(O::lane(join(a_low, a_high, lane, 0), join(b_low, b_high, lane, 1)));
@@ -204,7 +231,7 @@ fn compare_body<O: Compare>(wave: &mut Wave, inst: &Inst) -> Flow {
     Flow::Next
 }
 
-/// Two handlers made of one body: for any CPU, and for those with wide vectors.
+/// The two compilations of a handler body: for any CPU, and for one with wide vectors.
 macro_rules! handlers {
     ($portable:ident, $wide:ident, $body:ident, $bound:ident) => {
         fn $portable<O: $bound>(wave: &mut Wave, inst: &Inst, _env: &mut Env<'_>) -> Flow {

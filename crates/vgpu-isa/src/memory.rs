@@ -257,7 +257,12 @@ impl<'a> Port<'a> {
     /// Replaces the 32-bit word at `address` by `change(old)` atomically; returns the old value. A misaligned address is
     /// a fault, as on hardware.
     pub fn atomic_u32(&mut self, address: u64, mut change: impl FnMut(u32) -> u32) -> Result<u32, Fault> {
-        let host = self.atomic_target(address, 4)?;
+        let Target { host, guarded } = self.atomic_target(address, 4)?;
+        if guarded {
+            // SAFETY: the word is aligned; guarded.
+            let exchange = |old, new| unsafe { guard::compare_exchange_u32(host.cast(), old, new) };
+            return update(0, change, exchange).ok_or(gone(address));
+        }
         // SAFETY: `atomic_target` vouches for an aligned, writable word that only atomics and plain accesses of other
         // agents touch.
         let word = unsafe { AtomicU32::from_ptr(host.cast()) };
@@ -272,7 +277,12 @@ impl<'a> Port<'a> {
 
     /// Replaces the 64-bit word at `address` by `change(old)` atomically; returns the old value.
     pub fn atomic_u64(&mut self, address: u64, mut change: impl FnMut(u64) -> u64) -> Result<u64, Fault> {
-        let host = self.atomic_target(address, 8)?;
+        let Target { host, guarded } = self.atomic_target(address, 8)?;
+        if guarded {
+            // SAFETY: the word is aligned; guarded.
+            let exchange = |old, new| unsafe { guard::compare_exchange_u64(host.cast(), old, new) };
+            return update(0, change, exchange).ok_or(gone(address));
+        }
         // SAFETY: as in `atomic_u32`.
         let word = unsafe { AtomicU64::from_ptr(host.cast()) };
         let mut old = word.load(Ordering::SeqCst);
@@ -284,27 +294,48 @@ impl<'a> Port<'a> {
         }
     }
 
-    fn atomic_target(&mut self, address: u64, size: u64) -> Result<*mut u8, Fault> {
-        let fault = Fault { address, access: Access::Write, mapped: true };
+    fn atomic_target(&mut self, address: u64, size: u64) -> Result<Target, Fault> {
         if !address.is_multiple_of(size) {
-            return Err(fault);
+            return Err(gone(address));
         }
-        let host = match self.direct(address, size, Access::Write) {
-            Some(host) => host,
+        let target = match self.direct(address, size, Access::Write) {
+            Some(host) => Target { host, guarded: false },
             None => {
-                let (host, left, _) = self.piece(address, Access::Write)?;
-                // A guarded page is touched with care first: if it is there now, the atomic that follows finds it,
-                // unless its owner takes it away in this very moment.
-                let mut probe = [0_u8; 8];
-                // SAFETY: guarded transfer to a local array.
-                let there = left >= size && unsafe { transfer(probe.as_mut_ptr(), host, size as usize, true) };
-                if !there {
-                    return Err(fault);
+                let (host, left, guarded) = self.piece(address, Access::Write)?;
+                if left < size {
+                    return Err(gone(address));
                 }
-                host
+                Target { host, guarded }
             }
         };
-        if !(host.addr() as u64).is_multiple_of(size) { Err(fault) } else { Ok(host) }
+        if (target.host.addr() as u64).is_multiple_of(size) { Ok(target) } else { Err(gone(address)) }
+    }
+}
+
+/// A word for an atomic.
+struct Target {
+    host: *mut u8,
+    guarded: bool,
+}
+
+/// A store that its mapping promised but that cannot be done.
+fn gone(address: u64) -> Fault {
+    Fault { address, access: Access::Write, mapped: true }
+}
+
+/// Changes a word through an exchange that tells what it saw, or nothing if the word is not there.
+fn update<T: Copy + PartialEq>(
+    guess: T,
+    mut change: impl FnMut(T) -> T,
+    exchange: impl Fn(T, T) -> Option<T>,
+) -> Option<T> {
+    let mut old = guess;
+    loop {
+        let seen = exchange(old, change(old))?;
+        if seen == old {
+            return Some(old);
+        }
+        old = seen;
     }
 }
 

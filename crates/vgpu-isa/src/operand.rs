@@ -10,8 +10,10 @@ use crate::wave::{LANES, Lanes, Wave};
 pub enum Type {
     /// 32-bit integer or bits.
     B32,
-    /// 64-bit integer or bits: literals are zero-extended... signed inline constants sign-extended.
+    /// 64-bit unsigned integer or bits: literals are zero-extended, inline integers sign-extended.
     B64,
+    /// 64-bit signed integer: literals and inline integers are sign-extended.
+    I64,
     /// Single precision.
     F32,
     /// Double precision: a literal is the high half.
@@ -25,7 +27,17 @@ pub enum Type {
 impl Type {
     /// Two registers a lane.
     pub const fn is_64(self) -> bool {
-        matches!(self, Self::B64 | Self::F64)
+        matches!(self, Self::B64 | Self::I64 | Self::F64)
+    }
+
+    /// One half of a register.
+    pub const fn is_16(self) -> bool {
+        matches!(self, Self::B16 | Self::F16)
+    }
+
+    /// The bits of a register that belong to a value of at most 32 bits.
+    pub const fn mask(self) -> u32 {
+        if self.is_16() { 0xFFFF } else { !0 }
     }
 
     /// Sign, absolute value, clamping and output modifiers apply.
@@ -71,14 +83,14 @@ pub fn constant(code: u16, literal: u32, kind: Type) -> u64 {
         240..=248 => {
             let (single, double, half) = FLOATS[usize::from(code - 240)];
             match kind {
-                Type::F64 | Type::B64 => double,
+                Type::F64 | Type::B64 | Type::I64 => double,
                 Type::F16 | Type::B16 => u64::from(half),
                 Type::F32 | Type::B32 => u64::from(single),
             }
         }
         255 => match kind {
             Type::F64 => u64::from(literal) << 32,
-            Type::B64 => i64::from(literal as i32) as u64,
+            Type::I64 => i64::from(literal as i32) as u64,
             _ => u64::from(literal),
         },
         _ => 0,

@@ -1,9 +1,9 @@
 //! Running a wave, one instruction after the other.
 
 use crate::code::{Code, NoCode};
-use crate::inst::{Env, Flow, Stop};
+use crate::inst::{Encoding, Env, Flow, Inst, Stop};
 use crate::names;
-use crate::wave::Wave;
+use crate::wave::{Wave, mode, status};
 
 /// Why [`run`] came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Outcome {
     End,
     /// The wave reached a barrier; it continues after it.
     Barrier,
-    /// The wave gives way for a moment.
+    /// The wave gives way for a moment: it sleeps, is halted, or asks for an interrupt ([`Wave::take_interrupt`]).
     Sleep,
     /// The wave cannot go on; its program counter is at the instruction that stopped it.
     Stopped(Stop),
@@ -24,25 +24,15 @@ pub enum Outcome {
 ///
 /// Between two instructions the whole state is in `wave` (and LDS): a wave may be stopped, moved and continued anywhere.
 pub fn run(wave: &mut Wave, code: &mut Code, env: &mut Env<'_>, budget: &mut u64) -> Outcome {
+    if wave.status & (status::HALT | status::PRIV) == status::HALT {
+        return Outcome::Sleep;
+    }
     while *budget > 0 {
         let index = match code.find(wave.pc, &mut env.memory) {
             Ok(index) => index,
             Err(no_code) => return Outcome::Stopped(no_code.into()),
         };
-        let run = code.run(index);
-        let mut flow = Flow::Next;
-        let mut done = 0;
-        let mut pc = wave.pc;
-        for inst in run.insts.iter().take(usize::try_from(*budget).unwrap_or(usize::MAX)) {
-            pc = wave.pc;
-            wave.pc = pc + u64::from(inst.size);
-            done += 1;
-            // SAFETY: the handler came from `table::handler`, which chose it for this CPU.
-            flow = unsafe { (inst.handler)(wave, inst, env) };
-            if flow != Flow::Next {
-                break;
-            }
-        }
+        let (flow, done, pc) = straight(wave, &code.run(index).insts, env, *budget);
         *budget -= done;
         match flow {
             Flow::Next | Flow::Jump => {}
@@ -60,6 +50,37 @@ pub fn run(wave: &mut Wave, code: &mut Code, env: &mut Env<'_>, budget: &mut u64
     Outcome::Budget
 }
 
+/// Runs instructions that follow each other, at most `granted`: what the last one says, how many there were, and where
+/// the last one was.
+#[inline(always)]
+fn straight(wave: &mut Wave, insts: &[Inst], env: &mut Env<'_>, granted: u64) -> (Flow, u64, u64) {
+    let skipping = wave.mode() & mode::VSKIP != 0;
+    let mut done = 0;
+    let mut pc = wave.pc;
+    for inst in insts.iter().take(usize::try_from(granted).unwrap_or(usize::MAX)) {
+        pc = wave.pc;
+        wave.pc = pc.wrapping_add(u64::from(inst.size));
+        done += 1;
+        if skipping && is_vector(inst) {
+            continue;
+        }
+        // SAFETY: the handler came from `table::handler`, which chose it for this CPU.
+        let flow = unsafe { (inst.handler)(wave, inst, env) };
+        if flow != Flow::Next {
+            return (flow, done, pc);
+        }
+    }
+    (Flow::Next, done, pc)
+}
+
+/// Whether the instruction does nothing while MODE.VSKIP is set.
+fn is_vector(inst: &Inst) -> bool {
+    !matches!(
+        inst.op.encoding,
+        Encoding::Sop1 | Encoding::Sop2 | Encoding::Sopc | Encoding::Sopk | Encoding::Sopp | Encoding::Smem
+    )
+}
+
 impl From<NoCode> for Stop {
     fn from(no_code: NoCode) -> Self {
         match no_code {
@@ -68,6 +89,39 @@ impl From<NoCode> for Stop {
                 mnemonic: illegal.encoding.and_then(|encoding| names::mnemonic(encoding, illegal.opcode)),
                 words: illegal.words,
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::decode;
+    use crate::inst::{Op, Target};
+    use crate::memory::{Port, Space};
+
+    /// Where s_movk_i32 s1, 7 leaves its traces if it passes for an instruction of another encoding.
+    fn executed(encoding: Encoding, mode_bits: u32) -> bool {
+        let scalar = decode([0xB001_0007, 0, 0], Target::Gfx942).expect("s_movk_i32");
+        let op: &'static Op = Box::leak(Box::new(Op { encoding, ..*scalar.op }));
+        let mut wave = Wave::new();
+        wave.set_mode(wave.mode() | mode_bits);
+        let space = Space::new();
+        let mut env = Env { memory: Port::new(&space), lds: &mut [], clock: || 0, stop: None };
+        let (flow, done, pc) = straight(&mut wave, &[Inst { op, ..scalar }], &mut env, 10);
+        assert_eq!((flow, done, pc, wave.pc), (Flow::Next, 1, 0, 4));
+        wave.s[1] == 7
+    }
+
+    #[test]
+    fn vector_instructions_are_skipped_on_demand() {
+        for encoding in [Encoding::Sop1, Encoding::Sopk, Encoding::Sopp, Encoding::Smem] {
+            assert!(executed(encoding, mode::VSKIP), "{encoding:?}");
+        }
+        for encoding in [Encoding::Vop1, Encoding::Vop3p, Encoding::Vopc, Encoding::Ds, Encoding::Flat, Encoding::Mubuf]
+        {
+            assert!(executed(encoding, 0), "{encoding:?}");
+            assert!(!executed(encoding, mode::VSKIP), "{encoding:?}");
         }
     }
 }

@@ -40,6 +40,10 @@ pub mod mode {
     pub const FP16_OVFL: u32 = 1 << 23;
     /// Vector register indices are relative to M0.
     pub const GPR_IDX_EN: u32 = 1 << 27;
+    /// Vector instructions are skipped.
+    pub const VSKIP: u32 = 1 << 28;
+    /// Depth of the stack of forked branches, three bits.
+    pub const CSP: u32 = 7 << 29;
     /// What compilers set: round to nearest even, keep denormals, DX10 clamp, IEEE.
     pub const USUAL: u32 = 0xF0 | DX10_CLAMP | IEEE;
 }
@@ -48,6 +52,8 @@ pub mod mode {
 pub mod status {
     /// Scalar condition code.
     pub const SCC: u32 = 1;
+    /// Priority the program gave itself, two bits.
+    pub const USER_PRIO: u32 = 3 << 3;
     /// The wave runs in the trap handler.
     pub const PRIV: u32 = 1 << 5;
     /// A trap handler is installed.
@@ -64,6 +70,12 @@ pub mod status {
     pub const HALT: u32 = 1 << 13;
     /// The wave exists.
     pub const VALID: u32 = 1 << 16;
+    /// Conditional debugging, set by the user.
+    pub const COND_DBG_USER: u32 = 1 << 20;
+    /// Conditional debugging, set by the system.
+    pub const COND_DBG_SYS: u32 = 1 << 21;
+    /// Instructions are fetched through the host's page tables.
+    pub const INST_ATC: u32 = 1 << 23;
 }
 
 /// Why vector operations have to leave their straight path.
@@ -119,7 +131,12 @@ pub struct Wave {
     pub index: u32,
     /// Private memory.
     pub scratch: Scratch,
+    /// An interrupt nobody has delivered yet: its payload, and [`INTERRUPT`].
+    interrupt: u64,
 }
+
+/// Marks an undelivered interrupt in [`Wave`], above the 32 bits of its payload.
+const INTERRUPT: u64 = 1 << 32;
 
 impl Wave {
     /// A wave with all registers zero, all lanes on, in the usual float mode.
@@ -145,6 +162,7 @@ impl Wave {
         self.trapsts = 0;
         self.set_exec(!0);
         self.scratch.size = 0;
+        self.interrupt = 0;
     }
 
     /// Lanes that are on.
@@ -203,6 +221,17 @@ impl Wave {
     #[inline(always)]
     pub fn unusual(&self) -> u32 {
         self.unusual
+    }
+
+    /// Asks for an interrupt of the host (s_sendmsg). The wave gives way then, so that it can be delivered.
+    pub fn interrupt(&mut self, payload: u32) {
+        self.interrupt = INTERRUPT | u64::from(payload);
+    }
+
+    /// The payload of an interrupt the wave asked for, once.
+    pub fn take_interrupt(&mut self) -> Option<u32> {
+        let pending = std::mem::take(&mut self.interrupt);
+        (pending & INTERRUPT != 0).then_some(pending as u32)
     }
 
     /// The STATUS register as a program reads it.

@@ -2,6 +2,7 @@
 
 use crate::inst::Op;
 
+pub(crate) mod access;
 pub(crate) mod buffer;
 pub(crate) mod ds;
 pub(crate) mod flat;

@@ -5,6 +5,7 @@
 //! llvm-mc-19 is installed) compares them or, with UPDATE_ENCODINGS=1, writes them anew.
 #![allow(clippy::precedence, clippy::needless_range_loop)]
 
+mod access;
 mod buffer;
 mod ds;
 mod flat;

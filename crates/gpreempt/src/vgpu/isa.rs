@@ -1,0 +1,100 @@
+//! `gpreempt vgpu isa`: what the interpreter executes.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::Result;
+use serde::Serialize;
+use vgpu_isa::inst::Target;
+use vgpu_isa::{names, table};
+
+use crate::output;
+
+/// Opcodes of one encoding.
+#[derive(Default, Serialize)]
+struct Count {
+    /// All there are.
+    total: usize,
+    /// With a handler.
+    implemented: usize,
+    /// With a handler and a passing test that names them.
+    tested: usize,
+    /// Mnemonics without a tested handler.
+    missing: Vec<&'static str>,
+}
+
+impl Count {
+    fn add(&mut self, name: &'static str, implemented: bool, tested: bool) {
+        self.total += 1;
+        self.implemented += usize::from(implemented);
+        if tested && implemented {
+            self.tested += 1;
+        } else {
+            self.missing.push(name);
+        }
+    }
+
+    fn share(&self) -> f64 {
+        if self.total == 0 { 0.0 } else { self.tested as f64 / self.total as f64 }
+    }
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: u32,
+    target: &'static str,
+    /// Matrix instructions are counted apart.
+    non_matrix: Count,
+    matrix: Count,
+    encodings: BTreeMap<&'static str, Count>,
+    tested_share_non_matrix: f64,
+}
+
+pub(crate) fn run(json: bool, out: &mut impl Write) -> Result<()> {
+    let report = report();
+    if json {
+        serde_json::to_writer_pretty(&mut *out, &report)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    let mut table = output::table(&["encoding", "opcodes", "executed", "tested"]);
+    for (name, count) in &report.encodings {
+        row(&mut table, name, count);
+    }
+    row(&mut table, "all but matrix", &report.non_matrix);
+    row(&mut table, "matrix", &report.matrix);
+    writeln!(out, "{table}")?;
+    writeln!(
+        out,
+        "{:.1} % of the non-matrix opcodes of {} are executed and have a test that names them.",
+        report.tested_share_non_matrix * 100.0,
+        report.target
+    )?;
+    Ok(())
+}
+
+fn row(table: &mut comfy_table::Table, name: &str, count: &Count) {
+    let numbers = [count.total, count.implemented, count.tested].map(|n| output::number(&n.to_string()));
+    table.add_row(std::iter::once(comfy_table::Cell::new(name)).chain(numbers));
+}
+
+fn report() -> Report {
+    let mut report = Report {
+        schema: output::SCHEMA,
+        target: "gfx942",
+        non_matrix: Count::default(),
+        matrix: Count::default(),
+        encodings: BTreeMap::new(),
+        tested_share_non_matrix: 0.0,
+    };
+    for (encoding, opcode, name) in names::all() {
+        let implemented = table::find(encoding, opcode, Target::Gfx942).is_some();
+        let tested = names::is_tested(encoding, opcode);
+        let matrix = name.starts_with("v_mfma") || name.starts_with("v_smfmac");
+        let group = if matrix { &mut report.matrix } else { &mut report.non_matrix };
+        group.add(name, implemented, tested);
+        report.encodings.entry(encoding.name()).or_default().add(name, implemented, tested);
+    }
+    report.tested_share_non_matrix = report.non_matrix.share();
+    report
+}

@@ -1,0 +1,29 @@
+//! `gpreempt vgpu`: programs on a virtual gpu.
+
+mod isa;
+mod profiles;
+mod run;
+
+use std::io::Write;
+
+use anyhow::Result;
+use vgpu::launch::LaunchError;
+use vgpu::profile::ProfileError;
+
+use crate::cli::Vgpu;
+
+pub(crate) fn run(action: Vgpu, out: &mut impl Write) -> Result<()> {
+    match action {
+        Vgpu::Run(options) => run::run(&options),
+        Vgpu::Env(options) => run::env(&options, out),
+        Vgpu::Profiles { name, json } => profiles::run(name.as_deref(), json, out),
+        Vgpu::Isa { json } => isa::run(json, out),
+        Vgpu::Supervise { detach } => run::supervise(detach),
+    }
+}
+
+/// Whether the error is about what the user gave us.
+pub(crate) fn is_input(error: &anyhow::Error) -> bool {
+    let launch = error.downcast_ref::<LaunchError>();
+    error.is::<ProfileError>() || matches!(launch, Some(LaunchError::Profile(_) | LaunchError::Program { .. }))
+}

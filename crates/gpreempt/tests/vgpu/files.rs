@@ -1,0 +1,58 @@
+//! What unmodified tools see of the virtual gpu.
+
+use super::{on_vgpu, shell};
+
+#[test]
+fn tools_find_device_nodes_and_topology() {
+    let text = shell("ls -l /dev/kfd /dev/dri/renderD128; cat /sys/class/kfd/kfd/topology/nodes/1/gpu_id");
+    assert!(text.contains("crw-rw-rw-") && text.contains("226, 128"), "{text}");
+    let gpu_id = text.lines().last().and_then(|line| line.parse::<u32>().ok());
+    assert!(gpu_id.is_some_and(|id| id > 0), "{text}");
+}
+
+#[test]
+fn both_paths_of_the_topology_show_the_same_and_directories_can_be_walked() {
+    let script = |root: &str| shell(&format!("cd /; ls -R {root}/topology; cat {root}/topology/nodes/*/properties"));
+    let by_class = script("/sys/class/kfd/kfd").replace("/sys/class/kfd/kfd", "ROOT");
+    let by_device = script("/sys/devices/virtual/kfd/kfd").replace("/sys/devices/virtual/kfd/kfd", "ROOT");
+    assert_eq!(by_class, by_device);
+    assert!(by_class.contains("gfx_target_version 90402"), "{by_class}");
+}
+
+#[test]
+fn files_cannot_be_written_and_missing_ones_are_missing() {
+    let text = shell(
+        "echo 1 2>/dev/null > /sys/class/kfd/kfd/topology/generation_id || echo refused; \
+         test -e /sys/class/kfd/kfd/topology/nodes/99 || echo absent; test -d /dev/dri && echo directory; \
+         realpath /sys/class/kfd/kfd; grep amdgpu /proc/modules",
+    );
+    assert!(text.starts_with("refused\nabsent\ndirectory\n/sys/devices/virtual/kfd/kfd\namdgpu"), "{text}");
+}
+
+#[test]
+fn exit_codes_and_arguments_are_the_programs_own() {
+    let output = on_vgpu(&["sh", "-c", "echo \"$1\"; exit 7", "sh", "a b"]).output().expect("can be started");
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(output.stdout, b"a b\n");
+}
+
+#[test]
+fn a_program_that_does_not_exist_and_a_profile_that_does_not_are_named() {
+    let output = on_vgpu(&["no-such-program"]).output().expect("can be started");
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("no-such-program"), "{text}");
+    let output = std::process::Command::new(super::executable())
+        .args(["vgpu", "run", "--profile", "mi9", "--", "true"])
+        .output()
+        .expect("can be started");
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("mi9") && text.contains("mi300x"), "{text}");
+}
+
+#[test]
+fn this_commands_directory_comes_first_in_the_path() {
+    let text = shell("command -v gpreempt");
+    assert_eq!(std::path::Path::new(text.trim()), super::executable());
+}

@@ -1,0 +1,174 @@
+//! Nothing is left behind, whoever dies.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::on_vgpu;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A shell that has opened the gpu, and so has an engine, and then waits.
+struct Client {
+    child: Child,
+}
+
+impl Client {
+    fn start() -> Client {
+        let mut child = on_vgpu(&["sh", "-c", "exec 3<>/dev/kfd; echo ready; exec 4</dev/null; read line; exit 0"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("can be started");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+        assert_eq!(line, "ready\n");
+        Client { child }
+    }
+
+    /// The launcher became the program, so they are one process.
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn signal(pid: u32, name: &str) {
+        let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().expect("kill runs");
+        assert!(status.success());
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Inodes of the sockets of the virtual gpu that this launcher made.
+fn sockets(launcher: u32) -> Vec<String> {
+    let name = format!("@gpreempt-vgpu-{launcher}-");
+    let table = std::fs::read_to_string("/proc/net/unix").expect("can be read");
+    let lines = table.lines().filter(|line| line.contains(&name));
+    lines.filter_map(|line| line.split_whitespace().nth(6).map(str::to_owned)).collect()
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").expect("can be read").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn status(pid: u32, field: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    text.lines().find_map(|line| Some(line.strip_prefix(field)?.strip_prefix(':')?.trim().to_owned()))
+}
+
+fn is_alive(pid: u32) -> bool {
+    status(pid, "State").is_some_and(|state| !state.starts_with('Z'))
+}
+
+/// Engine processes of a client.
+fn engines(client: u32) -> Vec<u32> {
+    let parent = client.to_string();
+    let is_engine = |pid: &u32| {
+        status(*pid, "Name").is_some_and(|name| name == "vgpu-engine") && status(*pid, "PPid").as_ref() == Some(&parent)
+    };
+    processes().filter(is_engine).collect()
+}
+
+/// The supervisor whose listening socket this launcher made.
+fn supervisor(launcher: u32) -> u32 {
+    let sockets: Vec<String> = sockets(launcher).iter().map(|inode| format!("socket:[{inode}]")).collect();
+    let listens = |pid: &u32| {
+        let link = std::fs::read_link(format!("/proc/{pid}/fd/0")).unwrap_or_default();
+        sockets.iter().any(|socket| link.as_os_str() == socket.as_str())
+    };
+    let named = |pid: &u32| status(*pid, "Name").is_some_and(|name| name == "vgpu-supervisor");
+    processes().find(|pid| named(pid) && listens(pid)).expect("the supervisor runs")
+}
+
+fn nothing_is_left(client: u32, engines: &[u32], supervisor: u32) {
+    until("sockets are gone", || sockets(client).is_empty());
+    until("the supervisor is gone", || !is_alive(supervisor));
+    until("engines are gone", || !engines.iter().any(|&pid| is_alive(pid)));
+}
+
+fn ends_clean(how: impl FnOnce(&mut Client)) {
+    let mut client = Client::start();
+    let pid = client.pid();
+    until("an engine runs", || !engines(pid).is_empty());
+    let (engines, supervisor) = (engines(pid), supervisor(pid));
+    how(&mut client);
+    client.child.wait().expect("ends");
+    nothing_is_left(pid, &engines, supervisor);
+}
+
+#[test]
+fn nothing_is_left_after_a_normal_end() {
+    ends_clean(|client| drop(client.child.stdin.take()));
+}
+
+#[test]
+fn nothing_is_left_after_ctrl_c() {
+    ends_clean(|client| Client::signal(client.pid(), "INT"));
+}
+
+#[test]
+fn nothing_is_left_after_an_abort() {
+    ends_clean(|client| Client::signal(client.pid(), "ABRT"));
+}
+
+#[test]
+fn nothing_is_left_after_the_client_is_killed() {
+    ends_clean(|client| Client::signal(client.pid(), "KILL"));
+}
+
+#[test]
+fn a_client_outlives_its_supervisor_and_finds_the_gpu_gone() {
+    let mut child = on_vgpu(&["sh", "-c", "exec 3<>/dev/kfd; echo ready; read line; cat /dev/kfd; exit 5"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("can be started");
+    let pid = child.id();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    let (engines, supervisor) = (engines(pid), supervisor(pid));
+    Client::signal(supervisor, "KILL");
+    until("the supervisor is gone", || !is_alive(supervisor));
+    // The engine notices by itself, the client at its next question.
+    until("engines end", || !engines.iter().any(|&engine| is_alive(engine)));
+    drop(child.stdin.take());
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!(output.status.code(), Some(5), "{:?}", output.status.signal());
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("No such device"), "{text}");
+    nothing_is_left(pid, &engines, supervisor);
+}
+
+#[test]
+fn programs_that_touch_no_gpu_start_no_engine_and_keep_their_behaviour() {
+    let mut child = on_vgpu(&["sh", "-c", "ls / >/dev/null; echo ready; read line"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("can be started");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    let pid = child.id();
+    assert!(engines(pid).is_empty());
+    let threads = status(pid, "Threads");
+    assert_eq!(threads.as_deref(), Some("1"));
+    drop(child.stdin.take());
+    child.wait().expect("ends");
+    until("sockets are gone", || sockets(pid).is_empty());
+}

@@ -1,0 +1,26 @@
+//! Programs on the virtual gpu, started as a user starts them.
+
+mod files;
+mod life;
+mod symbols;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+fn executable() -> PathBuf {
+    assert_cmd::cargo::cargo_bin!("gpreempt").to_path_buf()
+}
+
+/// `gpreempt vgpu run -- WORDS`.
+fn on_vgpu(words: &[&str]) -> Command {
+    let mut command = Command::new(executable());
+    command.args(["vgpu", "run", "--"]).args(words);
+    command
+}
+
+/// Runs a shell script on the virtual gpu; what it printed.
+fn shell(script: &str) -> String {
+    let output = on_vgpu(&["sh", "-c", script]).output().expect("can be started");
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}

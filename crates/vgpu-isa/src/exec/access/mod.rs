@@ -1,0 +1,196 @@
+//! What all instructions that access memory share: the kinds of memory, the kinds of values, and the ways in which the
+//! lanes of a wave reach for them.
+//!
+//! Most instructions have all lanes on and addresses that follow each other, or one address for all. Both are noticed
+//! with a few vector compares, and then one look at the mapping and one straight copy do the work of 64.
+
+pub(crate) mod atomic;
+pub(crate) mod float;
+pub(crate) mod lanes;
+pub(crate) mod private;
+pub(crate) mod value;
+
+use crate::inst::{Env, Flow, Stop};
+use crate::memory::{Access, Port};
+use crate::wave::{Lanes, M0, Wave};
+
+/// Bytes of one lane, aligned so that whole words can be moved at once.
+#[repr(align(16))]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Bytes(pub(crate) [u8; 16]);
+
+/// Memory that lanes reach by a common base and an offset each.
+pub(crate) trait Memory {
+    /// Address of a lane.
+    fn address(base: u64, offset: u32) -> u64;
+
+    /// Where `length` bytes are, if they can be accessed without further care.
+    fn span(&mut self, start: u64, length: u64, access: Access) -> Option<*mut u8>;
+
+    /// Reads bytes the careful way.
+    fn read(&mut self, address: u64, out: &mut [u8]) -> Result<(), Stop>;
+
+    /// Writes bytes the careful way.
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Stop>;
+
+    /// Replaces an aligned word by a function of it; the word before.
+    fn change_u32(&mut self, address: u64, change: impl FnMut(u32) -> u32) -> Result<u32, Stop>;
+
+    /// Replaces an aligned double word by a function of it; the double word before.
+    fn change_u64(&mut self, address: u64, change: impl FnMut(u64) -> u64) -> Result<u64, Stop>;
+}
+
+impl Memory for Port<'_> {
+    #[inline(always)]
+    fn address(base: u64, offset: u32) -> u64 {
+        base.wrapping_add(u64::from(offset))
+    }
+
+    #[inline(always)]
+    fn span(&mut self, start: u64, length: u64, access: Access) -> Option<*mut u8> {
+        self.direct(start, length, access)
+    }
+
+    fn read(&mut self, address: u64, out: &mut [u8]) -> Result<(), Stop> {
+        Port::read(self, address, out).map_err(Stop::Memory)
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Stop> {
+        Port::write(self, address, bytes).map_err(Stop::Memory)
+    }
+
+    #[inline(always)]
+    fn change_u32(&mut self, address: u64, change: impl FnMut(u32) -> u32) -> Result<u32, Stop> {
+        self.atomic_u32(address, change).map_err(Stop::Memory)
+    }
+
+    #[inline(always)]
+    fn change_u64(&mut self, address: u64, change: impl FnMut(u64) -> u64) -> Result<u64, Stop> {
+        self.atomic_u64(address, change).map_err(Stop::Memory)
+    }
+}
+
+/// LDS of the workgroup. Only one wave of a workgroup runs at a time, so plain accesses are atomic here.
+pub(crate) struct Lds<'a>(pub(crate) &'a mut [u8]);
+
+impl Lds<'_> {
+    #[inline(always)]
+    fn word<const N: usize>(&mut self, address: u64) -> Result<&mut [u8; N], Stop> {
+        let stop = Stop::Lds { offset: address };
+        if !address.is_multiple_of(N as u64) {
+            return Err(stop);
+        }
+        let start = address as usize;
+        self.0.get_mut(start..start.wrapping_add(N)).and_then(|bytes| bytes.try_into().ok()).ok_or(stop)
+    }
+}
+
+impl Memory for Lds<'_> {
+    #[inline(always)]
+    fn address(base: u64, offset: u32) -> u64 {
+        u64::from((base as u32).wrapping_add(offset))
+    }
+
+    #[inline(always)]
+    fn span(&mut self, start: u64, length: u64, _access: Access) -> Option<*mut u8> {
+        // Neither is above 2^33.
+        (start + length <= self.0.len() as u64).then(|| self.0.as_mut_ptr().wrapping_add(start as usize))
+    }
+
+    fn read(&mut self, address: u64, out: &mut [u8]) -> Result<(), Stop> {
+        let start = address as usize;
+        let bytes = self.0.get(start..start.wrapping_add(out.len())).ok_or(Stop::Lds { offset: address })?;
+        out.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Stop> {
+        let start = address as usize;
+        let to = self.0.get_mut(start..start.wrapping_add(bytes.len())).ok_or(Stop::Lds { offset: address })?;
+        to.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn change_u32(&mut self, address: u64, mut change: impl FnMut(u32) -> u32) -> Result<u32, Stop> {
+        let word = self.word::<4>(address)?;
+        let old = u32::from_le_bytes(*word);
+        *word = change(old).to_le_bytes();
+        Ok(old)
+    }
+
+    #[inline(always)]
+    fn change_u64(&mut self, address: u64, mut change: impl FnMut(u64) -> u64) -> Result<u64, Stop> {
+        let word = self.word::<8>(address)?;
+        let old = u64::from_le_bytes(*word);
+        *word = change(old).to_le_bytes();
+        Ok(old)
+    }
+}
+
+/// A register file: accumulation registers if `accumulation`, else the architectural ones.
+#[inline(always)]
+pub(crate) fn file(wave: &mut Wave, accumulation: bool) -> &mut [Lanes; 256] {
+    if accumulation { &mut wave.a } else { &mut wave.v }
+}
+
+/// Puts a word for each lane that is on into LDS, from M0 plus the instruction's offset on.
+pub(crate) fn to_lds(wave: &Wave, env: &mut Env<'_>, offset: i32, words: &Lanes) -> Result<(), Stop> {
+    let base = (wave.s[M0] & 0xFFFF).wrapping_add_signed(offset);
+    let offsets: Lanes = std::array::from_fn(|lane| base.wrapping_add(4 * lane as u32));
+    lanes::store::<value::Words<1>, _>(&mut Lds(env.lds), 0, &offsets, wave.exec(), &[*words])
+}
+
+/// Ends an instruction: the next one, or a stop.
+#[inline(always)]
+pub(crate) fn end(env: &mut Env<'_>, result: Result<(), Stop>) -> Flow {
+    match result {
+        Ok(()) => Flow::Next,
+        Err(why) => env.stopped(why),
+    }
+}
+
+/// Makes a handler for any CPU and one for wide vectors out of one body, and a function that makes the operation.
+macro_rules! twice {
+    ($(#[$doc:meta])* $name:ident, $portable:ident, $wide:ident, $body:ident, <$($generic:ident $(: $bound:path)?),*> $(, const $($n:ident),+)?) => {
+        fn $portable<$($generic $(: $bound)?,)* $($(const $n: usize,)+)?>(
+            wave: &mut $crate::wave::Wave,
+            inst: &$crate::inst::Inst,
+            env: &mut $crate::inst::Env<'_>,
+        ) -> $crate::inst::Flow {
+            let result = $body::<$($generic,)* $($($n,)+)?>(wave, inst, env);
+            $crate::exec::access::end(env, result)
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+        fn $wide<$($generic $(: $bound)?,)* $($(const $n: usize,)+)?>(
+            wave: &mut $crate::wave::Wave,
+            inst: &$crate::inst::Inst,
+            env: &mut $crate::inst::Env<'_>,
+        ) -> $crate::inst::Flow {
+            let result = $body::<$($generic,)* $($($n,)+)?>(wave, inst, env);
+            $crate::exec::access::end(env, result)
+        }
+
+        #[cfg(not(target_arch = "x86_64"))]
+        use $portable as $wide;
+
+        $(#[$doc])*
+        pub(crate) const fn $name<$($generic $(: $bound)?,)* $($(const $n: usize,)+)?>(
+            encoding: $crate::inst::Encoding,
+            opcode: u16,
+            name: &'static str,
+        ) -> $crate::inst::Op {
+            $crate::inst::Op {
+                encoding,
+                opcode,
+                name,
+                targets: $crate::inst::BOTH,
+                portable: $portable::<$($generic,)* $($($n,)+)?>,
+                wide: $wide::<$($generic,)* $($($n,)+)?>,
+            }
+        }
+    };
+}
+pub(crate) use twice;

@@ -1,0 +1,178 @@
+//! Operations on the bytes of registers: permutation, interpolation, sums of absolute differences.
+
+use std::mem::MaybeUninit;
+
+use super::arithmetic::saturate_u32;
+use crate::inst::{Encoding, Env, Flow, Inst, Op};
+use crate::lanes::{Lane, WideLane, handlers, lane, wide};
+use crate::modify::{self, Reading};
+use crate::operand::{Type, source, source64, write_masked};
+use crate::wave::{LANES, Lanes, Wave, unusual};
+
+/// The byte at a position.
+#[inline(always)]
+fn byte(x: u32, n: u32) -> u32 {
+    x >> (8 * n) & 0xFF
+}
+
+/// The sum of the absolute differences of four bytes (at most 1020).
+#[inline(always)]
+fn sad(a: u32, b: u32) -> u32 {
+    let mut sum = 0;
+    for n in 0..4 {
+        sum += byte(a, n).abs_diff(byte(b, n));
+    }
+    sum
+}
+
+/// The same without the bytes where `b`, the reference, is zero.
+#[inline(always)]
+fn masked_sad(a: u32, b: u32) -> u32 {
+    let mut sum = 0;
+    for n in 0..4 {
+        let difference = byte(a, n).abs_diff(byte(b, n));
+        sum += if byte(b, n) == 0 { 0 } else { difference };
+    }
+    sum
+}
+
+#[inline(always)]
+fn sad_u16(a: u32, b: u32) -> u32 {
+    (a & 0xFFFF).abs_diff(b & 0xFFFF) + (a >> 16).abs_diff(b >> 16)
+}
+
+/// A sum of up to 34 bits, saturated.
+#[inline(always)]
+fn saturated_sum(a: u32, b: u32) -> u32 {
+    saturate_u32(u64::from(a) + u64::from(b))
+}
+
+/// One byte of the permutation: 0-7 picks, 8-11 the sign of an odd byte, 12 zero, above ones.
+#[inline(always)]
+fn pick(data: u64, select: u32) -> u32 {
+    // The sign of byte 1, 3, 5 or 7, in every bit.
+    let sign = 0_u32.wrapping_sub((data >> (16 * (select & 3) + 15)) as u32 & 1) & 0xFF;
+    let value = (data >> (8 * (select & 7))) as u32 & 0xFF;
+    match select {
+        0..=7 => value,
+        8..=11 => sign,
+        12 => 0,
+        _ => 0xFF,
+    }
+}
+
+#[inline(always)]
+fn permute(a: u32, b: u32, selectors: u32) -> u32 {
+    let data = u64::from(a) << 32 | u64::from(b);
+    let mut result = 0;
+    for n in 0..4 {
+        result |= pick(data, byte(selectors, n)) << (8 * n);
+    }
+    result
+}
+
+/// The average of each pair of bytes; bit 0 of each byte of `c` rounds it up.
+#[inline(always)]
+fn average(a: u32, b: u32, c: u32) -> u32 {
+    let mut result = 0;
+    for n in 0..4 {
+        result |= (byte(a, n) + byte(b, n) + (byte(c, n) & 1)) >> 1 << (8 * n);
+    }
+    result
+}
+
+operations! {
+    OPS: Lane, u32, lane;
+    Vop3 461 "v_lerp_u8" Lerp [B32 B32 B32] B32 |a, b, c| average(a, b, c);
+    Vop3 473 "v_sad_u8" SadU8 [B32 B32 B32] B32 |a, b, c| sad(a, b).wrapping_add(c)
+        => clamp |a, b, c| saturated_sum(sad(a, b), c);
+    Vop3 474 "v_sad_hi_u8" SadHiU8 [B32 B32 B32] B32 |a, b, c| (sad(a, b) << 16).wrapping_add(c)
+        => clamp |a, b, c| saturated_sum(sad(a, b) << 16, c);
+    Vop3 475 "v_sad_u16" SadU16 [B32 B32 B32] B32 |a, b, c| sad_u16(a, b).wrapping_add(c)
+        => clamp |a, b, c| saturated_sum(sad_u16(a, b), c);
+    Vop3 476 "v_sad_u32" SadU32 [B32 B32 B32] B32 |a, b, c| a.abs_diff(b).wrapping_add(c)
+        => clamp |a, b, c| saturated_sum(a.abs_diff(b), c);
+    Vop3 484 "v_msad_u8" MsadU8 [B32 B32 B32] B32 |a, b, c| masked_sad(a, b).wrapping_add(c)
+        => clamp |a, b, c| saturated_sum(masked_sad(a, b), c);
+    Vop3 493 "v_perm_b32" Perm [B32 B32 B32] B32 |a, b, c| permute(a, b, c);
+}
+
+/// Four sums for the four positions of a window of four bytes in `data`, added to the 16-bit parts of `sums`.
+#[inline(always)]
+fn packed(data: u64, reference: u64, sums: u64, of: fn(u32, u32) -> u32, finish: fn(u32) -> u32) -> u64 {
+    let mut result = 0;
+    for n in 0..4 {
+        let sum = of((data >> (8 * n)) as u32, reference as u32) + (sums >> (16 * n)) as u32 % 0x1_0000;
+        result |= u64::from(finish(sum)) << (16 * n);
+    }
+    result
+}
+
+#[inline(always)]
+fn wrap(x: u32) -> u32 {
+    x & 0xFFFF
+}
+
+#[inline(always)]
+fn saturate(x: u32) -> u32 {
+    x.min(0xFFFF)
+}
+
+operations! {
+    PACKED: WideLane, u64, wide;
+    Vop3 485 "v_qsad_pk_u16_u8" QsadPk [B64 B32 B64] B64 |a, b, c| packed(a, b, c, sad, wrap)
+        => clamp |a, b, c| packed(a, b, c, sad, saturate);
+    Vop3 486 "v_mqsad_pk_u16_u8" MqsadPk [B64 B32 B64] B64 |a, b, c| packed(a, b, c, masked_sad, wrap)
+        => clamp |a, b, c| packed(a, b, c, masked_sad, saturate);
+}
+
+/// The operation that has four registers of sums and of results.
+trait Quad: 'static {}
+
+struct MqsadU32;
+
+impl Quad for MqsadU32 {}
+
+#[inline(always)]
+fn quad_body<O: Quad>(wave: &mut Wave, inst: &Inst) -> Flow {
+    let (window_low, window_high, reference): (Lanes, Lanes, Lanes);
+    if inst.plain && wave.unusual() & unusual::INDEXED == 0 {
+        let mut rooms = [MaybeUninit::uninit(), MaybeUninit::uninit()];
+        let mut room = MaybeUninit::uninit();
+        let (low, high) = source64(wave, inst, 0, Type::B64, &mut rooms);
+        (window_low, window_high) = (*low, *high);
+        reference = *source(wave, inst, 1, Type::B32, &mut room);
+    } else {
+        let types = &[Type::B64, Type::B32];
+        let sources = modify::fetch(wave, inst, Reading { types, accumulates: false, flushes: false });
+        (window_low, window_high, reference) = (sources.low[0], sources.high[0], sources.low[1]);
+    }
+    let clamp = inst.clamp;
+    let inst = modify::relative(wave, inst);
+    let mut out = [[0; LANES]; 4];
+    for (n, out) in out.iter_mut().enumerate() {
+        // Scalar and constant sources have the same 32 bits for all four sums.
+        let code = inst.src[2];
+        let sums = if code >= 256 {
+            *wave.vector(code & !0xFF | (code + n as u16) & 0xFF)
+        } else {
+            [wave.scalar(code, &inst, Type::B32); LANES]
+        };
+        for lane in 0..LANES {
+            let data = u64::from(window_low[lane]) | u64::from(window_high[lane]) << 32;
+            let sum = masked_sad((data >> (8 * n)) as u32, reference[lane]);
+            let plain = sum.wrapping_add(sums[lane]);
+            out[lane] = if clamp { saturated_sum(sum, sums[lane]) } else { plain };
+        }
+    }
+    let exec = wave.exec();
+    for (n, out) in out.iter().enumerate() {
+        write_masked(&mut wave.v[(usize::from(inst.dst) + n) & 0xFF], out, exec);
+    }
+    Flow::Next
+}
+
+handlers!(quad_portable, quad_wide, quad_body, Quad);
+
+pub(super) static QUADS: [Op; 1] =
+    [Op { wide: quad_wide::<MqsadU32>, ..Op::new(Encoding::Vop3, 487, "v_mqsad_u32_u8", quad_portable::<MqsadU32>) }];

@@ -1,0 +1,233 @@
+//! Additions and subtractions with carry, selection by a mask: operations that read or write a bit for each lane.
+
+use std::mem::MaybeUninit;
+
+use crate::inst::{Encoding, Env, Flow, Inst, Op};
+use crate::lanes::handlers;
+use crate::modify::{self, Reading, Writing};
+use crate::operand::{Room, Type, pack, source, source64};
+use crate::wave::{LANES, Lanes, Wave, unusual};
+
+/// A 32-bit operation with a bit per lane as third source, as second result, or both.
+trait Carry: 'static {
+    /// Type of the sources: the selection knows sign modifiers, but does not flush.
+    const SOURCES: Type = Type::B32;
+    /// Reads the mask in the third source.
+    const IN: bool;
+    /// Writes the mask in the scalar destination.
+    const OUT: bool;
+
+    /// Result and bit; `bit` is 0 or 1.
+    fn lane(a: u32, b: u32, bit: u32) -> (u32, bool);
+
+    /// The result with clamp.
+    #[inline(always)]
+    fn clamped(a: u32, b: u32, bit: u32) -> u32 {
+        Self::lane(a, b, bit).0
+    }
+}
+
+#[inline(always)]
+fn add(a: u32, b: u32, bit: u32) -> (u32, bool) {
+    let sum = u64::from(a) + u64::from(b) + u64::from(bit);
+    (sum as u32, sum >> 32 != 0)
+}
+
+#[inline(always)]
+fn subtract(a: u32, b: u32, bit: u32) -> (u32, bool) {
+    let difference = u64::from(a).wrapping_sub(u64::from(b)).wrapping_sub(u64::from(bit));
+    (difference as u32, difference >> 32 != 0)
+}
+
+macro_rules! carries {
+    ($($op:ident $input:literal |$a:ident, $b:ident, $bit:ident| $body:expr, $overflow:expr;)+) => {
+        $(struct $op;
+
+        impl Carry for $op {
+            const IN: bool = $input;
+            const OUT: bool = true;
+
+            #[inline(always)]
+            fn lane($a: u32, $b: u32, $bit: u32) -> (u32, bool) {
+                $body
+            }
+
+            #[inline(always)]
+            fn clamped(a: u32, b: u32, bit: u32) -> u32 {
+                let (result, overflows) = Self::lane(a, b, bit);
+                if overflows { $overflow } else { result }
+            }
+        })+
+    };
+}
+
+carries! {
+    AddCo false |a, b, bit| add(a, b, bit), !0;
+    SubCo false |a, b, bit| subtract(a, b, bit), 0;
+    SubrevCo false |a, b, bit| subtract(b, a, bit), 0;
+    AddcCo true |a, b, bit| add(a, b, bit), !0;
+    SubbCo true |a, b, bit| subtract(a, b, bit), 0;
+    SubbrevCo true |a, b, bit| subtract(b, a, bit), 0;
+}
+
+struct Select;
+
+impl Carry for Select {
+    const SOURCES: Type = Type::F32;
+    const IN: bool = true;
+    const OUT: bool = false;
+
+    #[inline(always)]
+    fn lane(a: u32, b: u32, bit: u32) -> (u32, bool) {
+        let mask = 0_u32.wrapping_sub(bit);
+        (a & !mask | b & mask, false)
+    }
+}
+
+/// One bit for each lane, as 0 or 1.
+#[inline(always)]
+fn spread(mask: u64) -> Lanes {
+    let mut bits = [0; LANES];
+    for (half, word) in [mask as u32, (mask >> 32) as u32].into_iter().enumerate() {
+        for bit in 0..32 {
+            bits[half * 32 + bit] = word >> bit & 1;
+        }
+    }
+    bits
+}
+
+#[inline(always)]
+fn carry_body<O: Carry>(wave: &mut Wave, inst: &Inst) -> Flow {
+    let bits = if O::IN { spread(wave.scalar64(inst.src[2], inst, Type::B64)) } else { [0; LANES] };
+    let mut out = [0; LANES];
+    let mut carries = [0_u8; LANES];
+    if !inst.plain || wave.unusual() & unusual::INDEXED != 0 {
+        let reading = Reading { types: &[O::SOURCES; 2], accumulates: false, flushes: false };
+        let sources = modify::fetch(wave, inst, reading);
+        for lane in 0..LANES {
+            let (a, b) = (sources.low[0][lane], sources.low[1][lane]);
+            let (result, carry) = O::lane(a, b, bits[lane]);
+            out[lane] = if inst.clamp { O::clamped(a, b, bits[lane]) } else { result };
+            carries[lane] = u8::from(carry);
+        }
+        modify::store(wave, inst, Writing { kind: Type::B32, keeps_high: false }, &out, None, sources.skipped);
+        if O::OUT {
+            wave.set_s64(usize::from(inst.sdst), pack(&carries) & wave.exec() & !sources.skipped);
+        }
+        return Flow::Next;
+    }
+    let (mut r0, mut r1): (Room, Room) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let a = source(wave, inst, 0, Type::B32, &mut r0);
+    let b = source(wave, inst, 1, Type::B32, &mut r1);
+    for lane in 0..LANES {
+        let (result, carry) = O::lane(a[lane], b[lane], bits[lane]);
+        out[lane] = result;
+        carries[lane] = u8::from(carry);
+    }
+    wave.write(inst.dst, &out);
+    if O::OUT {
+        // Lanes that are off give zero.
+        wave.set_s64(usize::from(inst.sdst), pack(&carries) & wave.exec());
+    }
+    Flow::Next
+}
+
+/// A multiplication of 32 bits added to 64, with the bit above the result.
+trait WideCarry: 'static {
+    /// Type of the third source.
+    const SUM: Type;
+
+    /// The exact result.
+    fn exact(a: u32, b: u32, c: u64) -> i128;
+
+    /// The result with clamp.
+    fn clamped(exact: i128) -> u64;
+}
+
+struct MadU64;
+
+impl WideCarry for MadU64 {
+    const SUM: Type = Type::B64;
+
+    #[inline(always)]
+    fn exact(a: u32, b: u32, c: u64) -> i128 {
+        // The product and the sum with its carry, without 128-bit arithmetic.
+        let (sum, carry) = (u64::from(a) * u64::from(b)).overflowing_add(c);
+        i128::from(sum) | i128::from(carry) << 64
+    }
+
+    #[inline(always)]
+    fn clamped(exact: i128) -> u64 {
+        u64::try_from(exact).unwrap_or(u64::MAX)
+    }
+}
+
+struct MadI64;
+
+impl WideCarry for MadI64 {
+    const SUM: Type = Type::I64;
+
+    #[inline(always)]
+    fn exact(a: u32, b: u32, c: u64) -> i128 {
+        i128::from(i64::from(a as i32) * i64::from(b as i32)) + i128::from(c as i64)
+    }
+
+    #[inline(always)]
+    fn clamped(exact: i128) -> u64 {
+        exact.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as u64
+    }
+}
+
+#[inline(always)]
+fn wide_carry_body<O: WideCarry>(wave: &mut Wave, inst: &Inst) -> Flow {
+    let (mut low, mut high) = ([0; LANES], [0; LANES]);
+    let mut carries = [0_u8; LANES];
+    if !inst.plain || wave.unusual() & unusual::INDEXED != 0 {
+        let types = &[Type::B32, Type::B32, O::SUM];
+        let sources = modify::fetch(wave, inst, Reading { types, accumulates: false, flushes: false });
+        for lane in 0..LANES {
+            let exact = O::exact(sources.low[0][lane], sources.low[1][lane], sources.wide(2, lane));
+            let result = if inst.clamp { O::clamped(exact) } else { exact as u64 };
+            (low[lane], high[lane]) = (result as u32, (result >> 32) as u32);
+            carries[lane] = (exact >> 64) as u8 & 1;
+        }
+        modify::store(wave, inst, Writing { kind: Type::B64, keeps_high: false }, &low, Some(&high), sources.skipped);
+    } else {
+        let (mut r0, mut r1): (Room, Room) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        let mut r2: [Room; 2] = [MaybeUninit::uninit(), MaybeUninit::uninit()];
+        let a = source(wave, inst, 0, Type::B32, &mut r0);
+        let b = source(wave, inst, 1, Type::B32, &mut r1);
+        let (c_low, c_high) = source64(wave, inst, 2, O::SUM, &mut r2);
+        for lane in 0..LANES {
+            let exact = O::exact(a[lane], b[lane], u64::from(c_low[lane]) | u64::from(c_high[lane]) << 32);
+            (low[lane], high[lane]) = (exact as u32, (exact >> 32) as u32);
+            carries[lane] = (exact >> 64) as u8 & 1;
+        }
+        wave.write64(inst.dst, &low, &high);
+    }
+    wave.set_s64(usize::from(inst.sdst), pack(&carries) & wave.exec());
+    Flow::Next
+}
+
+handlers!(carry_portable, carry_wide, carry_body, Carry);
+handlers!(wide_carry_portable, wide_carry_wide, wide_carry_body, WideCarry);
+
+const fn op<O: Carry>(opcode: u16, name: &'static str) -> Op {
+    Op { wide: carry_wide::<O>, ..Op::new(Encoding::Vop2, opcode, name, carry_portable::<O>) }
+}
+
+const fn wide_op<O: WideCarry>(opcode: u16, name: &'static str) -> Op {
+    Op { wide: wide_carry_wide::<O>, ..Op::new(Encoding::Vop3, opcode, name, wide_carry_portable::<O>) }
+}
+
+pub(super) static OPS: &[Op] = &[
+    op::<Select>(0, "v_cndmask_b32"),
+    op::<AddCo>(25, "v_add_co_u32"),
+    op::<SubCo>(26, "v_sub_co_u32"),
+    op::<SubrevCo>(27, "v_subrev_co_u32"),
+    op::<AddcCo>(28, "v_addc_co_u32"),
+    op::<SubbCo>(29, "v_subb_co_u32"),
+    op::<SubbrevCo>(30, "v_subbrev_co_u32"),
+    wide_op::<MadU64>(488, "v_mad_u64_u32"),
+    wide_op::<MadI64>(489, "v_mad_i64_i32"),
+];

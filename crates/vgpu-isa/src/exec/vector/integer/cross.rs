@@ -1,0 +1,101 @@
+//! Operations that know their lane, or take and give single lanes.
+
+use std::mem::MaybeUninit;
+
+use crate::inst::{Encoding, Env, Flow, Inst, Op};
+use crate::lanes::handlers;
+use crate::modify::{self, Reading, Writing};
+use crate::operand::{Room, Type, source};
+use crate::wave::{LANES, Lanes, Wave, unusual};
+
+/// Counts the bits of a half of a mask that belong to lanes before this one.
+trait Before: 'static {
+    /// For each lane, the bits of the half that count.
+    const LANES_BEFORE: Lanes;
+}
+
+/// The 32 bits at `shift` of the mask of all lanes before each.
+const fn lanes_before(shift: u32) -> Lanes {
+    let mut masks = [0; LANES];
+    let mut lane = 0;
+    while lane < LANES {
+        masks[lane] = (((1_u64 << lane) - 1) >> shift) as u32;
+        lane += 1;
+    }
+    masks
+}
+
+struct Low;
+
+impl Before for Low {
+    const LANES_BEFORE: Lanes = lanes_before(0);
+}
+
+struct High;
+
+impl Before for High {
+    const LANES_BEFORE: Lanes = lanes_before(32);
+}
+
+#[inline(always)]
+fn before_body<O: Before>(wave: &mut Wave, inst: &Inst) -> Flow {
+    let mut out = [0; LANES];
+    let count = |a: u32, b: u32, lane: usize| (a & O::LANES_BEFORE[lane]).count_ones().wrapping_add(b);
+    if !inst.plain || wave.unusual() & unusual::INDEXED != 0 {
+        let reading = Reading { types: &[Type::B32; 2], accumulates: false, flushes: false };
+        let sources = modify::fetch(wave, inst, reading);
+        for lane in 0..LANES {
+            out[lane] = count(sources.low[0][lane], sources.low[1][lane], lane);
+        }
+        modify::store(wave, inst, Writing { kind: Type::B32, keeps_high: false }, &out, None, sources.skipped);
+        return Flow::Next;
+    }
+    let (mut r0, mut r1): (Room, Room) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let a = source(wave, inst, 0, Type::B32, &mut r0);
+    let b = source(wave, inst, 1, Type::B32, &mut r1);
+    for lane in 0..LANES {
+        out[lane] = count(a[lane], b[lane], lane);
+    }
+    wave.write(inst.dst, &out);
+    Flow::Next
+}
+
+handlers!(before_portable, before_wide, before_body, Before);
+
+/// One lane of a source; a scalar has the same in all of them.
+fn lane_of(wave: &Wave, inst: &Inst, lane: usize) -> u32 {
+    let code = inst.src[0];
+    if code >= 256 { wave.vector(code)[lane & 63] } else { wave.scalar(code, inst, Type::B32) }
+}
+
+fn readfirstlane(wave: &mut Wave, inst: &Inst, _env: &mut Env<'_>) -> Flow {
+    // Without any lane that is on, the first of all. 64 & 63 is 0.
+    let first = wave.exec().trailing_zeros() as usize & 63;
+    wave.s[usize::from(inst.dst & 127)] = lane_of(wave, inst, first);
+    Flow::Next
+}
+
+fn readlane(wave: &mut Wave, inst: &Inst, _env: &mut Env<'_>) -> Flow {
+    let lane = wave.scalar(inst.src[1], inst, Type::B32) as usize;
+    wave.s[usize::from(inst.dst & 127)] = lane_of(wave, inst, lane);
+    Flow::Next
+}
+
+fn writelane(wave: &mut Wave, inst: &Inst, _env: &mut Env<'_>) -> Flow {
+    let lane = wave.scalar(inst.src[1], inst, Type::B32) as usize & 63;
+    let value = wave.scalar(inst.src[0], inst, Type::B32);
+    wave.v[usize::from(inst.dst & 0xFF)][lane] = value;
+    Flow::Next
+}
+
+const fn before<O: Before>(opcode: u16, name: &'static str) -> Op {
+    Op { wide: before_wide::<O>, ..Op::new(Encoding::Vop3, opcode, name, before_portable::<O>) }
+}
+
+pub(super) static OPS: &[Op] = &[
+    Op::new(Encoding::Vop1, 2, "v_readfirstlane_b32", readfirstlane),
+    Op::new(Encoding::Vop3, 649, "v_readlane_b32", readlane),
+    Op::new(Encoding::Vop3, 650, "v_writelane_b32", writelane),
+    before::<Low>(652, "v_mbcnt_lo_u32_b32"),
+    before::<High>(653, "v_mbcnt_hi_u32_b32"),
+];

@@ -1,0 +1,162 @@
+//! Listing directories.
+
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_long};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use vgpu::client::{self, EntryKind, Node};
+
+use crate::real::real;
+use crate::text::path;
+
+/// A directory of ours that the program has open. Its address is the `DIR *` the program holds.
+struct Open {
+    fd: c_int,
+    names: Vec<(String, EntryKind)>,
+    next: usize,
+    entry: libc::dirent64,
+}
+
+/// How many there are: almost always none, and then nobody takes the lock.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static OPEN: Mutex<Option<HashMap<usize, Box<Open>>>> = Mutex::new(None);
+
+fn open_directories() -> MutexGuard<'static, Option<HashMap<usize, Box<Open>>>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn with<T>(directory: *mut libc::DIR, then: impl FnOnce(&mut Open) -> T) -> Option<T> {
+    if COUNT.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    open_directories().as_mut()?.get_mut(&directory.addr()).map(|open| then(open))
+}
+
+/// Makes a directory stream over a descriptor of ours.
+fn stream(path: &str, fd: c_int) -> Result<*mut libc::DIR, i32> {
+    let (_, node) = client::resolve(path)?;
+    let Node::Dir(entries) = node else { return Err(libc::ENOTDIR) };
+    let mut names = vec![(".".to_owned(), EntryKind::Dir), ("..".to_owned(), EntryKind::Dir)];
+    names.extend(entries.into_iter().map(|entry| (entry.name, entry.kind)));
+    // SAFETY: all zeros is a valid entry.
+    let entry = unsafe { std::mem::zeroed() };
+    let mut open = Box::new(Open { fd, names, next: 0, entry });
+    let address = std::ptr::from_mut(&mut *open);
+    open_directories().get_or_insert_with(HashMap::new).insert(address.addr(), open);
+    COUNT.fetch_add(1, Ordering::Release);
+    Ok(address.cast())
+}
+
+/// # Safety
+/// As the function of the same name in libc.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn opendir(at: *const c_char) -> *mut libc::DIR {
+    let ours = crate::ours(std::ptr::null_mut(), || {
+        let path = path(at)?;
+        let opened = client::open(&path, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC);
+        Some(opened.and_then(|fd| stream(&path, fd)))
+    });
+    ours.unwrap_or_else(|| real!(c"opendir", std::ptr::null_mut(), fn(*const c_char) -> *mut libc::DIR, at))
+}
+
+/// # Safety
+/// As the function of the same name in libc.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fdopendir(fd: c_int) -> *mut libc::DIR {
+    let ours = crate::ours(std::ptr::null_mut(), || {
+        if !client::is_in_use() {
+            return None;
+        }
+        Some(stream(&client::path_of(fd)?, fd))
+    });
+    ours.unwrap_or_else(|| real!(c"fdopendir", std::ptr::null_mut(), fn(c_int) -> *mut libc::DIR, fd))
+}
+
+fn next_entry(open: &mut Open) -> *mut libc::dirent64 {
+    let Some((name, kind)) = open.names.get(open.next) else { return std::ptr::null_mut() };
+    open.next += 1;
+    let entry = &mut open.entry;
+    entry.d_ino = open.next as u64;
+    entry.d_off = open.next as i64;
+    entry.d_reclen = size_of::<libc::dirent64>() as u16;
+    entry.d_type = match kind {
+        EntryKind::Dir => libc::DT_DIR,
+        EntryKind::File => libc::DT_REG,
+        EntryKind::Device => libc::DT_CHR,
+        EntryKind::Link => libc::DT_LNK,
+    };
+    let room = entry.d_name.len() - 1;
+    entry.d_name.fill(0);
+    for (to, from) in entry.d_name.iter_mut().zip(name.bytes().take(room)) {
+        *to = from as c_char;
+    }
+    std::ptr::from_mut(entry)
+}
+
+/// # Safety
+/// As the function of the same name in libc.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn readdir64(directory: *mut libc::DIR) -> *mut libc::dirent64 {
+    with(directory, next_entry).unwrap_or_else(|| {
+        real!(c"readdir64", std::ptr::null_mut(), fn(*mut libc::DIR) -> *mut libc::dirent64, directory)
+    })
+}
+
+/// # Safety
+/// As the function of the same name in libc. Both kinds of entries have one layout on 64-bit machines.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn readdir(directory: *mut libc::DIR) -> *mut libc::dirent {
+    with(directory, |open| next_entry(open).cast())
+        .unwrap_or_else(|| real!(c"readdir", std::ptr::null_mut(), fn(*mut libc::DIR) -> *mut libc::dirent, directory))
+}
+
+/// # Safety
+/// As the function of the same name in libc.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn closedir(directory: *mut libc::DIR) -> c_int {
+    let open = if COUNT.load(Ordering::Acquire) == 0 {
+        None
+    } else {
+        open_directories().as_mut().and_then(|open| open.remove(&directory.addr()))
+    };
+    match open {
+        Some(open) => {
+            COUNT.fetch_sub(1, Ordering::Release);
+            // SAFETY: the stream owned the descriptor.
+            unsafe { libc::close(open.fd) }
+        }
+        None => real!(c"closedir", -1, fn(*mut libc::DIR) -> c_int, directory),
+    }
+}
+
+/// # Safety
+/// As the function of the same name in libc.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rewinddir(directory: *mut libc::DIR) {
+    with(directory, |open| open.next = 0)
+        .unwrap_or_else(|| real!(c"rewinddir", (), fn(*mut libc::DIR) -> (), directory));
+}
+
+/// # Safety
+/// As the function of the same name in libc.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn telldir(directory: *mut libc::DIR) -> c_long {
+    with(directory, |open| open.next as c_long)
+        .unwrap_or_else(|| real!(c"telldir", -1, fn(*mut libc::DIR) -> c_long, directory))
+}
+
+/// # Safety
+/// As the function of the same name in libc.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn seekdir(directory: *mut libc::DIR, position: c_long) {
+    with(directory, |open| open.next = usize::try_from(position).unwrap_or(0))
+        .unwrap_or_else(|| real!(c"seekdir", (), fn(*mut libc::DIR, c_long) -> (), directory, position));
+}
+
+/// # Safety
+/// As the function of the same name in libc.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dirfd(directory: *mut libc::DIR) -> c_int {
+    with(directory, |open| open.fd).unwrap_or_else(|| real!(c"dirfd", -1, fn(*mut libc::DIR) -> c_int, directory))
+}

@@ -1,0 +1,277 @@
+//! A process that has opened the gpu: its memory, its events, its engine.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kfd_abi::event::{EVENT_PAGE_SIZE, MemoryErrorType, MemoryException, MemoryFailure};
+use kfd_abi::exception::ExceptionCode;
+use vgpu_isa::memory::{Access, Fault, Space};
+
+use super::events::Events;
+use super::files::RENDER;
+use super::memory::{Memory, wait_until_unused};
+use super::session::Session;
+use crate::control::Control;
+use crate::device::{self, Config, Doorbell, Engine, Interrupts, LocalSlots};
+use crate::driver::{Backing, Effect, QueueKind, QueueSpec, layout};
+use crate::engine;
+use crate::profile::{Gfx, Profile};
+use crate::protocol::{FILE_PREFIX, Reply, Request};
+use crate::sys::{self, Map};
+
+/// Names of descriptors of DMA buffers; a token follows.
+pub(super) const DMABUF: &str = "/dmabuf/";
+
+/// One gpu of this process.
+struct Gpu {
+    engine: Arc<Mutex<Engine>>,
+    /// Its doorbells, mapped when the first queue is made.
+    doorbells: Mutex<Option<Map>>,
+}
+
+/// The open gpus of this process.
+pub(super) struct Attached {
+    memory: Memory,
+    pub(super) events: Arc<Events>,
+    gpus: Vec<Gpu>,
+    /// Index of the gpu of each queue.
+    queues: Mutex<HashMap<u32, usize>>,
+    control: Arc<Control>,
+}
+
+impl Attached {
+    pub(super) fn new(session: &'static Session) -> Result<Self, i32> {
+        let failed = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::ENOMEM);
+        let file = |path: &str, size: u64| {
+            sys::memfd(&format!("{FILE_PREFIX}{path}"), size).and_then(sys::out_of_the_way).map_err(failed)
+        };
+        let kfd = file("/dev/kfd", layout::kfd_file_size())?;
+        let render = file(RENDER, layout::BUFFERS_END)?;
+        let (control, control_file) = Control::new().map_err(failed)?;
+        let reply = session.ask(&Request::Attach, &[kfd.as_fd(), control_file.as_fd()]);
+        let profile = match reply {
+            Some(Reply::Attached(profile)) => profile,
+            _ => return Err(libc::ENODEV),
+        };
+        let events = Arc::new(Events::default());
+        let control = Arc::new(control);
+        let target = match profile.gfx {
+            Gfx::Gfx90a => vgpu_isa::inst::Target::Gfx90a,
+            Gfx::Gfx942 => vgpu_isa::inst::Target::Gfx942,
+        };
+        let config = Config { target, clock: sys::realtime_100mhz };
+        let mut gpus = Vec::new();
+        let mut engines = Vec::new();
+        for gpu in profile.gpu_list() {
+            let interrupts = Arc::new(Wires { events: Arc::clone(&events), gpu_id: gpu.gpu_id });
+            let slots = Arc::new(LocalSlots::new(geometry(&profile)));
+            let engine = Arc::new(Mutex::new(Engine::new(config, interrupts, slots)));
+            engines.push((gpu.gpu_id, Arc::clone(&engine)));
+            gpus.push(Gpu { engine, doorbells: Mutex::new(None) });
+        }
+        let shared =
+            engine::Shared::new(engines, config, Arc::clone(&control), Arc::clone(&events), session.connection());
+        engine::start(&Arc::new(shared))?;
+        let memory = Memory::new(kfd, render, gpus.len());
+        Ok(Self { memory, events, gpus, queues: Mutex::default(), control })
+    }
+
+    /// Another descriptor of `/dev/kfd`.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(super) fn open_kfd(&self) -> Result<OwnedFd, i32> {
+        self.memory.kfd().try_clone().map_err(|error| error.raw_os_error().unwrap_or(libc::EMFILE))
+    }
+
+    /// A descriptor of a render node: an opening of its own, with the minor number as file position.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(super) fn open_render(&self, minor: u32) -> Result<OwnedFd, i32> {
+        let failed = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EMFILE);
+        let file = sys::reopen(self.memory.render().as_fd()).map_err(failed)?;
+        // SAFETY: moves the position of a descriptor of ours.
+        unsafe { libc::lseek(file.as_raw_fd(), minor.into(), libc::SEEK_SET) };
+        Ok(file)
+    }
+
+    /// Carries out what the driver decided. `args` is the argument structure, for the few effects that answer in it.
+    ///
+    /// # Errors
+    /// ENOMEM and the like, if this process cannot.
+    pub(super) fn apply(&self, effect: Effect, args: &mut [u8]) -> Result<(), i32> {
+        match effect {
+            Effect::MapMemory { gpu, va, size, backing, flags, .. } => {
+                let space = self.memory.map(gpu as usize, va, size, backing, flags)?;
+                self.use_space(gpu, space);
+            }
+            Effect::UnmapMemory { gpu, va, size, .. } => self.unmap(gpu, va, size),
+            Effect::FreeMemory { backing, size, .. } => self.memory.free(backing, size),
+            Effect::SvmAccess { gpu, va, size, access: true, writable, executable } => {
+                let space = self.memory.map_own(gpu as usize, va, size, writable, executable);
+                self.use_space(gpu, space);
+            }
+            Effect::SvmAccess { gpu, va, size, access: false, .. } => self.unmap(gpu, va, size),
+            Effect::CreateQueue(spec) => return self.create_queue(&spec),
+            Effect::UpdateQueue { id, settings } => {
+                let update = device::QueueUpdate {
+                    ring: settings.ring,
+                    ring_bytes: settings.ring_size,
+                    priority: settings.priority,
+                    percent: if settings.active { settings.percent } else { 0 },
+                };
+                self.with_engine_of(id, |engine| engine.update_queue(device::QueueId(id), &update));
+                self.control.wake();
+            }
+            Effect::DestroyQueue { id } => {
+                self.with_engine_of(id, |engine| engine.destroy_queue(device::QueueId(id)));
+                self.queues.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            }
+            Effect::EventPage { backing, size } => self.events.set_page(self.memory.view(backing, size)?),
+            Effect::CreateEvent { id, kind, auto_reset, slot } => self.create_event(id, kind, auto_reset, slot)?,
+            Effect::DestroyEvent { id } => self.events.destroy(id),
+            Effect::SetEvent { id } => self.events.set(id),
+            Effect::ResetEvent { id } => self.events.reset(id),
+            Effect::ExportDmabuf { token, fd_flags, .. } => return export(token, fd_flags, args),
+            // Where a program's own scratch memory and trap handler lie does not matter here: the command processor owns
+            // scratch, and traps are reported as the runtime's handler would.
+            Effect::SetScratchBacking { .. } | Effect::SetTrapHandler { .. } | Effect::XnackMode { .. } => {}
+            // What these change is the driver's business alone until queues can be stopped.
+            Effect::RuntimeMode { .. } | Effect::CuMask { .. } => {}
+            Effect::WaitEvents { .. } | Effect::ReadWaveState { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn create_event(
+        &self,
+        id: u32,
+        kind: kfd_abi::event::EventType,
+        auto_reset: bool,
+        slot: Option<u32>,
+    ) -> Result<(), i32> {
+        if slot.is_some() && !self.events.has_page() {
+            // A process that brings no event page gets the driver's, which /dev/kfd maps.
+            let page = Map::new(self.memory.kfd().as_fd(), layout::EVENT_PAGE, EVENT_PAGE_SIZE as usize);
+            self.events.set_page(page.map_err(|_| libc::ENOMEM)?);
+        }
+        self.events.create(id, kind, auto_reset, slot);
+        Ok(())
+    }
+
+    fn use_space(&self, gpu: u32, space: Arc<Space>) {
+        if let Some(gpu) = self.gpus.get(gpu as usize) {
+            gpu.engine.lock().unwrap_or_else(PoisonError::into_inner).set_space(space);
+        }
+    }
+
+    fn unmap(&self, gpu: u32, va: u64, size: u64) {
+        let (space, old) = self.memory.unmap(gpu as usize, va, size);
+        self.use_space(gpu, space);
+        wait_until_unused(&old);
+    }
+
+    fn with_engine_of(&self, queue: u32, then: impl FnOnce(&mut Engine) -> bool) {
+        let gpu = self.queues.lock().unwrap_or_else(PoisonError::into_inner).get(&queue).copied();
+        if let Some(gpu) = gpu.and_then(|gpu| self.gpus.get(gpu)) {
+            then(&mut gpu.engine.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    fn create_queue(&self, spec: &QueueSpec) -> Result<(), i32> {
+        let gpu = self.gpus.get(spec.gpu as usize).ok_or(libc::EINVAL)?;
+        let mut doorbells = gpu.doorbells.lock().unwrap_or_else(PoisonError::into_inner);
+        if doorbells.is_none() {
+            let backing = Backing::Doorbell { offset: layout::doorbells(spec.gpu) };
+            *doorbells = Some(self.memory.view(backing, layout::DOORBELLS_SIZE)?);
+        }
+        let page = doorbells.as_ref().ok_or(libc::ENOMEM)?;
+        // SAFETY: the driver gives out positions within the page, which stays mapped as long as this process lives.
+        let doorbell = unsafe { Doorbell::new(page.start().add(spec.doorbell as usize * 8).cast()) };
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.id, spec.gpu as usize);
+        let spec = device::QueueSpec {
+            id: device::QueueId(spec.id),
+            kind: match spec.kind {
+                QueueKind::Aql => device::QueueKind::Aql,
+                QueueKind::Pm4 => device::QueueKind::Pm4,
+                QueueKind::Sdma { .. } => device::QueueKind::Sdma,
+            },
+            ring: spec.settings.ring,
+            ring_bytes: spec.settings.ring_size,
+            read_pointer: spec.rptr,
+            write_pointer: spec.wptr,
+            doorbell: Some(doorbell),
+            priority: spec.settings.priority,
+            percent: if spec.settings.active { spec.settings.percent } else { 0 },
+        };
+        gpu.engine.lock().unwrap_or_else(PoisonError::into_inner).create_queue(spec);
+        self.control.wake();
+        Ok(())
+    }
+}
+
+fn geometry(profile: &Profile) -> device::Geometry {
+    device::Geometry {
+        waves: profile.waves_per_simd,
+        lds: profile.lds_kib * 1024,
+        ..device::Geometry::cdna(profile.cus, profile.xcc)
+    }
+}
+
+/// A descriptor that stands for a buffer.
+fn export(token: u64, fd_flags: u32, args: &mut [u8]) -> Result<(), i32> {
+    const FD: usize = 12;
+    let file = sys::memfd(&format!("{FILE_PREFIX}{DMABUF}{token}"), 0).map_err(|_| libc::EMFILE)?;
+    if fd_flags & libc::O_CLOEXEC as u32 == 0 {
+        // SAFETY: a system call on a descriptor of ours.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
+    }
+    let room = args.get_mut(FD..FD + 4).ok_or(libc::EFAULT)?;
+    room.copy_from_slice(&file.into_raw_fd().to_le_bytes());
+    Ok(())
+}
+
+/// From the device to the driver's part in this process.
+struct Wires {
+    events: Arc<Events>,
+    gpu_id: u32,
+}
+
+impl Interrupts for Wires {
+    fn event(&self, event: u32) {
+        self.events.interrupt(event);
+    }
+
+    fn mailbox(&self, _address: u64, _value: u64) {
+        self.events.interrupt(0);
+    }
+
+    fn fault(&self, _queue: device::QueueId, fault: Fault) {
+        let failure = MemoryFailure {
+            not_present: u32::from(!fault.mapped),
+            read_only: u32::from(fault.mapped && fault.access == Access::Write),
+            no_execute: u32::from(fault.mapped && fault.access == Access::Execute),
+            imprecise: 0,
+        };
+        let exception = MemoryException {
+            failure,
+            // The hardware reports pages.
+            va: fault.address & !0xFFF,
+            gpu_id: self.gpu_id,
+            error_type: MemoryErrorType::NO_RAS,
+        };
+        say(&format!("memory access fault at {:#x} on gpu {}: {fault:?}", fault.address, self.gpu_id));
+        self.events.memory_exception(&exception);
+    }
+
+    fn queue_error(&self, queue: device::QueueId, code: ExceptionCode, text: &str) {
+        say(&format!("queue {} stopped: {text} ({code:?})", queue.0));
+    }
+}
+
+/// What a kernel log would hold. Standard error is the program's, but it has to learn why its queue stopped.
+fn say(text: &str) {
+    eprintln!("vgpu: {text}");
+}

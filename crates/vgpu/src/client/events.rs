@@ -1,0 +1,352 @@
+//! Events: what threads of the program sleep on until the gpu, or a fault of it, wakes them.
+//!
+//! The table lives in the client process, where both the threads that wait and the engine that signals are. The rules
+//! are those of `kfd_events.c`.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kfd_abi::Union;
+use kfd_abi::event::{
+    EventData, EventType, HwException, MemoryException, SignalEvent, TIMEOUT_IMMEDIATE, TIMEOUT_INFINITE,
+    UNSIGNALED_SLOT, WaitResult,
+};
+
+use crate::sys::{self, Map};
+
+struct Event {
+    kind: EventType,
+    auto_reset: bool,
+    signaled: bool,
+    age: u64,
+    data: Option<Union<4>>,
+    slot: Option<u32>,
+    /// Waits that this event is part of: number of the wait, position in it.
+    waiting: Vec<(u64, usize)>,
+}
+
+/// A wait in progress.
+struct Wait {
+    activated: Vec<bool>,
+    failed: bool,
+}
+
+#[derive(Default)]
+struct Table {
+    events: HashMap<u32, Event>,
+    waits: HashMap<u64, Wait>,
+    next_wait: u64,
+    page: Option<Map>,
+    lost: bool,
+}
+
+/// The events of one process.
+#[derive(Default)]
+pub(crate) struct Events {
+    table: Mutex<Table>,
+    /// Changes whenever a wait may have ended.
+    changes: AtomicU32,
+}
+
+/// A sleeper looks up this often even if nobody wakes it: the gpu may be lost.
+const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+
+impl Events {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        sys::wake(&self.changes);
+    }
+
+    pub(crate) fn set_page(&self, page: Map) {
+        for slot in 0..page.length() / 8 {
+            if let Some(word) = slot_word(&page, slot) {
+                word.store(UNSIGNALED_SLOT, Ordering::SeqCst);
+            }
+        }
+        self.table().page = Some(page);
+    }
+
+    pub(crate) fn has_page(&self) -> bool {
+        self.table().page.is_some()
+    }
+
+    pub(crate) fn create(&self, id: u32, kind: EventType, auto_reset: bool, slot: Option<u32>) {
+        let event = Event { kind, auto_reset, signaled: false, age: 1, data: None, slot, waiting: Vec::new() };
+        self.table().events.insert(id, event);
+    }
+
+    pub(crate) fn destroy(&self, id: u32) {
+        let mut table = self.table();
+        if let Some(event) = table.events.remove(&id) {
+            for (wait, _) in event.waiting {
+                if let Some(wait) = table.waits.get_mut(&wait) {
+                    wait.failed = true;
+                }
+            }
+        }
+        drop(table);
+        self.changed();
+    }
+
+    pub(crate) fn set(&self, id: u32) {
+        self.table().signal(id);
+        self.changed();
+    }
+
+    pub(crate) fn reset(&self, id: u32) {
+        if let Some(event) = self.table().events.get_mut(&id) {
+            event.signaled = false;
+        }
+    }
+
+    /// An interrupt of the device. Without a number the event is found by the slot of the event page that was written.
+    pub(crate) fn interrupt(&self, id: u32) {
+        let mut table = self.table();
+        let named = table.events.get(&id).is_some_and(|event| event.slot.is_some());
+        if named && id != 0 {
+            table.clear_slot(id);
+            table.signal(id);
+        } else {
+            for id in table.written_slots() {
+                table.clear_slot(id);
+                table.signal(id);
+            }
+        }
+        drop(table);
+        self.changed();
+    }
+
+    /// A fault of the gpu.
+    pub(crate) fn memory_exception(&self, exception: &MemoryException) {
+        self.table().raise(EventType::MEMORY, Union::of(exception));
+        self.changed();
+    }
+
+    /// The gpu failed, or is gone for ever.
+    pub(crate) fn hardware_exception(&self, exception: &HwException, lost: bool) {
+        let mut table = self.table();
+        table.lost |= lost;
+        table.raise(EventType::HW_EXCEPTION, Union::of(exception));
+        drop(table);
+        self.changed();
+    }
+
+    /// Waits for events; fills what the caller is told about them.
+    ///
+    /// # Errors
+    /// EINTR after a signal, EIO if the gpu is lost, EINVAL if an event does not exist.
+    pub(crate) fn wait(&self, events: &mut [EventData], all: bool, timeout: u32) -> Result<WaitResult, i32> {
+        let deadline = match timeout {
+            TIMEOUT_INFINITE => None,
+            limit => Some(Instant::now() + Duration::from_millis(limit.into())),
+        };
+        let wait = self.table().begin(events)?;
+        let outcome = loop {
+            let seen = self.changes.load(Ordering::SeqCst);
+            if let Some(result) = self.table().ended(wait, all) {
+                break Ok(result);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if timeout == TIMEOUT_IMMEDIATE || left.is_some_and(|left| left.is_zero()) {
+                break Ok(WaitResult::TIMEOUT);
+            }
+            if self.table().lost || crate::engine::has_failed() {
+                break Err(libc::EIO);
+            }
+            let interrupted =
+                sys::wait(&self.changes, seen, Some(left.map_or(LONGEST_SLEEP, |left| left.min(LONGEST_SLEEP))));
+            if interrupted {
+                break Err(libc::EINTR);
+            }
+        };
+        self.table().end(wait, events);
+        outcome
+    }
+}
+
+impl Table {
+    fn signal(&mut self, id: u32) {
+        let Some(event) = self.events.get_mut(&id) else { return };
+        // Threads that wait consume an event that resets itself.
+        event.signaled = !event.auto_reset || event.waiting.is_empty();
+        event.age += 1;
+        for (wait, position) in &event.waiting {
+            if let Some(wait) = self.waits.get_mut(wait) {
+                wait.activated[*position] = true;
+            }
+        }
+    }
+
+    fn raise(&mut self, kind: EventType, data: Union<4>) {
+        let ids: Vec<u32> = self.events.iter().filter(|(_, e)| e.kind == kind).map(|(id, _)| *id).collect();
+        for id in ids {
+            if let Some(event) = self.events.get_mut(&id) {
+                event.data = Some(data);
+            }
+            self.signal(id);
+        }
+    }
+
+    fn written_slots(&self) -> Vec<u32> {
+        let Some(page) = &self.page else { return Vec::new() };
+        let written = |slot: u32| {
+            slot_word(page, slot as usize).is_some_and(|word| word.load(Ordering::SeqCst) != UNSIGNALED_SLOT)
+        };
+        self.events.iter().filter(|(_, event)| event.slot.is_some_and(written)).map(|(id, _)| *id).collect()
+    }
+
+    fn clear_slot(&self, id: u32) {
+        let slot = self.events.get(&id).and_then(|event| event.slot);
+        if let (Some(page), Some(slot)) = (&self.page, slot)
+            && let Some(word) = slot_word(page, slot as usize)
+        {
+            word.store(UNSIGNALED_SLOT, Ordering::SeqCst);
+        }
+    }
+
+    fn begin(&mut self, events: &[EventData]) -> Result<u64, i32> {
+        if !events.iter().all(|event| self.events.contains_key(&event.event_id)) {
+            return Err(libc::EINVAL);
+        }
+        self.next_wait += 1;
+        let number = self.next_wait;
+        let mut activated = vec![false; events.len()];
+        for (position, data) in events.iter().enumerate() {
+            let Some(event) = self.events.get_mut(&data.event_id) else { continue };
+            activated[position] = event.signaled;
+            event.signaled &= !event.auto_reset;
+            if event.kind == EventType::SIGNAL {
+                let age = data.data.get::<SignalEvent>().last_event_age;
+                activated[position] |= age != 0 && age != event.age;
+            }
+            event.waiting.push((number, position));
+        }
+        self.waits.insert(number, Wait { activated, failed: false });
+        Ok(number)
+    }
+
+    fn ended(&self, number: u64, all: bool) -> Option<WaitResult> {
+        let wait = self.waits.get(&number)?;
+        if wait.failed {
+            return Some(WaitResult::FAIL);
+        }
+        let mut activated = wait.activated.iter();
+        let done = if all { activated.all(|&a| a) } else { wait.activated.is_empty() || activated.any(|&a| a) };
+        done.then_some(WaitResult::COMPLETE)
+    }
+
+    fn end(&mut self, number: u64, events: &mut [EventData]) {
+        let activated = self.waits.remove(&number).map(|wait| wait.activated).unwrap_or_default();
+        for (data, activated) in events.iter_mut().zip(activated) {
+            let Some(event) = self.events.get_mut(&data.event_id) else { continue };
+            event.waiting.retain(|(wait, _)| *wait != number);
+            if !activated {
+                continue;
+            }
+            match event.kind {
+                EventType::SIGNAL => data.data = Union::of(&SignalEvent { last_event_age: event.age }),
+                _ => data.data = event.data.unwrap_or(data.data),
+            }
+        }
+    }
+}
+
+/// A slot of the event page.
+fn slot_word(page: &Map, slot: usize) -> Option<&AtomicU64> {
+    if (slot + 1) * 8 > page.length() {
+        return None;
+    }
+    // SAFETY: the word lies in the mapping and is aligned; everybody accesses it as a whole.
+    Some(unsafe { AtomicU64::from_ptr(page.start().add(slot * 8).cast()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn data(id: u32) -> EventData {
+        EventData { event_id: id, ..Default::default() }
+    }
+
+    fn signal_event(events: &Events, id: u32, auto_reset: bool) {
+        events.create(id, EventType::SIGNAL, auto_reset, Some(id));
+    }
+
+    #[test]
+    fn an_event_signalled_before_the_wait_ends_it_at_once_and_only_once_if_it_resets_itself() {
+        let events = Events::default();
+        signal_event(&events, 1, true);
+        events.set(1);
+        assert_eq!(events.wait(&mut [data(1)], false, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+        assert_eq!(events.wait(&mut [data(1)], false, TIMEOUT_IMMEDIATE), Ok(WaitResult::TIMEOUT));
+        signal_event(&events, 2, false);
+        events.set(2);
+        for _ in 0..2 {
+            assert_eq!(events.wait(&mut [data(2)], false, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+        }
+        events.reset(2);
+        assert_eq!(events.wait(&mut [data(2)], false, TIMEOUT_IMMEDIATE), Ok(WaitResult::TIMEOUT));
+    }
+
+    #[test]
+    fn waiting_for_all_needs_all_and_an_older_age_ends_the_wait() {
+        let events = Events::default();
+        signal_event(&events, 1, false);
+        signal_event(&events, 2, false);
+        events.set(1);
+        assert_eq!(events.wait(&mut [data(1), data(2)], true, TIMEOUT_IMMEDIATE), Ok(WaitResult::TIMEOUT));
+        assert_eq!(events.wait(&mut [data(1), data(2)], false, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+        let mut aged = data(2);
+        aged.data = Union::of(&SignalEvent { last_event_age: 7 });
+        assert_eq!(events.wait(&mut [aged], false, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+    }
+
+    #[test]
+    fn a_waiting_thread_is_woken_by_a_signal_by_destruction_and_by_loss() {
+        let events = Arc::new(Events::default());
+        signal_event(&events, 1, true);
+        let begun = || events.table().waits.len();
+        let sleeper = |events: &Arc<Events>| {
+            let events = Arc::clone(events);
+            std::thread::spawn(move || events.wait(&mut [data(1)], true, TIMEOUT_INFINITE))
+        };
+        let until_begun = || {
+            while begun() == 0 {
+                std::thread::yield_now();
+            }
+        };
+        let thread = sleeper(&events);
+        until_begun();
+        events.interrupt(1);
+        assert_eq!(thread.join().expect("no panic"), Ok(WaitResult::COMPLETE));
+        let thread = sleeper(&events);
+        until_begun();
+        events.destroy(1);
+        assert_eq!(thread.join().expect("no panic"), Ok(WaitResult::FAIL));
+        signal_event(&events, 1, true);
+        let thread = sleeper(&events);
+        until_begun();
+        events.hardware_exception(&HwException::default(), true);
+        assert_eq!(thread.join().expect("no panic"), Err(libc::EIO));
+        assert_eq!(events.wait(&mut [data(9)], false, 0), Err(libc::EINVAL));
+    }
+
+    #[test]
+    fn a_fault_tells_where_it_happened() {
+        let events = Events::default();
+        events.create(5, EventType::MEMORY, false, None);
+        let fault = MemoryException { va: 0x1000, gpu_id: 3, ..Default::default() };
+        events.memory_exception(&fault);
+        let mut waited = [data(5)];
+        assert_eq!(events.wait(&mut waited, true, TIMEOUT_INFINITE), Ok(WaitResult::COMPLETE));
+        assert_eq!(waited[0].data.get::<MemoryException>(), fault);
+    }
+}

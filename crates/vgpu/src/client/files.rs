@@ -1,0 +1,140 @@
+//! Files of the virtual gpu: what is where, and descriptors for it.
+
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
+
+use super::paths::MODULES;
+use super::session::{self, Session};
+use crate::protocol::{FILE_PREFIX, Reply, Request};
+use crate::sys;
+use crate::sysfs::{DeviceKind, Node};
+
+/// Links are followed this often.
+const MAX_LINKS: u32 = 16;
+
+/// What is at a normalised path of ours; a link is answered as a link.
+///
+/// # Errors
+/// ENOENT, or ENODEV if the gpu is lost.
+pub fn lookup(path: &str) -> Result<Node, i32> {
+    if path == MODULES {
+        return Ok(Node::File(modules()));
+    }
+    let session = session::get().ok_or(libc::ENODEV)?;
+    match session.ask(&Request::Lookup { path: path.to_owned() }, &[]) {
+        Some(Reply::Found(Some(node))) => Ok(node),
+        Some(_) => Err(libc::ENOENT),
+        None => Err(libc::ENODEV),
+    }
+}
+
+/// The real list of modules with the driver's added.
+fn modules() -> String {
+    let mut text = read_real_modules().unwrap_or_default();
+    text.push_str("amdgpu 12345678 0 - Live 0x0000000000000000\n");
+    text
+}
+
+/// Reads the real file past our own hook for it.
+fn read_real_modules() -> Option<String> {
+    use std::io::Read;
+    use std::os::fd::FromRawFd;
+    // SAFETY: the path is a C string; a new descriptor belongs to nobody else.
+    let mut file = unsafe {
+        let fd = libc::syscall(
+            libc::SYS_openat,
+            libc::AT_FDCWD,
+            c"/proc/modules".as_ptr(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        );
+        if fd < 0 {
+            return None;
+        }
+        std::fs::File::from_raw_fd(fd as RawFd)
+    };
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// What is at a path after all links, and the path that leads there without any.
+///
+/// # Errors
+/// As [`lookup`], and ELOOP.
+pub fn resolve(path: &str) -> Result<(String, Node), i32> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match lookup(&path)? {
+            Node::Link(text) => path = follow(&path, &text).ok_or(libc::ENOENT)?,
+            node => return Ok((path, node)),
+        }
+    }
+    Err(libc::ELOOP)
+}
+
+/// Where a link leads.
+fn follow(from: &str, text: &str) -> Option<String> {
+    if text.starts_with('/') {
+        return super::normalise(text.as_bytes());
+    }
+    let (directory, _) = from.rsplit_once('/')?;
+    super::normalise(format!("{directory}/{text}").as_bytes())
+}
+
+/// Opens what is at a path.
+///
+/// # Errors
+/// As [`lookup`], and what the flags do not allow.
+pub fn open(path: &str, flags: i32) -> Result<RawFd, i32> {
+    let (path, node) = resolve(path)?;
+    let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+    let create = libc::O_CREAT | libc::O_EXCL;
+    if flags & create == create {
+        return Err(libc::EEXIST);
+    }
+    let failed = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+    let fd = match node {
+        Node::Dir(_) if writes => return Err(libc::EISDIR),
+        Node::Dir(_) => sys::memfd(&format!("{FILE_PREFIX}{path}"), 0).map_err(failed)?,
+        _ if flags & libc::O_DIRECTORY != 0 => return Err(libc::ENOTDIR),
+        Node::File(_) if writes => return Err(libc::EACCES),
+        Node::File(text) => file_of(&path, &text).map_err(failed)?,
+        Node::Device(kind) => device(kind)?,
+        Node::Link(_) => return Err(libc::ELOOP),
+    };
+    if flags & libc::O_CLOEXEC == 0 {
+        // SAFETY: a system call on a descriptor of ours.
+        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, 0) };
+    }
+    Ok(fd.into_raw_fd())
+}
+
+fn file_of(path: &str, text: &str) -> std::io::Result<OwnedFd> {
+    use std::io::Write;
+    let mut file = std::fs::File::from(sys::memfd(&format!("{FILE_PREFIX}{path}"), 0)?);
+    file.write_all(text.as_bytes())?;
+    sys::reopen_read_only(file.as_fd())
+}
+
+fn device(kind: DeviceKind) -> Result<OwnedFd, i32> {
+    let session: &'static Session = session::get().ok_or(libc::ENODEV)?;
+    let attached = session.attach()?;
+    match kind {
+        DeviceKind::Kfd => attached.open_kfd(),
+        DeviceKind::Render(minor) => attached.open_render(minor),
+    }
+}
+
+/// Name of the file behind all render nodes of a process; which one a descriptor is says its file position, which copies
+/// of the descriptor share and which nothing else uses.
+pub(super) const RENDER: &str = "/dev/dri/renderD";
+
+/// The path that a descriptor of ours stands for.
+pub fn path_of(fd: RawFd) -> Option<String> {
+    let name = sys::name_of(fd, FILE_PREFIX)?;
+    if name != RENDER {
+        return Some(name);
+    }
+    // SAFETY: asks for the position of a descriptor.
+    let position = unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) };
+    Some(format!("{RENDER}{position}"))
+}

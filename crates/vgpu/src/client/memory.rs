@@ -1,0 +1,140 @@
+//! Device memory in the client's address space.
+//!
+//! Programs map buffers themselves, wherever and with whatever protection they like; the device has mappings of its own,
+//! and a table of GPU addresses for each gpu. Changing a table makes a new one: workers finish their quantum with the
+//! old, and whoever unmaps waits for them, as a TLB flush would.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kfd_abi::memory::AllocFlags;
+use vgpu_isa::memory::{Mapping, Space};
+
+use crate::driver::Backing;
+use crate::sys::{self, Map};
+
+/// All buffers and address spaces of one process.
+pub(crate) struct Memory {
+    kfd: OwnedFd,
+    render: OwnedFd,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The device's own mappings of buffers, by place in the file.
+    maps: HashMap<Backing, Arc<Map>>,
+    /// One address space for each gpu.
+    spaces: Vec<Arc<Space>>,
+}
+
+impl Memory {
+    pub(crate) fn new(kfd: OwnedFd, render: OwnedFd, gpus: usize) -> Self {
+        let spaces = (0..gpus).map(|_| Arc::new(Space::new())).collect();
+        Self { kfd, render, state: Mutex::new(State { maps: HashMap::new(), spaces }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device's view of a buffer.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub(crate) fn view(&self, backing: Backing, size: u64) -> Result<Map, i32> {
+        let (file, offset) = match backing {
+            Backing::Vram { offset } | Backing::Gtt { offset } => (&self.render, offset),
+            Backing::Doorbell { offset } | Backing::MmioRemap { offset } => (&self.kfd, offset),
+            Backing::UserPtr { .. } => return Err(libc::EINVAL),
+        };
+        let size = usize::try_from(size).map_err(|_| libc::ENOMEM)?;
+        Map::new(file.as_fd(), offset, size).map_err(|_| libc::ENOMEM)
+    }
+
+    /// Makes a buffer visible to a gpu; returns the new address space.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub(crate) fn map(
+        &self,
+        gpu: usize,
+        va: u64,
+        size: u64,
+        backing: Backing,
+        flags: AllocFlags,
+    ) -> Result<Arc<Space>, i32> {
+        let mut state = self.state();
+        let (host, guarded) = match backing {
+            Backing::UserPtr { address } => (std::ptr::with_exposed_provenance_mut(address as usize), true),
+            _ => {
+                if !state.maps.contains_key(&backing) {
+                    let map = self.view(backing, size)?;
+                    state.maps.insert(backing, Arc::new(map));
+                }
+                let map = state.maps.get(&backing).ok_or(libc::ENOMEM)?;
+                (map.start(), false)
+            }
+        };
+        let mapping = Mapping {
+            start: va,
+            end: va.saturating_add(size),
+            host,
+            writable: flags.has(AllocFlags::WRITABLE),
+            executable: flags.has(AllocFlags::EXECUTABLE),
+            guarded,
+        };
+        Ok(change(&mut state, gpu, mapping))
+    }
+
+    /// Makes memory of the process visible at its own address.
+    pub(crate) fn map_own(&self, gpu: usize, va: u64, size: u64, writable: bool, executable: bool) -> Arc<Space> {
+        let host = std::ptr::with_exposed_provenance_mut(va as usize);
+        let mapping = Mapping { start: va, end: va.saturating_add(size), host, writable, executable, guarded: true };
+        change(&mut self.state(), gpu, mapping)
+    }
+
+    /// Takes addresses away from a gpu; returns the new address space and the old one.
+    pub(crate) fn unmap(&self, gpu: usize, va: u64, size: u64) -> (Arc<Space>, Arc<Space>) {
+        let mut state = self.state();
+        let old = Arc::clone(&state.spaces[gpu]);
+        let mut space = (*old).clone();
+        space.remove(va, va.saturating_add(size));
+        state.spaces[gpu] = Arc::new(space);
+        (Arc::clone(&state.spaces[gpu]), old)
+    }
+
+    /// Gives the bytes of a buffer back.
+    pub(crate) fn free(&self, backing: Backing, size: u64) {
+        self.state().maps.remove(&backing);
+        if let Backing::Vram { offset } | Backing::Gtt { offset } = backing {
+            sys::punch(self.render.as_fd(), offset, size);
+        }
+    }
+
+    /// The file of doorbells.
+    pub(crate) fn kfd(&self) -> &OwnedFd {
+        &self.kfd
+    }
+
+    /// The file of buffers.
+    pub(crate) fn render(&self) -> &OwnedFd {
+        &self.render
+    }
+}
+
+fn change(state: &mut State, gpu: usize, mapping: Mapping) -> Arc<Space> {
+    let mut space = (*state.spaces[gpu]).clone();
+    // SAFETY: buffers stay mapped until `free`, which the driver allows only after `unmap`; memory of the process itself
+    // is guarded.
+    unsafe { space.insert(mapping) };
+    state.spaces[gpu] = Arc::new(space);
+    Arc::clone(&state.spaces[gpu])
+}
+
+/// Waits until nobody uses an address space that was replaced.
+pub(crate) fn wait_until_unused(space: &Arc<Space>) {
+    while Arc::strong_count(space) > 1 {
+        std::thread::yield_now();
+    }
+}

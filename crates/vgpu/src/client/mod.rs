@@ -1,0 +1,21 @@
+//! The virtual gpu as a program sees it: the side of the driver that lives in the client process.
+//!
+//! The preload library calls these functions from its hooks. Questions about files go to the supervisor; so does every
+//! ioctl, and what it answers is carried out here: memory is mapped, queues are given to the engine, events are waited
+//! for.
+
+mod attached;
+mod call;
+mod events;
+mod files;
+mod memory;
+mod paths;
+mod session;
+mod user;
+
+pub use crate::sysfs::{DirEntry, EntryKind, Node};
+pub use call::ioctl;
+pub(crate) use events::Events;
+pub use files::{lookup, open, path_of, resolve};
+pub use paths::normalise;
+pub use session::is_in_use;

@@ -1,0 +1,297 @@
+//! AQL: the packets of the HSA runtime.
+
+use kfd_abi::Abi;
+use kfd_abi::aql::{
+    Barrier, BarrierValue, COMPLETION_SIGNAL_OFFSET, FenceScope, Header, KernelDispatch, PACKET_SIZE, PacketType,
+    Pm4Ib, VendorFormat,
+};
+use kfd_abi::exception::ExceptionCode;
+
+use super::context::{Context, Step};
+use super::dispatch::Dispatches;
+use super::errors::Halt;
+use super::kernel::{Kernel, LDS_GRANULE, properties};
+use super::launch::Launch;
+use super::pm4::Pm4;
+use super::queue::QueueSpec;
+use super::signal;
+use super::stream::Stream;
+
+/// Largest workgroup.
+pub(crate) const MAX_ITEMS: u32 = 1024;
+/// Most LDS of a workgroup.
+pub(crate) const MAX_LDS: u32 = 64 << 10;
+/// Most private memory of a work item: the hardware counts a wave's share in kilobytes with 13 bits.
+pub(crate) const MAX_SCRATCH: u32 = 0x1FFF * 1024 / 64;
+/// Private memory of a work item whose kernel calls what its compiler could not see.
+const DYNAMIC_STACK: u32 = 16 << 10;
+
+/// A packet taken from the ring and not yet through.
+#[derive(Clone, Debug)]
+struct Packet {
+    bytes: [u8; PACKET_SIZE],
+    /// Number in the queue.
+    index: u64,
+    /// Address in the ring.
+    address: u64,
+    /// When its waits were over.
+    started: Option<u64>,
+}
+
+impl Packet {
+    fn header(&self) -> Header {
+        Header(u16::from_le_bytes([self.bytes[0], self.bytes[1]]))
+    }
+
+    fn decode<T: Abi>(&self) -> T {
+        T::decode(&self.bytes).unwrap_or(T::ZERO)
+    }
+
+    fn completion_signal(&self) -> u64 {
+        self.bytes[COMPLETION_SIGNAL_OFFSET..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+}
+
+/// How far an AQL queue is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Aql {
+    /// Packets fetched.
+    read: u64,
+    current: Option<Packet>,
+}
+
+impl Aql {
+    /// Fetches a packet or goes on with the one that waits.
+    pub(crate) fn step(
+        &mut self,
+        cx: &mut Context<'_>,
+        spec: &QueueSpec,
+        object: Option<u64>,
+        pm4: &mut Pm4,
+        dispatches: &mut Dispatches,
+    ) -> Result<Step, Halt> {
+        let mut packet = match self.current.take() {
+            Some(packet) => packet,
+            None => match self.fetch(cx, spec)? {
+                Some(packet) => packet,
+                None => return Ok(Step::Empty),
+            },
+        };
+        let step = process(&mut packet, cx, object, pm4, dispatches)?;
+        if step != Step::Empty {
+            self.current = Some(packet);
+        }
+        // A packet that is through leaves nothing behind, but it was progress.
+        Ok(if step == Step::Empty { Step::Done } else { step })
+    }
+
+    /// Takes the next packet out of the ring, if its producer has written it.
+    fn fetch(&mut self, cx: &mut Context<'_>, spec: &QueueSpec) -> Result<Option<Packet>, Halt> {
+        let written = cx.memory.read_u64(spec.write_pointer)?;
+        if written.wrapping_sub(self.read).cast_signed() <= 0 {
+            return Ok(None);
+        }
+        let packets = (spec.ring_bytes / PACKET_SIZE as u64).max(1);
+        let address = spec.ring.wrapping_add(self.read % packets * PACKET_SIZE as u64);
+        let header = Header(cx.memory.read_u32(address)? as u16);
+        if header.kind() == PacketType::INVALID {
+            return Ok(None);
+        }
+        let mut bytes = [0; PACKET_SIZE];
+        cx.memory.read(address, &mut bytes)?;
+        cx.memory.write(address, &u16::from(PacketType::INVALID.0).to_le_bytes())?;
+        let index = self.read;
+        self.read = self.read.wrapping_add(1);
+        cx.memory.write_u64(spec.read_pointer, self.read)?;
+        Ok(Some(Packet { bytes, index, address, started: None }))
+    }
+}
+
+/// Goes on with a packet. `Empty` means that it is through.
+fn process(
+    packet: &mut Packet,
+    cx: &mut Context<'_>,
+    object: Option<u64>,
+    pm4: &mut Pm4,
+    dispatches: &mut Dispatches,
+) -> Result<Step, Halt> {
+    let header = packet.header();
+    if packet.started.is_none() {
+        if header.barrier() && !dispatches.idle() {
+            return Ok(Step::Wait);
+        }
+        let ready = match header.kind() {
+            PacketType::KERNEL_DISPATCH => !dispatches.full(),
+            PacketType::BARRIER_AND | PacketType::BARRIER_OR => barrier_open(packet, cx)?,
+            PacketType::VENDOR_SPECIFIC => begin_vendor(packet, cx, pm4)?,
+            kind => return Err(Halt::unsupported(format!("packet {} is of kind {kind:?}", packet.index))),
+        };
+        if !ready {
+            return Ok(Step::Wait);
+        }
+        if header.acquire() == FenceScope::SYSTEM {
+            cx.invalidate_code();
+        }
+    }
+    let started = *packet.started.get_or_insert_with(cx.clock);
+    match header.kind() {
+        PacketType::KERNEL_DISPATCH => {
+            let dispatch: KernelDispatch = packet.decode();
+            let launch = launch(&dispatch, packet, cx, object)?;
+            let workgroups = launch.workgroups().ok_or_else(|| dimensions("the grid has too many workgroups"))?;
+            dispatches.push(launch, workgroups, dispatch.completion_signal);
+            return Ok(Step::Empty);
+        }
+        PacketType::VENDOR_SPECIFIC => match pm4.step(None, cx, dispatches)? {
+            Step::Empty if pm4.launched && !dispatches.idle() => return Ok(Step::Wait),
+            Step::Empty => pm4.launched = false,
+            step => return Ok(step),
+        },
+        _ => {}
+    }
+    signal::complete(cx, packet.completion_signal(), started)?;
+    Ok(Step::Empty)
+}
+
+/// Whether the signals of a barrier packet let it pass.
+fn barrier_open(packet: &Packet, cx: &mut Context<'_>) -> Result<bool, Halt> {
+    let barrier: Barrier = packet.decode();
+    let any = packet.header().kind() == PacketType::BARRIER_OR;
+    let mut open = !any;
+    let mut named = false;
+    for dependency in barrier.dep_signal.into_iter().filter(|&signal| signal != 0) {
+        named = true;
+        let zero = signal::value(cx, dependency)? == 0;
+        open = if any { open || zero } else { open && zero };
+    }
+    Ok(open || !named)
+}
+
+/// Starts one of AMD's own packets; whether it need not wait.
+fn begin_vendor(packet: &Packet, cx: &mut Context<'_>, pm4: &mut Pm4) -> Result<bool, Halt> {
+    let unsupported = |text: String| Halt::error(ExceptionCode::QUEUE_PACKET_VENDOR_UNSUPPORTED, text);
+    match VendorFormat(packet.bytes[2]) {
+        VendorFormat::PM4_IB => {
+            let jump: Pm4Ib = packet.decode();
+            let (address, words) =
+                jump.target().ok_or_else(|| unsupported(format!("packet {} jumps nowhere", packet.index)))?;
+            pm4.call(Stream::buffer(address, u64::from(words)))?;
+            Ok(true)
+        }
+        VendorFormat::BARRIER_VALUE => {
+            let barrier: BarrierValue = packet.decode();
+            if barrier.signal == 0 {
+                return Ok(true);
+            }
+            let value = signal::value(cx, barrier.signal)?;
+            Ok(signal::satisfies(value, barrier.mask, barrier.cond, barrier.value))
+        }
+        format => Err(unsupported(format!("packet {} has the vendor format {format:?}", packet.index))),
+    }
+}
+
+fn dimensions(text: impl Into<String>) -> Halt {
+    Halt::error(ExceptionCode::QUEUE_PACKET_DISPATCH_DIM_INVALID, text)
+}
+
+/// Checks a dispatch and makes of it what its waves start from.
+fn launch(
+    dispatch: &KernelDispatch,
+    packet: &Packet,
+    cx: &mut Context<'_>,
+    object: Option<u64>,
+) -> Result<Launch, Halt> {
+    let count = usize::from(dispatch.setup & 3);
+    let size = [dispatch.workgroup_size_x, dispatch.workgroup_size_y, dispatch.workgroup_size_z];
+    let grid = [dispatch.grid_size_x, dispatch.grid_size_y, dispatch.grid_size_z];
+    // Dimensions that a packet does not have count as one.
+    let size: [u32; 3] = std::array::from_fn(|d| if d < count { u32::from(size[d]) } else { 1 });
+    let grid: [u32; 3] = std::array::from_fn(|d| if d < count { grid[d] } else { 1 });
+    if count == 0 || grid.contains(&0) {
+        return Err(dimensions(format!("packet {}: a grid of {grid:?} in {count} dimensions", packet.index)));
+    }
+    let items = size.iter().try_fold(1_u32, |items, &d| items.checked_mul(d)).unwrap_or(u32::MAX);
+    if items == 0 || items > MAX_ITEMS {
+        let text = format!("packet {}: a workgroup of {size:?} work items", packet.index);
+        return Err(Halt::error(ExceptionCode::QUEUE_PACKET_DISPATCH_WORK_GROUP_SIZE_INVALID, text));
+    }
+    if dispatch.group_segment_size > MAX_LDS {
+        let text = format!("packet {}: {} bytes of LDS", packet.index, dispatch.group_segment_size);
+        return Err(Halt::error(ExceptionCode::QUEUE_PACKET_DISPATCH_GROUP_SEGMENT_SIZE_INVALID, text));
+    }
+    let kernel = kernel(dispatch, packet, cx)?;
+    let stack = if kernel.has(properties::DYNAMIC_STACK) { DYNAMIC_STACK } else { 0 };
+    let scratch = dispatch.private_segment_size.max(stack);
+    if scratch > MAX_SCRATCH {
+        return Err(Halt::unsupported(format!("packet {}: {scratch} bytes of private memory", packet.index)));
+    }
+    let launch = Launch {
+        target: cx.target,
+        kernel,
+        size,
+        last: std::array::from_fn(|d| (grid[d] - 1) % size[d] + 1),
+        start: [0; 3],
+        end: std::array::from_fn(|d| grid[d].div_ceil(size[d])),
+        user: user_registers(&kernel, dispatch, packet, cx, object)?,
+        lds: dispatch.group_segment_size.next_multiple_of(LDS_GRANULE),
+        scratch: scratch.next_multiple_of(4),
+        packet: packet.index,
+    };
+    if !cx.slots.possible(&launch.largest()) {
+        let text = format!("packet {}: no compute unit has room for a workgroup of {items}", packet.index);
+        return Err(Halt::error(ExceptionCode::QUEUE_PACKET_DISPATCH_REGISTER_INVALID, text));
+    }
+    Ok(launch)
+}
+
+/// Reads the kernel's descriptor.
+fn kernel(dispatch: &KernelDispatch, packet: &Packet, cx: &mut Context<'_>) -> Result<Kernel, Halt> {
+    let object = dispatch.kernel_object;
+    let aligned = object != 0 && object.is_multiple_of(64);
+    let kernel = if aligned { Kernel::read(&mut cx.memory, object).ok() } else { None };
+    kernel.ok_or_else(|| {
+        let text = format!("packet {}: no kernel at {object:#x}", packet.index);
+        Halt::error(ExceptionCode::QUEUE_PACKET_DISPATCH_CODE_INVALID, text)
+    })
+}
+
+/// What the packet puts into scalar registers, in the order of the ABI.
+fn user_registers(
+    kernel: &Kernel,
+    dispatch: &KernelDispatch,
+    packet: &Packet,
+    cx: &mut Context<'_>,
+    object: Option<u64>,
+) -> Result<Vec<u32>, Halt> {
+    let mut user = Vec::with_capacity(32);
+    let pair = |user: &mut Vec<u32>, value: u64| user.extend([value as u32, (value >> 32) as u32]);
+    if kernel.has(properties::PRIVATE_SEGMENT_BUFFER) {
+        user.extend(PRIVATE_BUFFER);
+    }
+    if kernel.has(properties::DISPATCH_PTR) {
+        pair(&mut user, packet.address);
+    }
+    if kernel.has(properties::QUEUE_PTR) {
+        pair(&mut user, object.unwrap_or(0));
+    }
+    if kernel.has(properties::KERNARG_PTR) {
+        pair(&mut user, dispatch.kernarg_address);
+    }
+    if kernel.has(properties::DISPATCH_ID) {
+        pair(&mut user, packet.index);
+    }
+    if kernel.has(properties::FLAT_SCRATCH_INIT) {
+        user.extend([0, dispatch.private_segment_size]);
+    }
+    if kernel.has(properties::PRIVATE_SEGMENT_SIZE) {
+        user.push(dispatch.private_segment_size);
+    }
+    let (length, first) = kernel.preloaded(cx.target);
+    for n in first..first + length {
+        user.push(cx.memory.read_u32(dispatch.kernarg_address.wrapping_add(4 * n))?);
+    }
+    Ok(user)
+}
+
+/// Buffer descriptor of private memory: base 0 with swizzling, as large as can be. The wave's record holds the memory.
+pub(crate) const PRIVATE_BUFFER: [u32; 4] = [0, 1 << 31, u32::MAX, 0x00EA_4FAC];

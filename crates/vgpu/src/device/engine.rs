@@ -1,0 +1,228 @@
+//! The state of one process on one gpu.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use vgpu_isa::memory::{Port, Space};
+
+use super::context::{Context, Step};
+use super::errors::Halt;
+use super::pool::Pool;
+use super::queue::{Queue, QueueId, QueueSpec, QueueUpdate};
+use super::slots::Slots;
+use super::workgroup::Workgroup;
+use super::{Config, Interrupts, signal};
+
+/// Packets of a queue before others get their turn.
+const PACKETS_IN_A_ROW: usize = 64;
+
+/// What an engine has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pulse {
+    /// Nothing until a doorbell rings.
+    Idle,
+    /// A packet waits for memory to change.
+    Waiting,
+    /// Packets were processed or waves can run.
+    Busy,
+}
+
+/// All queues of one process on one gpu, with everything they have under way.
+///
+/// One caller at a time: workers share it behind a lock.
+pub struct Engine {
+    pub(super) config: Config,
+    pub(super) interrupts: Arc<dyn Interrupts>,
+    pub(super) slots: Arc<dyn Slots>,
+    pub(super) space: Arc<Space>,
+    pub(super) generation: u64,
+    pub(super) queues: BTreeMap<QueueId, Queue>,
+    /// Workgroups on the device that nobody runs at the moment, longest waiting first.
+    pub(super) ready: VecDeque<Box<Workgroup>>,
+    /// Workgroups that come back to the device and need room.
+    pub(super) returning: VecDeque<Box<Workgroup>>,
+    pub(super) pool: Pool,
+    /// Queues created so far.
+    created: u64,
+    /// Workgroups started so far.
+    pub(super) starts: u64,
+    /// Turns of workgroups since one was started.
+    pub(super) turns: u32,
+}
+
+impl Engine {
+    /// An engine without queues and with an empty address space.
+    pub fn new(config: Config, interrupts: Arc<dyn Interrupts>, slots: Arc<dyn Slots>) -> Self {
+        Self {
+            config,
+            interrupts,
+            slots,
+            space: Arc::new(Space::new()),
+            generation: 1,
+            queues: BTreeMap::new(),
+            ready: VecDeque::new(),
+            returning: VecDeque::new(),
+            pool: Pool::default(),
+            created: 0,
+            starts: 0,
+            turns: 0,
+        }
+    }
+
+    /// Replaces the address space. Workers see it with their next quantum.
+    pub fn set_space(&mut self, space: Arc<Space>) {
+        self.space = space;
+        self.generation += 1;
+    }
+
+    /// The address space.
+    pub fn space(&self) -> &Arc<Space> {
+        &self.space
+    }
+
+    /// Adds a queue; one with the same number is destroyed.
+    pub fn create_queue(&mut self, spec: QueueSpec) {
+        self.destroy_queue(spec.id);
+        self.created += 1;
+        self.queues.insert(spec.id, Queue::new(spec, self.created));
+    }
+
+    /// Changes a queue; whether there is one.
+    pub fn update_queue(&mut self, id: QueueId, update: &QueueUpdate) -> bool {
+        let Some(queue) = self.queues.get_mut(&id) else { return false };
+        queue.update(update);
+        self.settle(id);
+        true
+    }
+
+    /// Removes a queue and everything it has under way; whether there was one. A workgroup that a worker holds is
+    /// dropped when it comes back.
+    pub fn destroy_queue(&mut self, id: QueueId) -> bool {
+        self.take_off(id);
+        let Some(queue) = self.queues.remove(&id) else { return false };
+        for group in queue.parked {
+            self.recycle(group);
+        }
+        true
+    }
+
+    /// Takes a queue off the device. Its workgroups keep their state; those that workers hold follow when they are put
+    /// back. Whether there is such a queue.
+    pub fn suspend(&mut self, id: QueueId) -> bool {
+        let Some(queue) = self.queues.get_mut(&id) else { return false };
+        queue.suspended = true;
+        self.settle(id);
+        true
+    }
+
+    /// Brings a queue back; whether there is one.
+    pub fn resume(&mut self, id: QueueId) -> bool {
+        let Some(queue) = self.queues.get_mut(&id) else { return false };
+        queue.suspended = false;
+        self.settle(id);
+        true
+    }
+
+    /// The workgroups of a queue that is off the device, for those who save and restore them; `None` while workers
+    /// still hold some, or if there is no such queue.
+    pub fn off_device(&mut self, id: QueueId) -> Option<&mut Vec<Box<Workgroup>>> {
+        let queue = self.queues.get_mut(&id)?;
+        (!queue.active() && queue.handed_out == 0).then_some(&mut queue.parked)
+    }
+
+    /// Whether a queue met an error.
+    pub fn stopped(&self, id: QueueId) -> bool {
+        self.queues.get(&id).is_some_and(|queue| queue.stopped)
+    }
+
+    /// Whether a queue has nothing under way. It may still have packets to fetch.
+    pub fn idle(&self, id: QueueId) -> bool {
+        self.queues.get(&id).is_none_or(Queue::idle)
+    }
+
+    /// Processes packets of all queues, as far as they come and not too many. What has to be done next.
+    pub fn advance(&mut self) -> Pulse {
+        let mut pulse = Pulse::Idle;
+        let mut halts = Vec::new();
+        let space = Arc::clone(&self.space);
+        let mut cx = Context {
+            memory: Port::new(&space),
+            interrupts: &*self.interrupts,
+            slots: &*self.slots,
+            clock: self.config.clock,
+            target: self.config.target,
+            generation: &mut self.generation,
+        };
+        for (id, queue) in self.queues.iter_mut().filter(|(_, queue)| queue.active()) {
+            for _ in 0..PACKETS_IN_A_ROW {
+                match queue.step(&mut cx) {
+                    Ok(Step::Done) => pulse = Pulse::Busy,
+                    Ok(Step::Wait) => {
+                        pulse = pulse.max(Pulse::Waiting);
+                        break;
+                    }
+                    Ok(Step::Empty) => break,
+                    Err(halt) => {
+                        halts.push((*id, halt));
+                        break;
+                    }
+                }
+            }
+        }
+        for (id, halt) in halts {
+            self.halt(id, halt);
+        }
+        if self.runnable() { Pulse::Busy } else { pulse }
+    }
+
+    /// Whether waves could run now.
+    fn runnable(&self) -> bool {
+        !self.ready.is_empty()
+            || !self.returning.is_empty()
+            || self.queues.values().any(|queue| queue.active() && queue.dispatches.startable().is_some())
+    }
+
+    /// Stops a queue for good and tells the driver and the runtime why. A failed access stops all queues.
+    pub(super) fn halt(&mut self, id: QueueId, halt: Halt) {
+        let Some(queue) = self.queues.get_mut(&id) else { return };
+        if queue.stopped {
+            return;
+        }
+        queue.stopped = true;
+        let object = queue.object();
+        match halt {
+            Halt::Fault(fault) => {
+                let ids: Vec<_> = self.queues.keys().copied().collect();
+                for other in ids {
+                    if let Some(queue) = self.queues.get_mut(&other) {
+                        queue.stopped = true;
+                    }
+                    self.settle(other);
+                }
+                self.interrupts.fault(id, fault);
+            }
+            Halt::Error { code, text } => {
+                self.settle(id);
+                // A runtime that cannot be told this way is told by the driver.
+                let told = object.map(|object| self.with_context(|cx| signal::report(cx, object, code)));
+                if let Some(Err(fault)) = told {
+                    self.interrupts.fault(id, fault);
+                }
+                self.interrupts.queue_error(id, code, &text);
+            }
+        }
+    }
+
+    /// Does something that needs memory and interrupts.
+    pub(super) fn with_context<T>(&mut self, act: impl FnOnce(&mut Context<'_>) -> T) -> T {
+        let space = Arc::clone(&self.space);
+        act(&mut Context {
+            memory: Port::new(&space),
+            interrupts: &*self.interrupts,
+            slots: &*self.slots,
+            clock: self.config.clock,
+            target: self.config.target,
+            generation: &mut self.generation,
+        })
+    }
+}

@@ -1,0 +1,83 @@
+//! Why a queue cannot go on, and how its runtime is told.
+
+use kfd_abi::exception::ExceptionCode;
+use vgpu_isa::inst::Stop;
+use vgpu_isa::memory::Fault;
+
+/// Why a queue stops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// An access of the queue or of one of its waves failed.
+    Fault(Fault),
+    /// Something that cannot be executed.
+    Error {
+        /// What the driver reports.
+        code: ExceptionCode,
+        /// For people.
+        text: String,
+    },
+}
+
+impl Halt {
+    pub(crate) fn error(code: ExceptionCode, text: impl Into<String>) -> Self {
+        Self::Error { code, text: text.into() }
+    }
+
+    /// A packet of a stream that the engine does not execute.
+    pub(crate) fn unsupported(text: impl Into<String>) -> Self {
+        Self::error(ExceptionCode::QUEUE_PACKET_UNSUPPORTED, text)
+    }
+}
+
+impl From<Fault> for Halt {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// What the packet processor or the trap handler of older runtimes stores in the queue's inactive signal.
+pub(crate) fn inactive_bits(code: ExceptionCode) -> u64 {
+    /// Packet errors start here; their bits start at the second.
+    const FIRST: u32 = ExceptionCode::QUEUE_PACKET_DISPATCH_DIM_INVALID.0;
+    const LAST: u32 = ExceptionCode::QUEUE_PACKET_VENDOR_UNSUPPORTED.0;
+    match code {
+        ExceptionCode(number @ FIRST..=LAST) => 2 << (number - FIRST),
+        ExceptionCode::QUEUE_WAVE_MEMORY_VIOLATION | ExceptionCode::QUEUE_WAVE_APERTURE_VIOLATION => 0x2000_0000,
+        ExceptionCode::QUEUE_WAVE_ILLEGAL_INSTRUCTION => 0x4000_0000,
+        _ => 0x8000_0000,
+    }
+}
+
+/// `s_trap` of `llvm.trap` and `abort`.
+const TRAP_ABORT: u8 = 2;
+/// `s_trap` of `llvm.debugtrap`.
+pub(crate) const TRAP_DEBUG: u8 = 3;
+
+/// What a stopped wave means for its queue.
+pub(crate) fn of_wave(stop: &Stop, pc: u64) -> Halt {
+    match stop {
+        Stop::Memory(fault) => Halt::Fault(*fault),
+        Stop::Illegal { mnemonic, words } => {
+            let name = mnemonic.unwrap_or("no instruction");
+            let [first, second] = words;
+            let text = format!("{name} (encoding {first:08x} {second:08x}) at {pc:#x} is not executed");
+            Halt::error(ExceptionCode::QUEUE_WAVE_ILLEGAL_INSTRUCTION, text)
+        }
+        Stop::Lds { offset } => aperture(format!("LDS access at {offset:#x}, beyond the allocation, at {pc:#x}")),
+        Stop::Scratch { offset } => {
+            aperture(format!("private memory access at {offset:#x}, beyond the allocation, at {pc:#x}"))
+        }
+        Stop::Address(address) => aperture(format!("access to {address:#x}, which is no address, at {pc:#x}")),
+        Stop::Trap(TRAP_ABORT) => {
+            Halt::error(ExceptionCode::QUEUE_WAVE_ABORT, format!("the program aborts at {pc:#x}"))
+        }
+        Stop::Trap(id) => Halt::error(ExceptionCode::QUEUE_WAVE_TRAP, format!("s_trap {id} at {pc:#x}")),
+        Stop::Exception(bits) => {
+            Halt::error(ExceptionCode::QUEUE_WAVE_MATH_ERROR, format!("arithmetic exception {bits:#x} at {pc:#x}"))
+        }
+    }
+}
+
+fn aperture(text: String) -> Halt {
+    Halt::error(ExceptionCode::QUEUE_WAVE_APERTURE_VIOLATION, text)
+}

@@ -1,0 +1,69 @@
+//! The hardware behind the doorbells: command processor, copy engine, dispatcher, compute units.
+//!
+//! An [`Engine`] is all of it as far as one process on one gpu is concerned. It knows no processes, sockets or shared
+//! memory: whoever owns it tells it of queues and of the address space, calls [`Engine::advance`] so that packets are
+//! processed, and runs what [`Engine::take`] hands out with a [`Worker`]. Nothing here blocks. A packet that waits
+//! stays where it is and is looked at again with the next `advance`; a workgroup runs for a quantum and comes back.
+//! Everything that is under way stands in records (queue, dispatch, workgroup, wave), so a queue can be stopped between
+//! any two instructions of its waves, saved, and continued.
+
+mod aql;
+mod atomic;
+mod context;
+mod dispatch;
+mod engine;
+mod errors;
+mod hand_out;
+mod kernel;
+mod launch;
+mod pm4;
+mod pm4_dispatch;
+mod pm4_memory;
+mod pool;
+mod queue;
+mod sdma;
+mod signal;
+mod slots;
+mod stream;
+mod transfer;
+mod worker;
+mod workgroup;
+
+#[cfg(test)]
+mod tests;
+
+use kfd_abi::exception::ExceptionCode;
+use vgpu_isa::inst::Target;
+use vgpu_isa::memory::Fault;
+
+pub use engine::{Engine, Pulse};
+pub use launch::Launch;
+pub use queue::{Doorbell, QueueId, QueueKind, QueueSpec, QueueUpdate};
+pub use slots::{Geometry, LocalSlots, Need, Place, Slots};
+pub use worker::Worker;
+pub use workgroup::{Member, Outcome, WaveState, Work, Workgroup};
+
+/// What the device tells the driver. Called with the engine's lock held: implementations post and return.
+pub trait Interrupts: Send + Sync {
+    /// An event was signalled by its number.
+    fn event(&self, event: u32);
+
+    /// An interrupt without a number followed a write of `value` to `address`. If that is the slot of an event, it is
+    /// that event.
+    fn mailbox(&self, address: u64, value: u64);
+
+    /// A queue's access failed. All queues of the process have stopped.
+    fn fault(&self, queue: QueueId, fault: Fault);
+
+    /// A queue met something it cannot execute and has stopped.
+    fn queue_error(&self, queue: QueueId, code: ExceptionCode, text: &str);
+}
+
+/// What an engine is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Instruction set.
+    pub target: Target,
+    /// Fixed 100 MHz counter that timestamps show.
+    pub clock: fn() -> u64,
+}

@@ -1,0 +1,214 @@
+//! Queues: what the driver says about them, and how far they are.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kfd_abi::hsa::AmdQueue;
+
+use super::aql::Aql;
+use super::context::{Context, Step};
+use super::dispatch::Dispatches;
+use super::errors::Halt;
+use super::pm4::Pm4;
+use super::sdma::Sdma;
+use super::stream::Stream;
+use super::workgroup::Workgroup;
+
+/// A queue's number in its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueId(pub u32);
+
+/// What a queue's ring holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueKind {
+    /// AQL packets; pointers count packets.
+    Aql,
+    /// PM4 packets; pointers count dwords.
+    Pm4,
+    /// Packets of the copy engine; pointers count bytes.
+    Sdma,
+}
+
+/// A doorbell as the device sees it: a word that changes when it is rung. Its creator sets it to [`Doorbell::SILENT`].
+#[derive(Clone, Copy, Debug)]
+pub struct Doorbell(*const AtomicU64);
+
+// SAFETY: the word is only read, atomically; who made the doorbell promised that it stays.
+unsafe impl Send for Doorbell {}
+// SAFETY: as above.
+unsafe impl Sync for Doorbell {}
+
+impl Doorbell {
+    /// What the word holds before it is rung. Zero is the first packet's number.
+    pub const SILENT: u64 = u64::MAX;
+
+    /// The doorbell at a host address.
+    ///
+    /// # Safety
+    /// `word` must be aligned and stay readable until the queue is destroyed.
+    pub unsafe fn new(word: *const AtomicU64) -> Self {
+        Self(word)
+    }
+
+    /// What was written last.
+    pub fn value(&self) -> u64 {
+        // SAFETY: promised to `Doorbell::new`.
+        unsafe { (*self.0).load(Ordering::Acquire) }
+    }
+}
+
+/// A queue as the driver creates it.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueSpec {
+    /// Number.
+    pub id: QueueId,
+    /// Kind.
+    pub kind: QueueKind,
+    /// Address of the ring.
+    pub ring: u64,
+    /// Bytes of the ring.
+    pub ring_bytes: u64,
+    /// Where the read pointer is written.
+    pub read_pointer: u64,
+    /// Where the write pointer is read.
+    pub write_pointer: u64,
+    /// Doorbell. Without one the write pointer counts from the start.
+    pub doorbell: Option<Doorbell>,
+    /// 0 to 15.
+    pub priority: u32,
+    /// 0 is off, the rest is on.
+    pub percent: u32,
+}
+
+/// What the driver may change later.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueUpdate {
+    /// Address of the ring.
+    pub ring: u64,
+    /// Bytes of the ring; 0 stops the queue.
+    pub ring_bytes: u64,
+    /// 0 to 15.
+    pub priority: u32,
+    /// 0 is off, the rest is on.
+    pub percent: u32,
+}
+
+/// The processor behind a queue.
+#[derive(Debug)]
+enum Processor {
+    Aql(Aql),
+    Pm4(Stream),
+    Sdma(Sdma),
+}
+
+/// A queue and everything it has under way.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) spec: QueueSpec,
+    /// Which of all queues of this engine: numbers are used again.
+    pub(crate) serial: u64,
+    processor: Processor,
+    /// PM4 state: of the ring, or of the buffers that AQL packets jump to.
+    pm4: Pm4,
+    pub(crate) dispatches: Dispatches,
+    /// Workgroups off the device.
+    pub(crate) parked: Vec<Box<Workgroup>>,
+    /// Workgroups in the hands of workers.
+    pub(crate) handed_out: usize,
+    /// Met an error; never runs again.
+    pub(crate) stopped: bool,
+    /// Taken off the device by request.
+    pub(crate) suspended: bool,
+    /// When a workgroup was last started, in starts.
+    pub(crate) last_start: u64,
+}
+
+impl Queue {
+    pub(crate) fn new(spec: QueueSpec, serial: u64) -> Self {
+        let processor = match spec.kind {
+            QueueKind::Aql => Processor::Aql(Aql::default()),
+            QueueKind::Pm4 => Processor::Pm4(Stream::ring(spec.ring, spec.ring_bytes)),
+            QueueKind::Sdma => Processor::Sdma(Sdma::new(spec.ring, spec.ring_bytes)),
+        };
+        Self {
+            spec,
+            serial,
+            processor,
+            pm4: Pm4::default(),
+            dispatches: Dispatches::default(),
+            parked: Vec::new(),
+            handed_out: 0,
+            stopped: false,
+            suspended: false,
+            last_start: 0,
+        }
+    }
+
+    /// Whether it may process packets and run waves.
+    pub(crate) fn active(&self) -> bool {
+        !self.stopped && !self.suspended && self.spec.percent > 0 && self.spec.ring_bytes > 0
+    }
+
+    /// Whether nothing of it is under way.
+    pub(crate) fn idle(&self) -> bool {
+        self.dispatches.idle()
+    }
+
+    pub(crate) fn update(&mut self, update: &QueueUpdate) {
+        let QueueUpdate { ring, ring_bytes, priority, percent } = *update;
+        self.spec = QueueSpec { ring, ring_bytes, priority, percent, ..self.spec };
+        match &mut self.processor {
+            Processor::Aql(_) => {}
+            Processor::Pm4(stream) => stream.moved(ring, ring_bytes),
+            Processor::Sdma(sdma) => sdma.ring.moved(ring, ring_bytes),
+        }
+    }
+
+    /// The runtime's queue object, if the pointers are those of one.
+    pub(crate) fn object(&self) -> Option<u64> {
+        AmdQueue::base(self.spec.read_pointer, self.spec.write_pointer).filter(|_| self.spec.kind == QueueKind::Aql)
+    }
+
+    /// Processes the next packet, or a part of it.
+    pub(crate) fn step(&mut self, cx: &mut Context<'_>) -> Result<Step, Halt> {
+        if self.spec.doorbell.is_some_and(|doorbell| doorbell.value() == Doorbell::SILENT) {
+            return Ok(Step::Empty);
+        }
+        let object = self.object();
+        match &mut self.processor {
+            Processor::Aql(aql) => aql.step(cx, &self.spec, object, &mut self.pm4, &mut self.dispatches),
+            Processor::Pm4(ring) => {
+                follow(cx, ring, &self.spec, 1)?;
+                let before = ring.at;
+                let step = self.pm4.step(Some(ring), cx, &mut self.dispatches)?;
+                show_progress(cx, ring, before, &self.spec, 1)?;
+                Ok(step)
+            }
+            Processor::Sdma(sdma) => {
+                follow(cx, &mut sdma.ring, &self.spec, 4)?;
+                let before = sdma.ring.at;
+                let step = sdma.step(cx)?;
+                show_progress(cx, &sdma.ring, before, &self.spec, 4)?;
+                Ok(step)
+            }
+        }
+    }
+}
+
+/// Reads the write pointer of a ring of dwords. `unit` is what the pointers count a dword as.
+fn follow(cx: &mut Context<'_>, ring: &mut Stream, spec: &QueueSpec, unit: u64) -> Result<(), Halt> {
+    let end = cx.memory.read_u64(spec.write_pointer)? / unit;
+    if end.wrapping_sub(ring.at) > ring.capacity() {
+        let text = format!("the write pointer is {end} where {} of {} dwords are read", ring.at, ring.capacity());
+        return Err(Halt::unsupported(text));
+    }
+    ring.end = end;
+    Ok(())
+}
+
+/// Writes the read pointer if packets were fetched.
+fn show_progress(cx: &mut Context<'_>, ring: &Stream, before: u64, spec: &QueueSpec, unit: u64) -> Result<(), Halt> {
+    if ring.at != before {
+        cx.memory.write_u64(spec.read_pointer, ring.at.wrapping_mul(unit))?;
+    }
+    Ok(())
+}

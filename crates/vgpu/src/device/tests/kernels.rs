@@ -1,0 +1,136 @@
+//! Kernels for gfx942, assembled by llvm-mc-19 from the text above each.
+
+/// `out[i] = in[i] + 7`; arguments: in, out, work items of a group.
+/// ```text
+/// s_load_dwordx4 s[4:7], s[0:1], 0x0
+/// s_load_dword s3, s[0:1], 0x10
+/// s_waitcnt lgkmcnt(0)
+/// s_mul_i32 s2, s2, s3
+/// v_add_u32_e32 v0, s2, v0
+/// v_lshlrev_b32_e32 v0, 2, v0
+/// global_load_dword v1, v0, s[4:5]
+/// s_waitcnt vmcnt(0)
+/// v_add_u32_e32 v1, 7, v1
+/// global_store_dword v0, v1, s[6:7]
+/// s_endpgm
+/// ```
+pub(super) const ADD: &[u32] = &[
+    0xC00A0100, 0x00000000, 0xC00200C0, 0x00000010, 0xBF8CC07F, 0x92020302, 0x68000002, 0x24000082, 0xDC508000,
+    0x01040000, 0xBF8C0F70, 0x68020287, 0xDC708000, 0x00060100, 0xBF810000,
+];
+
+/// Reverses the numbers of 1024 work items, plus 0x12345, through LDS; argument: out.
+/// ```text
+/// s_load_dwordx2 s[4:5], s[0:1], 0x0
+/// v_lshlrev_b32_e32 v1, 2, v0
+/// v_add_u32_e32 v2, 0x12345, v0
+/// ds_write_b32 v1, v2
+/// s_waitcnt lgkmcnt(0)
+/// s_barrier
+/// v_sub_u32_e32 v3, 0xffc, v1
+/// ds_read_b32 v4, v3
+/// s_waitcnt lgkmcnt(0)
+/// s_barrier
+/// global_store_dword v1, v4, s[4:5]
+/// s_endpgm
+/// ```
+pub(super) const REVERSE: &[u32] = &[
+    0xC0060100, 0x00000000, 0x24020082, 0x680400FF, 0x00012345, 0xD81A0000, 0x00000201, 0xBF8CC07F, 0xBF8A0000,
+    0x6A0602FF, 0x00000FFC, 0xD86C0000, 0x04000003, 0xBF8CC07F, 0xBF8A0000, 0xDC708000, 0x00040401, 0xBF810000,
+];
+
+/// Waits until a word is not zero, then stores 99; arguments: the word, out.
+/// ```text
+/// s_load_dwordx4 s[4:7], s[0:1], 0x0
+/// s_waitcnt lgkmcnt(0)
+/// loop:
+/// s_load_dword s8, s[4:5], 0x0 glc
+/// s_waitcnt lgkmcnt(0)
+/// s_cmp_lg_u32 s8, 0
+/// s_cbranch_scc1 go
+/// s_sleep 1
+/// s_branch loop
+/// go:
+/// v_mov_b32_e32 v1, 0
+/// v_mov_b32_e32 v2, 99
+/// global_store_dword v1, v2, s[6:7]
+/// s_endpgm
+/// ```
+pub(super) const SPIN: &[u32] = &[
+    0xC00A0100, 0x00000000, 0xBF8CC07F, 0xC0030202, 0x00000000, 0xBF8CC07F, 0xBF078008, 0xBF850002, 0xBF8E0001,
+    0xBF82FFF9, 0x7E020280, 0x7E0402FF, 0x00000063, 0xDC708000, 0x00060201, 0xBF810000,
+];
+
+/// Stores v0 to `out[(y * 2 + x) * 64 + lane]`; argument: out. Wants workgroup numbers x and y.
+/// ```text
+/// s_load_dwordx2 s[4:5], s[0:1], 0x0
+/// v_mbcnt_lo_u32_b32 v1, -1, 0
+/// v_mbcnt_hi_u32_b32 v1, -1, v1
+/// s_lshl_b32 s3, s3, 1
+/// s_add_u32 s2, s2, s3
+/// s_lshl_b32 s2, s2, 6
+/// v_add_u32_e32 v1, s2, v1
+/// v_lshlrev_b32_e32 v1, 2, v1
+/// s_waitcnt lgkmcnt(0)
+/// global_store_dword v1, v0, s[4:5]
+/// s_endpgm
+/// ```
+pub(super) const ITEM: &[u32] = &[
+    0xC0060100, 0x00000000, 0xD28C0001, 0x000100C1, 0xD28D0001, 0x000202C1, 0x8E038103, 0x80020302, 0x8E028602,
+    0x68020202, 0x24020282, 0xBF8CC07F, 0xDC708000, 0x00040001, 0xBF810000,
+];
+
+/// Adds one to a word for each wave; argument: the word.
+/// ```text
+/// s_load_dwordx2 s[4:5], s[0:1], 0x0
+/// v_mov_b32_e32 v1, 0
+/// v_mov_b32_e32 v2, 1
+/// s_mov_b64 exec, 1
+/// s_waitcnt lgkmcnt(0)
+/// global_atomic_add v1, v2, s[4:5]
+/// s_endpgm
+/// ```
+pub(super) const COUNT: &[u32] =
+    &[0xC0060100, 0x00000000, 0x7E020280, 0x7E040281, 0xBEFE0181, 0xBF8CC07F, 0xDD088000, 0x00040201, 0xBF810000];
+
+/// Takes v0 + 5 through private memory to `out[v0]`; argument: out.
+/// ```text
+/// s_load_dwordx2 s[4:5], s[0:1], 0x0
+/// v_lshlrev_b32_e32 v1, 2, v0
+/// v_add_u32_e32 v2, 5, v0
+/// scratch_store_dword off, v2, off offset:8
+/// s_waitcnt vmcnt(0)
+/// scratch_load_dword v3, off, off offset:8
+/// s_waitcnt vmcnt(0) lgkmcnt(0)
+/// global_store_dword v1, v3, s[4:5]
+/// s_endpgm
+/// ```
+pub(super) const PRIVATE: &[u32] = &[
+    0xC0060100, 0x00000000, 0x24020082, 0x68040085, 0xDC704008, 0x007F0200, 0xBF8C0F70, 0xDC504008, 0x037F0000,
+    0xBF8C0070, 0xDC708000, 0x00040301, 0xBF810000,
+];
+
+/// Stores s0, s2, s6, s8 to s14, MODE and EXEC; the argument's address is in s[4:5].
+/// ```text
+/// s_load_dwordx2 s[20:21], s[4:5], 0x0
+/// s_getreg_b32 s22, hwreg(HW_REG_MODE)
+/// s_waitcnt lgkmcnt(0)
+/// v_mov_b32_e32 v2, 0
+/// v_mov_b32_e32 v3, s0
+/// global_store_dword v2, v3, s[20:21]
+/// ... and so on, four bytes further each
+/// s_endpgm
+/// ```
+pub(super) const STATE: &[u32] = &[
+    0xC0060502, 0x00000000, 0xB896F801, 0xBF8CC07F, 0x7E040280, 0x7E060200, 0xDC708000, 0x00140302, 0x7E060202,
+    0xDC708004, 0x00140302, 0x7E060206, 0xDC708008, 0x00140302, 0x7E060208, 0xDC70800C, 0x00140302, 0x7E060209,
+    0xDC708010, 0x00140302, 0x7E06020A, 0xDC708014, 0x00140302, 0x7E06020B, 0xDC708018, 0x00140302, 0x7E06020C,
+    0xDC70801C, 0x00140302, 0x7E06020D, 0xDC708020, 0x00140302, 0x7E06020E, 0xDC708024, 0x00140302, 0x7E060216,
+    0xDC708028, 0x00140302, 0x7E06027E, 0xDC70802C, 0x00140302, 0x7E06027F, 0xDC708030, 0x00140302, 0xBF810000,
+];
+
+/// `s_trap 3`, `s_trap 2`, `s_endpgm`.
+pub(super) const TRAP: &[u32] = &[0xBF920003, 0xBF920002, 0xBF810000];
+
+/// `s_endpgm`
+pub(super) const NOTHING: &[u32] = &[0xBF810000];

@@ -1,0 +1,11 @@
+//! The device alone: packets in, memory and interrupts out.
+
+mod aql;
+mod chains;
+mod kernels;
+mod machine;
+mod malformed;
+mod pm4;
+mod preemption;
+mod random;
+mod sdma;

@@ -1,0 +1,139 @@
+//! A workgroup on its compute unit.
+
+use std::sync::Arc;
+
+use vgpu_isa::code::Code;
+use vgpu_isa::inst::{Env, Stop};
+use vgpu_isa::memory::{Port, Space};
+use vgpu_isa::run::{self, run};
+use vgpu_isa::wave::{Wave, status};
+
+use super::errors::TRAP_DEBUG;
+use super::launch::Launch;
+use super::queue::QueueId;
+use super::slots::{MAX_WAVES, Place};
+
+/// What a wave does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaveState {
+    /// It executes instructions.
+    Running,
+    /// It waits for the others at a barrier.
+    AtBarrier,
+    /// It is through.
+    Ended,
+}
+
+/// A wave of a workgroup.
+#[derive(Debug)]
+pub struct Member {
+    /// Its registers.
+    pub wave: Box<Wave>,
+    /// What it does.
+    pub state: WaveState,
+}
+
+/// A workgroup that was started and has not ended.
+#[derive(Debug)]
+pub struct Workgroup {
+    /// Queue it came from.
+    pub queue: QueueId,
+    /// Which of all queues that had this number.
+    pub(crate) queue_serial: u64,
+    /// Dispatch it belongs to.
+    pub(crate) dispatch: u64,
+    /// What all its workgroups have in common.
+    pub launch: Arc<Launch>,
+    /// Its number in the grid.
+    pub id: [u32; 3],
+    /// Its waves.
+    pub waves: Vec<Member>,
+    /// Its LDS.
+    pub lds: Vec<u8>,
+    /// Where it runs; `None` while it is off the device.
+    pub place: Option<Place>,
+}
+
+/// How a quantum ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// There is more to do.
+    Unfinished,
+    /// All waves ended.
+    Finished,
+    /// A wave cannot go on.
+    Stopped {
+        /// Which one.
+        wave: usize,
+        /// Why.
+        stop: Stop,
+    },
+}
+
+/// A workgroup in the hands of a worker, with the surroundings it is to be run in.
+#[derive(Debug)]
+pub struct Work {
+    /// The workgroup.
+    pub group: Box<Workgroup>,
+    /// Address space.
+    pub(crate) space: Arc<Space>,
+    /// Generation of the code.
+    pub(crate) generation: u64,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+impl Workgroup {
+    /// Runs each wave for at most `quantum` instructions, in turns that end at barriers.
+    pub(crate) fn run(&mut self, space: &Space, code: &mut Code, clock: fn() -> u64, quantum: u64) -> Outcome {
+        let Self { waves, lds, .. } = self;
+        let mut env = Env { memory: Port::new(space), lds, clock, stop: None };
+        let mut budgets = [quantum; MAX_WAVES];
+        loop {
+            let mut ran = false;
+            for (index, member) in waves.iter_mut().enumerate() {
+                let budget = &mut budgets[index % MAX_WAVES];
+                if member.state != WaveState::Running || *budget == 0 {
+                    continue;
+                }
+                ran = true;
+                match run(&mut member.wave, code, &mut env, budget) {
+                    run::Outcome::Budget => {}
+                    run::Outcome::End => member.state = WaveState::Ended,
+                    run::Outcome::Barrier => {
+                        member.state = WaveState::AtBarrier;
+                        member.wave.status |= status::IN_BARRIER;
+                    }
+                    // Whatever it waits for comes from others.
+                    run::Outcome::Sleep => *budget = 0,
+                    // Without a debugger the trap handler ignores it.
+                    run::Outcome::Stopped(Stop::Trap(TRAP_DEBUG)) => {
+                        member.wave.pc = member.wave.pc.wrapping_add(4);
+                        *budget = budget.saturating_sub(1);
+                    }
+                    run::Outcome::Stopped(stop) => return Outcome::Stopped { wave: index, stop },
+                }
+            }
+            let released = release_barrier(waves);
+            if waves.iter().all(|member| member.state == WaveState::Ended) {
+                return Outcome::Finished;
+            }
+            if !ran && !released {
+                return Outcome::Unfinished;
+            }
+        }
+    }
+}
+
+/// Lets the waves go on if all that have not ended stand at the barrier; whether they do.
+fn release_barrier(waves: &mut [Member]) -> bool {
+    let here = waves.iter().any(|member| member.state == WaveState::AtBarrier);
+    let complete = here && waves.iter().all(|member| member.state != WaveState::Running);
+    if complete {
+        for member in waves.iter_mut().filter(|member| member.state == WaveState::AtBarrier) {
+            member.state = WaveState::Running;
+            member.wave.status &= !status::IN_BARRIER;
+        }
+    }
+    complete
+}

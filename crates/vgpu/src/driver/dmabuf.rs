@@ -1,0 +1,86 @@
+//! DMA buffers: a buffer as a descriptor, and back, within one process.
+
+use kfd_abi::memory::{AllocFlags, ExportDmabufArgs, GetDmabufInfoArgs, ImportDmabufArgs, handle, handle_parts};
+
+use super::memory::Buffer;
+use super::{Backing, Call, Driver, Effect, Errno, FdKind, ProcessKey};
+
+impl Driver {
+    pub(super) fn export_dmabuf(
+        &mut self,
+        caller: ProcessKey,
+        args: &mut ExportDmabufArgs,
+        call: &mut Call,
+    ) -> Result<i64, Errno> {
+        let (gpu_id, id) = handle_parts(args.handle);
+        let gpu = self.gpu(gpu_id)?;
+        let process = self.process_mut(caller)?;
+        let id = process.handle(gpu, id).ok_or(Errno::EINVAL)?.buffer;
+        let buffer = process.buffers.get_mut(&id).ok_or(Errno::EINVAL)?;
+        match buffer.backing {
+            Backing::Vram { .. } | Backing::Gtt { .. } => {}
+            // Memory of the process is not the driver's to hand on.
+            Backing::UserPtr { .. } => return Err(Errno::EPERM),
+            Backing::Doorbell { .. } | Backing::MmioRemap { .. } => return Err(Errno::EINVAL),
+        }
+        buffer.holders += 1;
+        let (backing, size) = (buffer.backing, buffer.size);
+        let token = process.next_buffer;
+        process.next_buffer += 1;
+        process.dmabufs.insert(token, id);
+        call.effects.push(Effect::ExportDmabuf { token, fd_flags: args.flags, backing, size });
+        Ok(0)
+    }
+
+    /// The last descriptor of a DMA buffer is closed. Answers what the device has to do.
+    pub fn close_dmabuf(&mut self, process: ProcessKey, token: u64) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if let Some(buffer) = self.processes.get_mut(&process).and_then(|process| process.dmabufs.remove(&token)) {
+            self.release_buffer(process, buffer, 0, &mut effects);
+        }
+        effects
+    }
+
+    /// The buffer behind the descriptor a call names. `EBADF` if it is none, `EINVAL` if it is another thing.
+    fn dmabuf(&self, caller: ProcessKey, call: &Call) -> Result<(u64, &Buffer), Errno> {
+        let token = match call.fd {
+            None => return Err(Errno::EBADF),
+            Some(FdKind::Dmabuf { token }) => token,
+            Some(FdKind::Render { .. } | FdKind::Other) => return Err(Errno::EINVAL),
+        };
+        let process = self.process(caller)?;
+        let id = process.dmabufs.get(&token).ok_or(Errno::EINVAL)?;
+        process.buffers.get(id).map(|buffer| (*id, buffer)).ok_or(Errno::EINVAL)
+    }
+
+    pub(super) fn get_dmabuf_info(
+        &mut self,
+        caller: ProcessKey,
+        args: &mut GetDmabufInfoArgs,
+        call: &mut Call,
+    ) -> Result<i64, Errno> {
+        let (_, buffer) = self.dmabuf(caller, call)?;
+        args.size = buffer.size;
+        // Only graphics drivers attach any.
+        args.metadata_size = 0;
+        args.flags = buffer.flags.both(AllocFlags::VRAM | AllocFlags::GTT | AllocFlags::PUBLIC);
+        args.gpu_id = self.gpus[buffer.gpu].gpu.gpu_id;
+        Ok(0)
+    }
+
+    pub(super) fn import_dmabuf(
+        &mut self,
+        caller: ProcessKey,
+        args: &mut ImportDmabufArgs,
+        call: &mut Call,
+    ) -> Result<i64, Errno> {
+        let gpu = self.bound_gpu(caller, args.gpu_id, Errno::ENODEV)?;
+        let (existing, buffer) = self.dmabuf(caller, call)?;
+        let copy = Buffer { holders: 0, ..*buffer };
+        let process = self.process_mut(caller)?;
+        let id = process.on(gpu)?.handle_ids.take().ok_or(Errno::ENOMEM)?;
+        process.add_handle(gpu, id, args.va_addr, 0, Some(existing), copy);
+        args.handle = handle(args.gpu_id, id);
+        Ok(0)
+    }
+}

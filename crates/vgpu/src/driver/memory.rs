@@ -1,0 +1,346 @@
+//! Buffers: allocate, map, unmap, free; what is left.
+//!
+//! Order of checks and errors: `kfd_chardev.c` and `amdgpu_amdkfd_gpuvm.c` of Linux 6.12. Where the kernel's limits
+//! come from the machine's memory, the profile's sizes stand in.
+
+use std::collections::BTreeSet;
+
+use kfd_abi::memory::{
+    AllocFlags, AllocMemoryArgs, AvailableMemoryArgs, FreeMemoryArgs, MapMemoryArgs, UnmapMemoryArgs, handle,
+    handle_parts,
+};
+use kfd_abi::queue::DOORBELL_SLICE;
+
+use super::process::{Process, is_page_aligned, is_user_address, whole_pages};
+use super::{Backing, Call, Driver, Effect, Errno, ProcessKey, layout};
+
+/// Granularity of the answer to how much is left.
+const AVAILABLE_ALIGN: u64 = 2 << 20;
+/// First address that no gpu can reach.
+const VA_END: u64 = 1 << 48;
+
+/// Memory with its bytes.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    pub(super) backing: Backing,
+    pub(super) size: u64,
+    pub(super) flags: AllocFlags,
+    /// Index of the gpu it was allocated on.
+    pub(super) gpu: usize,
+    /// Handles and DMA buffers that hold it.
+    pub(super) holders: u32,
+}
+
+/// What a handle names: a buffer at an address.
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub(super) buffer: u64,
+    pub(super) va: u64,
+    /// Indices of the gpus that see it.
+    pub(super) mapped: BTreeSet<usize>,
+    /// Bytes it counts for in the process's video memory.
+    pub(super) vram_usage: u64,
+}
+
+/// A buffer in the address space of a gpu.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    pub(super) size: u64,
+    pub(super) handle: u64,
+    /// Queues that cannot do without it.
+    pub(super) queue_users: u32,
+}
+
+impl Driver {
+    pub(super) fn alloc_memory(
+        &mut self,
+        caller: ProcessKey,
+        args: &mut AllocMemoryArgs,
+        _: &mut Call,
+    ) -> Result<i64, Errno> {
+        if args.size == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let svm = &self.process(caller)?.svm;
+        let is_userptr = args.flags.has(AllocFlags::USERPTR);
+        // Video memory without an address is only ever exported.
+        let has_va = args.va_addr != 0 || !args.flags.has(AllocFlags::VRAM);
+        if has_va && svm.overlaps(args.va_addr, args.size) || is_userptr && svm.overlaps(args.mmap_offset, args.size) {
+            return Err(Errno::EADDRINUSE);
+        }
+        let gpu = self.bound_gpu(caller, args.gpu_id, Errno::ENODEV)?;
+        let size = whole_pages(args.size).ok_or(Errno::ENOMEM)?;
+        // Rings of gfx7 and gfx8 are mapped twice; these gpus have no such rings.
+        if args.flags.has(AllocFlags::AQL_QUEUE_MEM) {
+            return Err(Errno::EINVAL);
+        }
+        let backing = match args.flags.both(AllocFlags::KINDS) {
+            AllocFlags::VRAM | AllocFlags::GTT => None,
+            AllocFlags::USERPTR => {
+                let address = args.mmap_offset;
+                if address == 0 || !is_page_aligned(address) || !is_user_address(address) {
+                    return Err(Errno::EINVAL);
+                }
+                Some(Backing::UserPtr { address })
+            }
+            AllocFlags::DOORBELL if args.size == u64::from(DOORBELL_SLICE) => {
+                Some(Backing::Doorbell { offset: layout::doorbells(gpu as u32) })
+            }
+            AllocFlags::MMIO_REMAP if args.size == layout::MMIO_SIZE => {
+                Some(Backing::MmioRemap { offset: layout::mmio(gpu as u32) })
+            }
+            _ => return Err(Errno::EINVAL),
+        };
+        self.charge(args.flags, gpu, size)?;
+        let Ok(process) = self.process_mut(caller) else { return Err(Errno::EBADF) };
+        let backing = match backing {
+            Some(backing) => Some(backing),
+            None => process.offsets.take(size).map(|offset| {
+                if args.flags.has(AllocFlags::VRAM) { Backing::Vram { offset } } else { Backing::Gtt { offset } }
+            }),
+        };
+        let id = process.on(gpu)?.handle_ids.take();
+        let (Some(backing), Some(id)) = (backing, id) else {
+            // Neither happens before 64 TiB or four thousand million buffers.
+            self.uncharge(args.flags, gpu, size);
+            return Err(Errno::ENOMEM);
+        };
+        let vram_usage = if args.flags.has(AllocFlags::VRAM) { size } else { 0 };
+        process.add_handle(
+            gpu,
+            id,
+            args.va_addr,
+            vram_usage,
+            None,
+            Buffer { backing, size, flags: args.flags, gpu, holders: 0 },
+        );
+        args.handle = handle(args.gpu_id, id);
+        args.mmap_offset = match backing {
+            Backing::Vram { offset }
+            | Backing::Gtt { offset }
+            | Backing::Doorbell { offset }
+            | Backing::MmioRemap { offset } => offset,
+            Backing::UserPtr { address } => address,
+        };
+        Ok(0)
+    }
+
+    pub(super) fn free_memory(
+        &mut self,
+        caller: ProcessKey,
+        args: &mut FreeMemoryArgs,
+        call: &mut Call,
+    ) -> Result<i64, Errno> {
+        let (gpu_id, id) = handle_parts(args.handle);
+        let gpu = self.gpu(gpu_id)?;
+        let process = self.process_mut(caller)?;
+        // The event page goes with the process.
+        if process.events.page_handle() == Some(args.handle) {
+            return Err(Errno::EPERM);
+        }
+        let entry = process.handle(gpu, id).ok_or(Errno::EINVAL)?;
+        if !entry.mapped.is_empty() {
+            return Err(Errno::EBUSY);
+        }
+        let on_gpu = process.on(gpu)?;
+        if let Some(entry) = on_gpu.handles.remove(&id) {
+            on_gpu.handle_ids.put(id);
+            on_gpu.vram_usage -= entry.vram_usage;
+            self.release_buffer(caller, entry.buffer, args.handle, &mut call.effects);
+        }
+        Ok(0)
+    }
+
+    pub(super) fn map_memory(
+        &mut self,
+        caller: ProcessKey,
+        args: &mut MapMemoryArgs,
+        call: &mut Call,
+    ) -> Result<i64, Errno> {
+        let ids = device_ids(call, args.n_devices, args.n_success)?;
+        self.bound_gpu(caller, handle_parts(args.handle).0, Errno::ENODEV)?;
+        let owner = self.memory_of(caller, args.handle)?;
+        for gpu_id in ids.into_iter().skip(args.n_success as usize) {
+            let gpu = self.bound_gpu(caller, gpu_id, Errno::ENODEV)?;
+            self.process_mut(caller)?.map(args.handle, owner, gpu, &mut call.effects)?;
+            args.n_success += 1;
+        }
+        Ok(0)
+    }
+
+    pub(super) fn unmap_memory(
+        &mut self,
+        caller: ProcessKey,
+        args: &mut UnmapMemoryArgs,
+        call: &mut Call,
+    ) -> Result<i64, Errno> {
+        let ids = device_ids(call, args.n_devices, args.n_success)?;
+        let owner = self.memory_of(caller, args.handle)?;
+        for gpu_id in ids.into_iter().skip(args.n_success as usize) {
+            let gpu = self.gpu(gpu_id)?;
+            self.process_mut(caller)?.unmap(args.handle, owner, gpu, &mut call.effects)?;
+            args.n_success += 1;
+        }
+        Ok(0)
+    }
+
+    pub(super) fn available_memory(
+        &mut self,
+        _: ProcessKey,
+        args: &mut AvailableMemoryArgs,
+        _: &mut Call,
+    ) -> Result<i64, Errno> {
+        let gpu = self.gpu(args.gpu_id)?;
+        let left = self.profile.vram_bytes().saturating_sub(self.gpus[gpu].vram_used);
+        args.available = left / AVAILABLE_ALIGN * AVAILABLE_ALIGN;
+        Ok(0)
+    }
+
+    /// Index of the gpu a handle belongs to. `EINVAL` if there is no such gpu, `ENOMEM` if there is no such buffer.
+    fn memory_of(&self, caller: ProcessKey, handle: u64) -> Result<usize, Errno> {
+        let (gpu_id, id) = handle_parts(handle);
+        let gpu = self.gpu(gpu_id)?;
+        self.process(caller)?.handle(gpu, id).map(|_| gpu).ok_or(Errno::ENOMEM)
+    }
+
+    fn charge(&mut self, flags: AllocFlags, gpu: usize, size: u64) -> Result<(), Errno> {
+        let (vram, system) = (self.profile.vram_bytes(), self.profile.gtt_bytes());
+        if let Some((used, limit)) = account(&mut self.gpus[gpu].vram_used, vram, &mut self.system_used, system, flags)
+        {
+            let new = used.checked_add(size).filter(|new| *new <= limit).ok_or(Errno::ENOMEM)?;
+            *used = new;
+        }
+        Ok(())
+    }
+
+    pub(super) fn uncharge(&mut self, flags: AllocFlags, gpu: usize, size: u64) {
+        if let Some((used, _)) = account(&mut self.gpus[gpu].vram_used, 0, &mut self.system_used, 0, flags) {
+            *used -= size;
+        }
+    }
+
+    /// One holder less; with the last one the buffer is gone.
+    pub(super) fn release_buffer(&mut self, caller: ProcessKey, buffer: u64, handle: u64, effects: &mut Vec<Effect>) {
+        let Some(process) = self.processes.get_mut(&caller) else { return };
+        let Some(entry) = process.buffers.get_mut(&buffer) else { return };
+        entry.holders -= 1;
+        if entry.holders > 0 {
+            return;
+        }
+        if let Some(Buffer { backing, size, flags, gpu, .. }) = process.buffers.remove(&buffer) {
+            if let Backing::Vram { offset } | Backing::Gtt { offset } = backing {
+                process.offsets.put(offset, size);
+            }
+            effects.push(Effect::FreeMemory { handle, backing, size });
+            self.uncharge(flags, gpu, size);
+        }
+    }
+
+    /// Everything of a process that is no longer among the processes.
+    pub(super) fn release_memory(&mut self, process: &mut Process, effects: &mut Vec<Effect>) {
+        let mut handles = std::collections::BTreeMap::new();
+        for (gpu, on_gpu) in process.gpus.iter_mut().enumerate() {
+            for (va, Mapping { size, handle, .. }) in std::mem::take(&mut on_gpu.mappings) {
+                effects.push(Effect::UnmapMemory { gpu: gpu as u32, handle, va, size });
+            }
+            let gpu_id = self.gpus[gpu].gpu.gpu_id;
+            handles.extend(on_gpu.handles.iter().map(|(id, entry)| (entry.buffer, handle(gpu_id, *id))));
+        }
+        for (id, Buffer { backing, size, flags, gpu, .. }) in std::mem::take(&mut process.buffers) {
+            // A buffer that only a DMA buffer still holds has no handle.
+            let handle = handles.get(&id).copied().unwrap_or(0);
+            effects.push(Effect::FreeMemory { handle, backing, size });
+            self.uncharge(flags, gpu, size);
+        }
+    }
+}
+
+/// The account of a kind of memory and its limit; doorbells and registers have none.
+fn account<'a>(
+    vram_used: &'a mut u64,
+    vram: u64,
+    system_used: &'a mut u64,
+    system: u64,
+    flags: AllocFlags,
+) -> Option<(&'a mut u64, u64)> {
+    match flags.both(AllocFlags::KINDS) {
+        AllocFlags::VRAM => Some((vram_used, vram)),
+        AllocFlags::GTT | AllocFlags::USERPTR => Some((system_used, system)),
+        _ => None,
+    }
+}
+
+fn device_ids(call: &Call, count: u32, done: u32) -> Result<Vec<u32>, Errno> {
+    if count == 0 || done > count {
+        return Err(Errno::EINVAL);
+    }
+    call.list(0, count)
+}
+
+impl Process {
+    /// Names a buffer: a new one, or one that has an id already.
+    pub(super) fn add_handle(
+        &mut self,
+        gpu: usize,
+        id: u32,
+        va: u64,
+        vram_usage: u64,
+        existing: Option<u64>,
+        new: Buffer,
+    ) {
+        let buffer = existing.unwrap_or_else(|| {
+            self.next_buffer += 1;
+            self.next_buffer - 1
+        });
+        self.buffers.entry(buffer).or_insert(new).holders += 1;
+        if let Some(on_gpu) = self.gpus.get_mut(gpu) {
+            on_gpu.vram_usage += vram_usage;
+            on_gpu.handles.insert(id, Handle { buffer, va, mapped: BTreeSet::new(), vram_usage });
+        }
+    }
+
+    fn map(&mut self, name: u64, owner: usize, gpu: usize, effects: &mut Vec<Effect>) -> Result<(), Errno> {
+        let (_, id) = handle_parts(name);
+        let entry = self.handle(owner, id).ok_or(Errno::ENOMEM)?;
+        if entry.mapped.contains(&gpu) {
+            return Ok(());
+        }
+        let buffer = self.buffers.get(&entry.buffer).ok_or(Errno::ENOMEM)?;
+        let (va, size, backing, flags) = (entry.va, buffer.size, buffer.backing, buffer.flags);
+        let in_reach = va.checked_add(size).is_some_and(|end| end <= VA_END);
+        if va == 0 || !is_page_aligned(va) || !in_reach {
+            return Err(Errno::EINVAL);
+        }
+        let on_gpu = self.on(gpu)?;
+        if on_gpu.overlaps(va, size) {
+            return Err(Errno::EINVAL);
+        }
+        on_gpu.mappings.insert(va, Mapping { size, handle: name, queue_users: 0 });
+        if let Some(entry) = self.on(owner)?.handles.get_mut(&id) {
+            entry.mapped.insert(gpu);
+        }
+        effects.push(Effect::MapMemory { gpu: gpu as u32, handle: name, va, size, backing, flags });
+        Ok(())
+    }
+
+    fn unmap(&mut self, name: u64, owner: usize, gpu: usize, effects: &mut Vec<Effect>) -> Result<(), Errno> {
+        let (_, id) = handle_parts(name);
+        let entry = self.handle(owner, id).ok_or(Errno::ENOMEM)?;
+        let va = entry.va;
+        if !entry.mapped.contains(&gpu) {
+            return Err(Errno::EINVAL);
+        }
+        let on_gpu = self.on(gpu)?;
+        let mapping = on_gpu.mappings.get(&va).ok_or(Errno::EINVAL)?;
+        if mapping.queue_users > 0 {
+            return Err(Errno::EBUSY);
+        }
+        let size = mapping.size;
+        on_gpu.mappings.remove(&va);
+        if let Some(entry) = self.on(owner)?.handles.get_mut(&id) {
+            entry.mapped.remove(&gpu);
+        }
+        effects.push(Effect::UnmapMemory { gpu: gpu as u32, handle: name, va, size });
+        Ok(())
+    }
+}

@@ -1,0 +1,240 @@
+//! The driver behind `/dev/kfd` and the render nodes, as a state machine in memory.
+//!
+//! It takes calls as bytes, checks them in the order and with the errors of Linux 6.12 (interface version 1.17), keeps
+//! the books, fills the answers, and lists what the device has to do as [`Effect`]s. It makes no system call, has no
+//! thread and touches no memory of the caller: whoever owns a [`Driver`] brings the caller's memory along in a
+//! [`Call`] and carries the answer back.
+//!
+//! Processes are independent of each other except for what they share on real hardware too: video memory, system
+//! memory for gpus, and the slots of copy queues.
+
+mod call;
+mod debug;
+mod dmabuf;
+mod drm;
+mod effects;
+mod errno;
+mod events;
+mod ids;
+mod info;
+pub mod layout;
+mod memory;
+mod proc;
+mod process;
+mod queues;
+mod svm;
+
+use std::collections::BTreeMap;
+
+use kfd_abi::ioctl::{self, Argument, Command, Direction, Lookup};
+
+use crate::profile::{Gpu, Profile};
+use crate::sysfs::{Host, Tree};
+pub use call::{BufferDirection, BufferSpec, Call, Clocks, FdKind, MAX_ARGS, buffers, drm_buffers};
+pub use effects::{Backing, Effect, QueueKind, QueueSettings, QueueSpec};
+pub use errno::Errno;
+use ids::Ids;
+use process::Process;
+pub use process::ProcessKey;
+
+/// What the gpus of the machine have in common for all processes.
+#[derive(Debug)]
+struct GpuState {
+    gpu: Gpu,
+    vram_used: u64,
+    /// Queues of all processes.
+    queues: u32,
+    sdma: queues::SdmaSlots,
+}
+
+/// The driver.
+#[derive(Debug)]
+pub struct Driver {
+    profile: Profile,
+    tree: Tree,
+    gpus: Vec<GpuState>,
+    /// System memory in use by the gpus, of all processes.
+    system_used: u64,
+    processes: BTreeMap<ProcessKey, Process>,
+    pasids: Ids,
+}
+
+/// First number of an address space; the driver's numbers are 16 bits wide and start above those of the hardware's own.
+const FIRST_PASID: u32 = 0x8000;
+const LAST_PASID: u32 = 0xFFFF;
+
+impl Driver {
+    /// The driver of a machine with this profile.
+    #[must_use]
+    pub fn new(profile: Profile) -> Driver {
+        Driver::with_host(profile, Host::default())
+    }
+
+    /// The driver of a machine with this profile and this host.
+    #[must_use]
+    pub fn with_host(profile: Profile, host: Host) -> Driver {
+        let gpus = profile
+            .gpu_list()
+            .into_iter()
+            .map(|gpu| GpuState { gpu, vram_used: 0, queues: 0, sdma: queues::SdmaSlots::new(&profile) })
+            .collect();
+        Driver {
+            tree: Tree::with_host(&profile, host),
+            gpus,
+            system_used: 0,
+            processes: BTreeMap::new(),
+            pasids: Ids::new(FIRST_PASID..LAST_PASID),
+            profile,
+        }
+    }
+
+    /// Its profile.
+    #[must_use]
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Its files, without those of processes: [`Driver::sysfs`] has them.
+    #[must_use]
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// A process opened `/dev/kfd`. Opening it again changes nothing.
+    ///
+    /// # Errors
+    /// `ENOMEM` if there are too many processes.
+    pub fn open(&mut self, process: ProcessKey) -> Result<(), Errno> {
+        if self.processes.contains_key(&process) {
+            return Ok(());
+        }
+        let pasid = self.pasids.take().ok_or(Errno::ENOMEM)?;
+        self.processes.insert(process, Process::new(pasid, self.gpus.len()));
+        Ok(())
+    }
+
+    /// A process is gone: everything it had is given back. Answers what the device had for it, in the order in which
+    /// it can be taken apart.
+    pub fn close(&mut self, process: ProcessKey) -> Vec<Effect> {
+        let Some(mut process) = self.processes.remove(&process) else { return Vec::new() };
+        let mut effects = Vec::new();
+        self.release_queues(&mut process, &mut effects);
+        self.release_memory(&mut process, &mut effects);
+        process.events.release(&mut effects);
+        self.pasids.put(process.pasid);
+        effects
+    }
+
+    /// The processes that have the driver open.
+    pub fn processes(&self) -> impl Iterator<Item = ProcessKey> {
+        self.processes.keys().copied()
+    }
+
+    /// A call on `/dev/kfd` by a process that opened it.
+    ///
+    /// # Errors
+    /// As the real driver answers: `ENOTTY` for numbers it does not know, `EBADF` for processes that did not open it,
+    /// `EPERM` for the retired debugger calls, and what each command answers.
+    pub fn ioctl(&mut self, caller: ProcessKey, nr: u32, call: &mut Call) -> Result<i64, Errno> {
+        call.effects.clear();
+        let command = match u8::try_from(nr).map(ioctl::lookup) {
+            Ok(Lookup::Known(command)) => command,
+            Ok(Lookup::Hole) => return Err(Errno::EINVAL),
+            Ok(Lookup::Unknown) | Err(_) => return Err(Errno::ENOTTY),
+        };
+        if !self.processes.contains_key(&caller) {
+            return Err(Errno::EBADF);
+        }
+        if command.is_retired() {
+            return Err(Errno::EPERM);
+        }
+        let given = call.args.len();
+        if given > MAX_ARGS {
+            return Err(Errno::EINVAL);
+        }
+        if command.direction == Direction::Read {
+            call.args.fill(0);
+        }
+        call.args.resize(given.max(usize::from(command.size)), 0);
+        let result = self.dispatch(caller, command, call);
+        call.args.truncate(given);
+        result
+    }
+
+    fn dispatch(&mut self, caller: ProcessKey, command: Command, call: &mut Call) -> Result<i64, Errno> {
+        match command {
+            ioctl::GET_VERSION => self.run(caller, call, Driver::get_version),
+            ioctl::CREATE_QUEUE => self.run(caller, call, Driver::create_queue),
+            ioctl::DESTROY_QUEUE => self.run(caller, call, Driver::destroy_queue),
+            ioctl::SET_MEMORY_POLICY => self.run(caller, call, Driver::set_memory_policy),
+            ioctl::GET_CLOCK_COUNTERS => self.run(caller, call, Driver::get_clock_counters),
+            ioctl::GET_PROCESS_APERTURES => self.run(caller, call, Driver::get_process_apertures),
+            ioctl::UPDATE_QUEUE => self.run(caller, call, Driver::update_queue),
+            ioctl::CREATE_EVENT => self.run(caller, call, Driver::create_event),
+            ioctl::DESTROY_EVENT => self.run(caller, call, Driver::destroy_event),
+            ioctl::SET_EVENT => self.run(caller, call, Driver::set_event),
+            ioctl::RESET_EVENT => self.run(caller, call, Driver::reset_event),
+            ioctl::WAIT_EVENTS => self.run(caller, call, Driver::wait_events_call),
+            ioctl::SET_SCRATCH_BACKING_VA => self.run(caller, call, Driver::set_scratch_backing_va),
+            ioctl::GET_TILE_CONFIG => self.run(caller, call, Driver::get_tile_config),
+            ioctl::SET_TRAP_HANDLER => self.run(caller, call, Driver::set_trap_handler),
+            ioctl::GET_PROCESS_APERTURES_NEW => self.run(caller, call, Driver::get_process_apertures_new),
+            ioctl::ACQUIRE_VM => self.run(caller, call, Driver::acquire_vm),
+            ioctl::ALLOC_MEMORY_OF_GPU => self.run(caller, call, Driver::alloc_memory),
+            ioctl::FREE_MEMORY_OF_GPU => self.run(caller, call, Driver::free_memory),
+            ioctl::MAP_MEMORY_TO_GPU => self.run(caller, call, Driver::map_memory),
+            ioctl::UNMAP_MEMORY_FROM_GPU => self.run(caller, call, Driver::unmap_memory),
+            ioctl::SET_CU_MASK => self.run(caller, call, Driver::set_cu_mask),
+            ioctl::GET_QUEUE_WAVE_STATE => self.run(caller, call, Driver::get_queue_wave_state),
+            ioctl::GET_DMABUF_INFO => self.run(caller, call, Driver::get_dmabuf_info),
+            ioctl::IMPORT_DMABUF => self.run(caller, call, Driver::import_dmabuf),
+            ioctl::ALLOC_QUEUE_GWS => self.run(caller, call, Driver::alloc_queue_gws),
+            ioctl::SMI_EVENTS => self.run(caller, call, Driver::smi_events),
+            ioctl::SVM => self.run(caller, call, Driver::svm),
+            ioctl::SET_XNACK_MODE => self.run(caller, call, Driver::set_xnack_mode),
+            ioctl::CRIU_OP => self.run(caller, call, Driver::criu_op),
+            ioctl::AVAILABLE_MEMORY => self.run(caller, call, Driver::available_memory),
+            ioctl::EXPORT_DMABUF => self.run(caller, call, Driver::export_dmabuf),
+            ioctl::RUNTIME_ENABLE => self.run(caller, call, Driver::runtime_enable),
+            ioctl::DBG_TRAP => self.run(caller, call, Driver::dbg_trap),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Runs a handler on the typed argument and puts it back whatever the handler says.
+    fn run<T: Argument>(
+        &mut self,
+        caller: ProcessKey,
+        call: &mut Call,
+        handler: fn(&mut Driver, ProcessKey, &mut T, &mut Call) -> Result<i64, Errno>,
+    ) -> Result<i64, Errno> {
+        let mut args: T = call.decode();
+        let result = handler(self, caller, &mut args, call);
+        // The dispatcher has made room for the whole structure.
+        args.encode(&mut call.args).ok_or(Errno::EFAULT)?;
+        result
+    }
+
+    fn process(&self, key: ProcessKey) -> Result<&Process, Errno> {
+        self.processes.get(&key).ok_or(Errno::EBADF)
+    }
+
+    fn process_mut(&mut self, key: ProcessKey) -> Result<&mut Process, Errno> {
+        self.processes.get_mut(&key).ok_or(Errno::EBADF)
+    }
+
+    /// Index of the gpu with this id; `EINVAL` if there is none.
+    fn gpu(&self, gpu_id: u32) -> Result<usize, Errno> {
+        self.gpus.iter().position(|state| state.gpu.gpu_id == gpu_id).ok_or(Errno::EINVAL)
+    }
+
+    /// Index of the gpu with this id if the process has an address space on it. `EINVAL` if there is no such gpu, the
+    /// given error if it has not.
+    fn bound_gpu(&self, key: ProcessKey, gpu_id: u32, unbound: Errno) -> Result<usize, Errno> {
+        let index = self.gpu(gpu_id)?;
+        if self.process(key)?.is_bound(index) { Ok(index) } else { Err(unbound) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! `/sys/class/kfd/kfd/proc`: what each process has, as files.
+
+use kfd_abi::queue::QueueType;
+use kfd_abi::sysfs::{PROCESS_DIR, SysfsQueueType, process};
+
+use super::process::Process;
+use super::queues::Queue;
+use super::{Driver, ProcessKey};
+use crate::sysfs::{DirEntry, EntryKind, KFD_DEVICE_DIR, Node};
+
+fn dir(names: impl IntoIterator<Item = String>, kind: EntryKind) -> Vec<DirEntry> {
+    names.into_iter().map(|name| DirEntry { name, kind }).collect()
+}
+
+impl Driver {
+    /// What is at `path`, files of processes included. As with [`Tree::lookup`](crate::sysfs::Tree::lookup), links on
+    /// the way are followed and the last one is not.
+    #[must_use]
+    pub fn sysfs(&self, path: &str) -> Option<Node> {
+        let real = format!("{KFD_DEVICE_DIR}/proc");
+        let rest = path.strip_prefix(PROCESS_DIR).or_else(|| path.strip_prefix(&real));
+        match rest {
+            Some("") => self.processes_node(""),
+            Some(rest) if rest.starts_with('/') => self.processes_node(&rest[1..]),
+            _ => self.tree.lookup(path),
+        }
+    }
+
+    fn processes_node(&self, rest: &str) -> Option<Node> {
+        if rest.is_empty() {
+            return Some(Node::Dir(dir(self.processes.keys().map(|key| key.pid.to_string()), EntryKind::Dir)));
+        }
+        let (pid, rest) = rest.split_once('/').unwrap_or((rest, ""));
+        let (_, found) = self.processes.iter().find(|(ProcessKey { pid: known, .. }, _)| known.to_string() == pid)?;
+        self.process_node(found, rest)
+    }
+
+    fn process_node(&self, found: &Process, rest: &str) -> Option<Node> {
+        let gpu_files = || {
+            self.gpus
+                .iter()
+                .flat_map(|state| [process::VRAM, process::SDMA].map(|prefix| format!("{prefix}{}", state.gpu.gpu_id)))
+        };
+        match rest.split_once('/').unwrap_or((rest, "")) {
+            ("", "") => {
+                let mut entries = dir([process::PASID.to_owned()].into_iter().chain(gpu_files()), EntryKind::File);
+                entries.extend(dir([process::QUEUES.to_owned()], EntryKind::Dir));
+                entries.sort_by(|a, b| a.name.cmp(&b.name));
+                Some(Node::Dir(entries))
+            }
+            (process::PASID, "") => Some(Node::File(format!("{}\n", found.pasid))),
+            (process::QUEUES, rest) => queues_node(found, rest, |queue| {
+                self.gpus.get(queue.spec.gpu as usize).map_or(0, |state| state.gpu.gpu_id)
+            }),
+            (name, "") => {
+                let at =
+                    |prefix: &str| self.gpus.iter().position(|state| name == format!("{prefix}{}", state.gpu.gpu_id));
+                if let Some(gpu) = at(process::VRAM) {
+                    return Some(Node::File(format!("{}\n", found.gpus.get(gpu)?.vram_usage)));
+                }
+                // How long copies took is the device's to know; the driver has counted none.
+                at(process::SDMA).map(|_| Node::File("0\n".to_owned()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Values of a queue have no newline, as in the driver.
+fn queues_node(found: &Process, rest: &str, gpu_id: impl Fn(&Queue) -> u32) -> Option<Node> {
+    if rest.is_empty() {
+        return Some(Node::Dir(dir(found.queues.keys().map(u32::to_string), EntryKind::Dir)));
+    }
+    let (id, name) = rest.split_once('/').unwrap_or((rest, ""));
+    let (_, queue) = found.queues.iter().find(|(known, _)| known.to_string() == id)?;
+    let files = [process::QUEUE_GPUID, process::QUEUE_SIZE, process::QUEUE_TYPE];
+    Some(match name {
+        "" => Node::Dir(dir(files.map(str::to_owned), EntryKind::File)),
+        process::QUEUE_GPUID => Node::File(gpu_id(queue).to_string()),
+        process::QUEUE_SIZE => Node::File(queue.spec.settings.ring_size.to_string()),
+        process::QUEUE_TYPE => Node::File(sysfs_type(queue.queue_type).0.to_string()),
+        _ => return None,
+    })
+}
+
+const fn sysfs_type(queue_type: QueueType) -> SysfsQueueType {
+    match queue_type {
+        QueueType::SDMA => SysfsQueueType::SDMA,
+        QueueType::SDMA_XGMI => SysfsQueueType::SDMA_XGMI,
+        QueueType::SDMA_BY_ENG_ID => SysfsQueueType::SDMA_BY_ENG_ID,
+        _ => SysfsQueueType::COMPUTE,
+    }
+}

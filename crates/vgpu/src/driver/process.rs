@@ -1,0 +1,138 @@
+//! What a process has.
+
+use std::collections::BTreeMap;
+
+use kfd_abi::PAGE_SIZE;
+use kfd_abi::queue::MAX_QUEUES_PER_PROCESS;
+
+use super::events::Events;
+use super::ids::{Ids, Space};
+use super::memory::{Buffer, Handle, Mapping};
+use super::queues::{DoorbellSlots, Queue};
+use super::svm::Ranges;
+use super::{Errno, layout};
+
+/// A process, told from a later one with the same pid by when it started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessKey {
+    /// Its pid.
+    pub pid: u32,
+    /// When it started, in whatever unit tells two processes apart.
+    pub start: u64,
+}
+
+/// What a process has on one gpu.
+#[derive(Debug)]
+pub(super) struct ProcessGpu {
+    /// The opening of the render node whose address space it uses.
+    pub(super) vm: Option<u64>,
+    pub(super) handles: BTreeMap<u32, Handle>,
+    pub(super) handle_ids: Ids,
+    /// What the gpu sees, by address.
+    pub(super) mappings: BTreeMap<u64, Mapping>,
+    pub(super) doorbells: DoorbellSlots,
+    /// Bytes of video memory, as sysfs shows them.
+    pub(super) vram_usage: u64,
+    pub(super) queues: u32,
+}
+
+impl ProcessGpu {
+    fn new() -> ProcessGpu {
+        ProcessGpu {
+            vm: None,
+            handles: BTreeMap::new(),
+            handle_ids: Ids::new(0..u32::MAX),
+            mappings: BTreeMap::new(),
+            doorbells: DoorbellSlots::new(),
+            vram_usage: 0,
+            queues: 0,
+        }
+    }
+
+    /// Whether any page of the range is mapped. Ranges are not empty and do not wrap.
+    pub(super) fn overlaps(&self, va: u64, size: u64) -> bool {
+        let below = self.mappings.range(..va.saturating_add(size)).next_back();
+        below.is_some_and(|(start, mapping)| start + mapping.size > va)
+    }
+
+    /// The mapping that `address` lies in, with its start.
+    pub(super) fn mapping_at(&self, address: u64) -> Option<(u64, &Mapping)> {
+        let (start, mapping) = self.mappings.range(..=address).next_back()?;
+        (address - start < mapping.size).then_some((*start, mapping))
+    }
+}
+
+/// Whether the runtime has offered itself to a debugger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Runtime {
+    pub(super) enabled: bool,
+    pub(super) r_debug: u64,
+    pub(super) ttmp_setup: bool,
+}
+
+/// A process that has the driver open.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) pasid: u32,
+    /// By index of the gpu.
+    pub(super) gpus: Vec<ProcessGpu>,
+    /// Offsets of the render file.
+    pub(super) offsets: Space,
+    pub(super) buffers: BTreeMap<u64, Buffer>,
+    pub(super) next_buffer: u64,
+    /// Buffers by the token of their DMA buffer.
+    pub(super) dmabufs: BTreeMap<u64, u64>,
+    pub(super) events: Events,
+    pub(super) queues: BTreeMap<u32, Queue>,
+    pub(super) queue_ids: Ids,
+    pub(super) svm: Ranges,
+    pub(super) xnack: bool,
+    pub(super) runtime: Runtime,
+}
+
+impl Process {
+    pub(super) fn new(pasid: u32, gpus: usize) -> Process {
+        Process {
+            pasid,
+            gpus: std::iter::repeat_with(ProcessGpu::new).take(gpus).collect(),
+            offsets: Space::new(layout::BUFFERS_START..layout::BUFFERS_END),
+            buffers: BTreeMap::new(),
+            next_buffer: 1,
+            dmabufs: BTreeMap::new(),
+            events: Events::new(),
+            queues: BTreeMap::new(),
+            queue_ids: Ids::new(0..MAX_QUEUES_PER_PROCESS),
+            svm: Ranges::default(),
+            xnack: false,
+            runtime: Runtime::default(),
+        }
+    }
+
+    pub(super) fn is_bound(&self, gpu: usize) -> bool {
+        self.gpus.get(gpu).is_some_and(|gpu| gpu.vm.is_some())
+    }
+
+    /// What the process has on a gpu that exists.
+    pub(super) fn on(&mut self, gpu: usize) -> Result<&mut ProcessGpu, Errno> {
+        self.gpus.get_mut(gpu).ok_or(Errno::EINVAL)
+    }
+
+    pub(super) fn handle(&self, gpu: usize, id: u32) -> Option<&Handle> {
+        self.gpus.get(gpu)?.handles.get(&id)
+    }
+}
+
+/// `size` in whole pages; `None` if it is more than any address space has.
+pub(super) fn whole_pages(size: u64) -> Option<u64> {
+    let size = size.checked_next_multiple_of(PAGE_SIZE.into())?;
+    (size <= 1 << 47).then_some(size)
+}
+
+/// Whether a program may have memory at the address: what `access_ok` asks.
+pub(super) fn is_user_address(address: u64) -> bool {
+    address < (1 << 47) - u64::from(PAGE_SIZE)
+}
+
+pub(super) fn is_page_aligned(value: u64) -> bool {
+    value.is_multiple_of(PAGE_SIZE.into())
+}

@@ -1,0 +1,318 @@
+//! User-mode queues.
+//!
+//! Order of checks and errors: `kfd_chardev.c`, `kfd_queue.c`, `kfd_process_queue_manager.c` and
+//! `kfd_device_queue_manager.c` of Linux 6.12.
+
+mod slots;
+
+use kfd_abi::PAGE_SIZE;
+use kfd_abi::cwsr::eop_buffer_size;
+use kfd_abi::queue::{
+    AllocQueueGwsArgs, CreateQueueArgs, DestroyQueueArgs, GetQueueWaveStateArgs, MAX_CU_MASK_BITS, MAX_PERCENTAGE,
+    MAX_PRIORITY, MAX_QUEUES_PER_GPU, MAX_QUEUES_PER_GPU_GFX942, MIN_RING_SIZE, QueueType, SetCuMaskArgs,
+    UpdateQueueArgs,
+};
+
+use super::process::{Process, is_user_address, whole_pages};
+use super::{Call, Driver, Effect, Errno, ProcessKey, QueueKind, QueueSettings, QueueSpec, layout};
+use crate::profile::Gfx;
+use slots::SdmaSlot;
+pub(super) use slots::{DoorbellSlots, SdmaSlots};
+
+/// Queues of all processes on one gpu: the default of the module parameter `max_num_of_queues_per_device`.
+const MAX_QUEUES_PER_DEVICE: u32 = 4096;
+
+/// A queue.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) spec: QueueSpec,
+    pub(super) queue_type: QueueType,
+    sdma: Option<SdmaSlot>,
+    /// Start of the ring's mapping; it changes with the ring.
+    ring_mapping: u64,
+    /// Starts of the other mappings on its gpu that it cannot do without.
+    mappings: Vec<u64>,
+}
+
+/// Percentage in the low byte, target XCC in the next.
+fn settings(ring: u64, ring_size: u32, percentage: u32, priority: u32) -> Result<QueueSettings, Errno> {
+    let percent = percentage & 0xFF;
+    if percent > MAX_PERCENTAGE || priority > MAX_PRIORITY {
+        return Err(Errno::EINVAL);
+    }
+    if ring != 0 && !is_user_address(ring) {
+        return Err(Errno::EFAULT);
+    }
+    if ring_size != 0 && !ring_size.is_power_of_two() {
+        return Err(Errno::EINVAL);
+    }
+    // Smaller rings are silently made larger, also those of size 0.
+    let ring_size = ring_size.max(MIN_RING_SIZE).into();
+    let target_xcc = percentage >> 8 & 0xFF;
+    Ok(QueueSettings { ring, ring_size, percent, priority, target_xcc, active: ring != 0 && percent > 0 })
+}
+
+impl Driver {
+    pub(super) fn create_queue(
+        &mut self,
+        caller: ProcessKey,
+        args: &mut CreateQueueArgs,
+        call: &mut Call,
+    ) -> Result<i64, Errno> {
+        let settings = settings(args.ring_base_address, args.ring_size, args.queue_percentage, args.queue_priority)?;
+        if !is_user_address(args.read_pointer_address) || !is_user_address(args.write_pointer_address) {
+            return Err(Errno::EFAULT);
+        }
+        if !is_user_address(args.eop_buffer_address) || !is_user_address(args.ctx_save_restore_address) {
+            return Err(Errno::EFAULT);
+        }
+        if !QueueType::DEFINED.contains(&args.queue_type) {
+            return Err(Errno::ENOTSUPP);
+        }
+        let gpu = self.bound_gpu(caller, args.gpu_id, Errno::ESRCH)?;
+        let engines = self.profile.sdma_engines + self.profile.sdma_xgmi_engines;
+        if args.queue_type == QueueType::SDMA_BY_ENG_ID && args.sdma_engine_id >= engines {
+            return Err(Errno::EINVAL);
+        }
+        let (ring_mapping, mappings) = self.find_buffers(caller, gpu, args, &settings)?;
+
+        let most = if self.profile.gfx == Gfx::Gfx942 { MAX_QUEUES_PER_GPU_GFX942 } else { MAX_QUEUES_PER_GPU };
+        if self.process_mut(caller)?.on(gpu)?.queues >= most {
+            return Err(Errno::ENOSPC);
+        }
+        let id = self.process_mut(caller)?.queue_ids.take().ok_or(Errno::ENOMEM)?;
+        let (kind, sdma, doorbell) = match self.take_slots(caller, gpu, args) {
+            Ok(slots) => slots,
+            Err(errno) => {
+                self.process_mut(caller)?.queue_ids.put(id);
+                return Err(errno);
+            }
+        };
+        let is_compute = args.queue_type.is_compute();
+        let spec = QueueSpec {
+            id,
+            kind,
+            gpu: gpu as u32,
+            settings,
+            rptr: args.read_pointer_address,
+            wptr: args.write_pointer_address,
+            doorbell,
+            doorbell_offset: layout::doorbells(gpu as u32) + slots::position(doorbell),
+            eop: if is_compute { args.eop_buffer_address } else { 0 },
+            eop_size: if is_compute { args.eop_buffer_size } else { 0 },
+            ctx_save: if is_compute { args.ctx_save_restore_address } else { 0 },
+            ctx_save_size: if is_compute { args.ctx_save_restore_size } else { 0 },
+            ctl_stack_size: if is_compute { args.ctl_stack_size } else { 0 },
+        };
+        args.queue_id = id;
+        args.doorbell_offset = spec.doorbell_offset;
+        call.effects.push(Effect::CreateQueue(spec.clone()));
+
+        self.gpus[gpu].queues += 1;
+        let process = self.process_mut(caller)?;
+        let on_gpu = process.on(gpu)?;
+        on_gpu.queues += 1;
+        for va in mappings.iter().chain([&ring_mapping]) {
+            if let Some(mapping) = on_gpu.mappings.get_mut(va) {
+                mapping.queue_users += 1;
+            }
+        }
+        process.queues.insert(id, Queue { spec, queue_type: args.queue_type, sdma, ring_mapping, mappings });
+        Ok(0)
+    }
+
+    /// The buffers that a queue cannot do without (`kfd_queue_acquire_buffers`): the ring's, and the others.
+    fn find_buffers(
+        &self,
+        caller: ProcessKey,
+        gpu: usize,
+        args: &CreateQueueArgs,
+        settings: &QueueSettings,
+    ) -> Result<(u64, Vec<u64>), Errno> {
+        let process = self.process(caller)?;
+        let page = u64::from(PAGE_SIZE);
+        let mut mappings = vec![
+            process.exact_mapping(gpu, args.write_pointer_address, page)?,
+            process.exact_mapping(gpu, args.read_pointer_address, page)?,
+        ];
+        let ring = process.exact_mapping(gpu, settings.ring, settings.ring_size)?;
+        if !args.queue_type.is_compute() {
+            return Ok((ring, mappings));
+        }
+        if args.eop_buffer_address != 0 {
+            if args.eop_buffer_size != u64::from(eop_buffer_size(self.profile.gfx.version())) {
+                return Err(Errno::EINVAL);
+            }
+            mappings.push(process.exact_mapping(gpu, args.eop_buffer_address, args.eop_buffer_size)?);
+        }
+        let size = self.profile.save_area().ok_or(Errno::EINVAL)?;
+        if args.ctl_stack_size != size.ctl_stack || args.ctx_save_restore_size < size.cwsr {
+            return Err(Errno::EINVAL);
+        }
+        let total = (u64::from(args.ctx_save_restore_size) + u64::from(size.debug)) * u64::from(self.profile.xcc);
+        let total = whole_pages(total).ok_or(Errno::EINVAL)?;
+        match process.exact_mapping(gpu, args.ctx_save_restore_address, total) {
+            Ok(mapping) => mappings.push(mapping),
+            // Runtimes place the area in ordinary memory that stays mapped.
+            Err(errno) if !process.svm.always_mapped(gpu, args.ctx_save_restore_address, total) => return Err(errno),
+            Err(_) => {}
+        }
+        Ok((ring, mappings))
+    }
+
+    fn take_slots(
+        &mut self,
+        caller: ProcessKey,
+        gpu: usize,
+        args: &CreateQueueArgs,
+    ) -> Result<(QueueKind, Option<SdmaSlot>, u32), Errno> {
+        if self.gpus[gpu].queues >= MAX_QUEUES_PER_DEVICE {
+            return Err(Errno::EPERM);
+        }
+        if args.queue_type.is_compute() {
+            let doorbell = self.process_mut(caller)?.on(gpu)?.doorbells.take().ok_or(Errno::EBUSY)?;
+            let kind = if args.queue_type == QueueType::COMPUTE_AQL { QueueKind::Aql } else { QueueKind::Pm4 };
+            return Ok((kind, None, doorbell));
+        }
+        let sdma = &mut self.gpus[gpu].sdma;
+        let slot = match args.queue_type {
+            QueueType::SDMA_XGMI => sdma.take_xgmi(),
+            QueueType::SDMA_BY_ENG_ID => sdma.take_on(args.sdma_engine_id),
+            _ => sdma.take(),
+        };
+        let slot = slot.ok_or(Errno::ENOMEM)?;
+        // No two queues of a gpu have the same slot, so the doorbell that goes with it is free.
+        Ok((QueueKind::Sdma { engine: slot.engine }, Some(slot), slot.doorbell()))
+    }
+
+    pub(super) fn destroy_queue(
+        &mut self,
+        caller: ProcessKey,
+        args: &mut DestroyQueueArgs,
+        call: &mut Call,
+    ) -> Result<i64, Errno> {
+        let process = self.process_mut(caller)?;
+        let queue = process.queues.remove(&args.queue_id).ok_or(Errno::EINVAL)?;
+        process.queue_ids.put(args.queue_id);
+        let gpu = queue.spec.gpu as usize;
+        let on_gpu = process.on(gpu)?;
+        on_gpu.queues -= 1;
+        for va in queue.mappings.iter().chain([&queue.ring_mapping]) {
+            if let Some(mapping) = on_gpu.mappings.get_mut(va) {
+                mapping.queue_users -= 1;
+            }
+        }
+        if queue.sdma.is_none() {
+            on_gpu.doorbells.put(queue.spec.doorbell);
+        }
+        self.release_slots(&queue);
+        call.effects.push(Effect::DestroyQueue { id: args.queue_id });
+        Ok(0)
+    }
+
+    /// What a queue has of what all processes share.
+    fn release_slots(&mut self, queue: &Queue) {
+        if let Some(state) = self.gpus.get_mut(queue.spec.gpu as usize) {
+            state.queues -= 1;
+            if let Some(slot) = queue.sdma {
+                state.sdma.put(slot);
+            }
+        }
+    }
+
+    /// All queues of a process that is no longer among the processes.
+    pub(super) fn release_queues(&mut self, process: &mut Process, effects: &mut Vec<Effect>) {
+        for (id, queue) in std::mem::take(&mut process.queues) {
+            self.release_slots(&queue);
+            effects.push(Effect::DestroyQueue { id });
+        }
+    }
+
+    pub(super) fn update_queue(
+        &mut self,
+        caller: ProcessKey,
+        args: &mut UpdateQueueArgs,
+        call: &mut Call,
+    ) -> Result<i64, Errno> {
+        let settings = settings(args.ring_base_address, args.ring_size, args.queue_percentage, args.queue_priority)?;
+        let process = self.process_mut(caller)?;
+        let queue = process.queues.get(&args.queue_id).ok_or(Errno::EFAULT)?;
+        // No ring at all turns the queue off, and the ring it had stays in use.
+        if settings.ring != 0 {
+            let (gpu, old) = (queue.spec.gpu as usize, queue.ring_mapping);
+            let new = process.exact_mapping(gpu, settings.ring, settings.ring_size).map_err(|_| Errno::EFAULT)?;
+            let mappings = &mut process.on(gpu)?.mappings;
+            for (va, more) in [(new, true), (old, false)] {
+                if let Some(mapping) = mappings.get_mut(&va) {
+                    mapping.queue_users = if more { mapping.queue_users + 1 } else { mapping.queue_users - 1 };
+                }
+            }
+            if let Some(queue) = process.queues.get_mut(&args.queue_id) {
+                queue.ring_mapping = new;
+            }
+        }
+        if let Some(queue) = process.queues.get_mut(&args.queue_id) {
+            queue.spec.settings = settings;
+        }
+        call.effects.push(Effect::UpdateQueue { id: args.queue_id, settings });
+        Ok(0)
+    }
+
+    pub(super) fn set_cu_mask(
+        &mut self,
+        caller: ProcessKey,
+        args: &mut SetCuMaskArgs,
+        call: &mut Call,
+    ) -> Result<i64, Errno> {
+        if args.num_cu_mask == 0 || !args.num_cu_mask.is_multiple_of(32) {
+            return Err(Errno::EINVAL);
+        }
+        let mask: Vec<u32> = call.list(0, args.num_cu_mask.min(MAX_CU_MASK_BITS) / 32)?;
+        let process = self.process(caller)?;
+        if !process.queues.contains_key(&args.queue_id) {
+            return Err(Errno::EFAULT);
+        }
+        call.effects.push(Effect::CuMask { id: args.queue_id, mask });
+        Ok(0)
+    }
+
+    pub(super) fn get_queue_wave_state(
+        &mut self,
+        caller: ProcessKey,
+        args: &mut GetQueueWaveStateArgs,
+        call: &mut Call,
+    ) -> Result<i64, Errno> {
+        let queue = self.process(caller)?.queues.get(&args.queue_id).ok_or(Errno::EFAULT)?;
+        if !queue.queue_type.is_compute() || queue.spec.settings.active {
+            return Err(Errno::EINVAL);
+        }
+        call.effects.push(Effect::ReadWaveState { id: args.queue_id, address: args.ctl_stack_address });
+        Ok(0)
+    }
+
+    pub(super) fn alloc_queue_gws(
+        &mut self,
+        caller: ProcessKey,
+        args: &mut AllocQueueGwsArgs,
+        _: &mut Call,
+    ) -> Result<i64, Errno> {
+        if !self.process(caller)?.queues.contains_key(&args.queue_id) {
+            return Err(Errno::EINVAL);
+        }
+        // The topology says that there are none.
+        Err(Errno::ENODEV)
+    }
+}
+
+impl Process {
+    /// Start of the mapping that begins in the page of `address` and is exactly as large as said. Less than a page
+    /// means that its size does not matter.
+    fn exact_mapping(&self, gpu: usize, address: u64, size: u64) -> Result<u64, Errno> {
+        let page = u64::from(PAGE_SIZE);
+        let start = address / page * page;
+        let size = size / page * page;
+        let found = self.gpus.get(gpu).and_then(|gpu| gpu.mapping_at(start)).ok_or(Errno::EINVAL)?;
+        let (va, mapping) = found;
+        if va == start && (size == 0 || mapping.size == size) { Ok(va) } else { Err(Errno::EINVAL) }
+    }
+}

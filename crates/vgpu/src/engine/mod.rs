@@ -1,0 +1,127 @@
+//! The engine: what executes a client's waves.
+//!
+//! It works inside the client's address space, because GPU code needs the client's memory, but as processes of its own
+//! that share that address space: it goes on while the client is stopped or traced, as a real GPU does, and nobody who
+//! waits for children sees it. It ends with the client.
+
+mod faults;
+mod spawn;
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use kfd_abi::event::{HwException, ResetCause, ResetType};
+
+use crate::client::Events;
+use crate::control::Control;
+use crate::device::{Config, Engine, Pulse, Worker};
+
+pub(crate) use faults::has_failed;
+
+/// Instructions a wave runs before its workgroup comes back.
+const QUANTUM: u64 = 4096;
+/// Sleep of an engine without work; doorbells end it.
+const IDLE: Duration = Duration::from_millis(200);
+/// Shortest and longest pause of an engine whose packets wait for memory that anybody may write.
+const WAITING: (Duration, Duration) = (Duration::from_micros(5), Duration::from_millis(1));
+/// How often a busy engine looks whether there still is a driver.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What the workers of one client share.
+pub(crate) struct Shared {
+    /// One engine for each gpu, with its gpu_id.
+    pub(crate) gpus: Vec<(u32, Arc<Mutex<Engine>>)>,
+    pub(crate) config: Config,
+    pub(crate) control: Arc<Control>,
+    pub(crate) events: Arc<Events>,
+    /// The connection to the supervisor: it hangs up when the supervisor is gone.
+    pub(crate) connection: RawFd,
+    lost: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        gpus: Vec<(u32, Arc<Mutex<Engine>>)>,
+        config: Config,
+        control: Arc<Control>,
+        events: Arc<Events>,
+        connection: RawFd,
+    ) -> Self {
+        Self { gpus, config, control, events, connection, lost: AtomicBool::new(false) }
+    }
+}
+
+/// Starts the workers: as many as the machine has cores, less one for the program itself.
+///
+/// # Errors
+/// ENOMEM or EAGAIN if there can be no more threads.
+pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), i32> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    for _ in 0..cores.saturating_sub(1).max(1) {
+        spawn::worker(Arc::clone(shared))?;
+    }
+    Ok(())
+}
+
+/// The life of a worker.
+fn work(shared: &Shared) {
+    let mut workers: Vec<Worker> = shared.gpus.iter().map(|_| Worker::new(shared.config, QUANTUM)).collect();
+    let mut pause = WAITING.0;
+    let mut looked = Instant::now();
+    while !shared.lost.load(Ordering::Relaxed) {
+        let mut pulse = Pulse::Idle;
+        for (worker, (_, engine)) in workers.iter_mut().zip(&shared.gpus) {
+            pulse = pulse.max(worker.turn(engine));
+        }
+        match pulse {
+            Pulse::Busy => pause = WAITING.0,
+            Pulse::Waiting => {
+                shared.control.sleep(pause, || true);
+                pause = (pause * 2).min(WAITING.1);
+            }
+            Pulse::Idle => {
+                shared.control.sleep(IDLE, || shared.is_idle());
+                pause = WAITING.0;
+            }
+        }
+        if looked.elapsed() > LOOK {
+            looked = Instant::now();
+            if hung_up(shared.connection) {
+                shared.lose();
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn is_idle(&self) -> bool {
+        self.gpus.iter().all(|(_, engine)| {
+            let mut engine = engine.lock().unwrap_or_else(PoisonError::into_inner);
+            engine.advance() == Pulse::Idle
+        })
+    }
+
+    /// The driver is gone: the gpu fell off the bus.
+    fn lose(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+        for (gpu_id, _) in &self.gpus {
+            let exception = HwException {
+                reset_type: ResetType::WHOLE_GPU,
+                reset_cause: ResetCause::GPU_HANG,
+                memory_lost: 1,
+                gpu_id: *gpu_id,
+            };
+            self.events.hardware_exception(&exception, true);
+        }
+    }
+}
+
+/// Whether the other end of a connection is closed.
+fn hung_up(connection: RawFd) -> bool {
+    let mut poll = libc::pollfd { fd: connection, events: 0, revents: 0 };
+    // SAFETY: one structure, no waiting.
+    unsafe { libc::poll(&raw mut poll, 1, 0) };
+    poll.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
+}

@@ -1,0 +1,67 @@
+//! What processes say to the supervisor and what it answers. Both ends come from the same build (see
+//! [`crate::launch::BUILD_ID`]), so the format may change with every version.
+
+use serde::{Deserialize, Serialize};
+
+use crate::driver::Call;
+use crate::profile::Profile;
+use crate::sysfs::Node;
+
+/// Environment variable that names the supervisor's socket.
+pub const SOCKET_VARIABLE: &str = "GPREEMPT_VGPU";
+
+/// Names of memory files start with this; the path of the file they stand for follows.
+pub const FILE_PREFIX: &str = "gpreempt-vgpu:";
+
+/// Which device a call is made on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Device {
+    /// `/dev/kfd`.
+    Kfd,
+    /// A render node; which one is in the call's descriptor.
+    Render,
+}
+
+/// What a process asks.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// Be this gpu. First message of the launcher's connection, which keeps the supervisor alive as long as anybody
+    /// holds it open.
+    Configure {
+        /// The profile.
+        profile: Profile,
+        /// A process that keeps the supervisor alive, too.
+        hold: Option<u32>,
+    },
+    /// What is at this path?
+    Lookup {
+        /// Absolute and normalised.
+        path: String,
+    },
+    /// The calling process opens `/dev/kfd`. Two descriptors come along: the kfd file and the control page.
+    Attach,
+    /// An ioctl.
+    Call {
+        /// On what.
+        device: Device,
+        /// Its number.
+        number: u32,
+        /// The rest.
+        call: Call,
+    },
+}
+
+/// What the supervisor answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// It is so.
+    Done,
+    /// It cannot be, and why.
+    Refused(String),
+    /// What is at the path.
+    Found(Option<Node>),
+    /// The process is known from now on; what gpu it is.
+    Attached(Profile),
+    /// The call's result (negative: error number) and the call with its answers.
+    Returned(i64, Call),
+}

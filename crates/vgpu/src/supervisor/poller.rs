@@ -1,0 +1,151 @@
+//! Watching doorbells.
+//!
+//! Clients ring by writing to a page; nobody calls anybody. One thread looks at the doorbells of all queues whose engines
+//! sleep and wakes those that were rung. It looks often while things happen and rarely when nothing does.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::control::Control;
+use crate::driver::layout;
+use crate::sys::Map;
+
+/// Pause between two looks shortly after something happened.
+const BUSY: Duration = Duration::from_micros(30);
+/// Pause when nothing happened for [`CALM_AFTER`].
+const CALM: Duration = Duration::from_micros(500);
+const CALM_AFTER: Duration = Duration::from_millis(50);
+
+/// The doorbells of one process.
+struct Watched {
+    control: Control,
+    kfd: OwnedFd,
+    /// Mapped doorbell pages by gpu.
+    pages: HashMap<u32, Map>,
+    /// By queue: gpu, position, and the value seen last.
+    queues: HashMap<u32, (u32, u32, u64)>,
+}
+
+#[derive(Default)]
+struct State {
+    processes: HashMap<i32, Watched>,
+}
+
+/// The thread and what it watches.
+#[derive(Clone)]
+pub struct Poller {
+    shared: Arc<(Mutex<State>, Condvar)>,
+}
+
+impl Poller {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If there can be no more threads.
+    pub fn start() -> io::Result<Self> {
+        let poller = Self { shared: Arc::default() };
+        let thread = poller.clone();
+        std::thread::Builder::new().name("poller".into()).spawn(move || thread.watch())?;
+        Ok(poller)
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A process has come.
+    ///
+    /// # Errors
+    /// If its control page cannot be mapped.
+    pub fn add(&self, pid: i32, kfd: OwnedFd, control: &OwnedFd) -> io::Result<()> {
+        let control = Control::open(control.as_fd())?;
+        let watched = Watched { control, kfd, pages: HashMap::new(), queues: HashMap::new() };
+        self.state().processes.insert(pid, watched);
+        Ok(())
+    }
+
+    /// A process is gone.
+    pub fn remove(&self, pid: i32) {
+        self.state().processes.remove(&pid);
+    }
+
+    /// A queue has come: its doorbell is word `index` of the gpu's page. The word is made such that the first ring
+    /// differs from it.
+    ///
+    /// # Errors
+    /// If the doorbell page cannot be mapped.
+    pub fn add_queue(&self, pid: i32, queue: u32, gpu: u32, index: u32) -> io::Result<()> {
+        let mut state = self.state();
+        let Some(watched) = state.processes.get_mut(&pid) else { return Ok(()) };
+        if !watched.pages.contains_key(&gpu) {
+            let page = Map::new(watched.kfd.as_fd(), layout::doorbells(gpu), layout::DOORBELLS_SIZE as usize)?;
+            watched.pages.insert(gpu, page);
+        }
+        if let Some(word) = watched.pages.get(&gpu).and_then(|page| doorbell(page, index)) {
+            word.store(u64::MAX, Ordering::SeqCst);
+        }
+        watched.queues.insert(queue, (gpu, index, u64::MAX));
+        self.shared.1.notify_all();
+        Ok(())
+    }
+
+    /// A queue is gone.
+    pub fn remove_queue(&self, pid: i32, queue: u32) {
+        if let Some(watched) = self.state().processes.get_mut(&pid) {
+            watched.queues.remove(&queue);
+        }
+    }
+
+    fn watch(&self) {
+        let mut last_ring = Instant::now();
+        loop {
+            let mut state = self.state();
+            while state.processes.values().all(|process| process.queues.is_empty()) {
+                state = self.shared.1.wait(state).unwrap_or_else(PoisonError::into_inner);
+                last_ring = Instant::now();
+            }
+            let mut rung = false;
+            for process in state.processes.values_mut() {
+                rung |= process.look();
+            }
+            drop(state);
+            let now = Instant::now();
+            if rung {
+                last_ring = now;
+            }
+            std::thread::sleep(if now - last_ring < CALM_AFTER { BUSY } else { CALM });
+        }
+    }
+}
+
+impl Watched {
+    /// Wakes the engine if a doorbell changed. An engine that is awake looks itself.
+    fn look(&mut self) -> bool {
+        let mut rung = false;
+        for (gpu, index, seen) in self.queues.values_mut() {
+            let Some(word) = self.pages.get(gpu).and_then(|page| doorbell(page, *index)) else { continue };
+            let now = word.load(Ordering::SeqCst);
+            rung |= now != *seen;
+            *seen = now;
+        }
+        if rung {
+            self.control.wake();
+        }
+        rung
+    }
+}
+
+/// Word `index` of a doorbell page.
+fn doorbell(page: &Map, index: u32) -> Option<&AtomicU64> {
+    let offset = index as usize * 8;
+    if offset + 8 > page.length() {
+        return None;
+    }
+    // SAFETY: the word lies in the mapping, is aligned, and everybody accesses it as a whole.
+    Some(unsafe { AtomicU64::from_ptr(page.start().add(offset).cast()) })
+}

@@ -1,0 +1,105 @@
+//! Files without a place in the file system.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// Longest name that the kernel takes.
+const LONGEST_NAME: usize = 249;
+
+/// A memory file of `size` bytes (sparse), closed on exec. The name shows in `/proc/PID/fd`.
+///
+/// # Errors
+/// What memfd_create or ftruncate say.
+pub fn memfd(name: &str, size: u64) -> io::Result<OwnedFd> {
+    let mut name = name.to_owned();
+    let mut end = name.len().min(LONGEST_NAME);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    name.truncate(end);
+    let name = CString::new(name)?;
+    // SAFETY: the name is a C string; a new descriptor belongs to nobody else.
+    let file = unsafe {
+        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(fd)
+    };
+    let size = libc::off_t::try_from(size).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    // SAFETY: a system call on a descriptor of ours.
+    if unsafe { libc::ftruncate(file.as_raw_fd(), size) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
+}
+
+/// Gives the memory behind a range back; it reads as zero afterwards.
+pub fn punch(file: BorrowedFd<'_>, offset: u64, length: u64) {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    if let (Ok(offset), Ok(length)) = (offset.try_into(), length.try_into()) {
+        // SAFETY: a system call on a descriptor; nothing in this process depends on the bytes.
+        unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, length) };
+    }
+}
+
+/// A descriptor of the same file that cannot write.
+///
+/// # Errors
+/// What open says.
+pub fn reopen_read_only(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    open_again(file, libc::O_RDONLY)
+}
+
+/// An opening of its own of the same file.
+///
+/// # Errors
+/// What open says.
+pub fn reopen(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    open_again(file, libc::O_RDWR)
+}
+
+fn open_again(file: BorrowedFd<'_>, access: i32) -> io::Result<OwnedFd> {
+    let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let flags = access | libc::O_CLOEXEC;
+    // SAFETY: the path is a C string; `syscall` because `open` may be one of our own hooks.
+    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor that belongs to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// The name of a memory file of this project, if `fd` is one: what follows `prefix` in its name.
+pub fn name_of(fd: RawFd, prefix: &str) -> Option<String> {
+    let path = CString::new(format!("/proc/self/fd/{fd}")).ok()?;
+    let mut target = [0_u8; 512];
+    // SAFETY: the buffer is as long as we say; `syscall` because `readlink` may be one of our own hooks.
+    let length = unsafe {
+        libc::syscall(libc::SYS_readlinkat, libc::AT_FDCWD, path.as_ptr(), target.as_mut_ptr(), target.len())
+    };
+    let target = std::str::from_utf8(target.get(..usize::try_from(length).ok()?)?).ok()?;
+    let name = target.strip_prefix("/memfd:")?.strip_suffix(" (deleted)")?;
+    Some(name.strip_prefix(prefix)?.to_owned())
+}
+
+/// Numbers below are the program's: shells redirect to small ones without asking.
+const FIRST_OWN_FD: i32 = 200;
+
+/// Moves a descriptor out of the way of programs that choose numbers themselves. It is closed on exec.
+///
+/// # Errors
+/// What the operating system says; never for want of high numbers.
+pub fn out_of_the_way(file: OwnedFd) -> io::Result<OwnedFd> {
+    // SAFETY: a system call on a descriptor of ours; the copy belongs to nobody else.
+    unsafe {
+        match libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST_OWN_FD) {
+            fd if fd >= 0 => Ok(OwnedFd::from_raw_fd(fd)),
+            // The limit may be lower than that.
+            _ if super::last_error() == libc::EINVAL => Ok(file),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}

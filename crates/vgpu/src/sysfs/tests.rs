@@ -1,0 +1,218 @@
+use std::collections::{BTreeSet, HashMap};
+
+use kfd_abi::sysfs::{self, node};
+use kfd_abi::topology::Capability;
+
+use super::*;
+
+fn profiles() -> Vec<Profile> {
+    let mut profiles: Vec<Profile> =
+        Profile::builtin_names().into_iter().map(|name| Profile::load(name).unwrap()).collect();
+    let mut eight = Profile::load("mi300x-cpx").unwrap();
+    eight.gpus = 8;
+    profiles.push(eight);
+    profiles.push(Profile::load("mi300x").unwrap().with_cus(304).unwrap());
+    profiles
+}
+
+fn file(tree: &Tree, path: &str) -> String {
+    match tree.lookup(path) {
+        Some(Node::File(text)) => text,
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+fn properties(tree: &Tree, path: &str) -> HashMap<String, u64> {
+    let text = file(tree, path);
+    assert!(text.ends_with('\n'));
+    text.lines()
+        .map(|line| {
+            let (name, value) = line.split_once(' ').unwrap();
+            (name.to_owned(), value.parse().unwrap())
+        })
+        .collect()
+}
+
+fn count(tree: &Tree, path: &str) -> u64 {
+    match tree.lookup(path) {
+        Some(Node::Dir(entries)) => entries.len() as u64,
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+#[test]
+fn listings_and_lookups_agree() {
+    for profile in profiles() {
+        let tree = Tree::new(&profile);
+        let mut reached = BTreeSet::from(["/".to_owned()]);
+        let mut queue = vec!["/".to_owned()];
+        while let Some(dir) = queue.pop() {
+            let Some(Node::Dir(entries)) = tree.lookup(&dir) else { panic!("{dir} is no directory") };
+            for entry in entries {
+                let path = format!("{}/{}", dir.trim_end_matches('/'), entry.name);
+                let found = tree.lookup(&path).unwrap_or_else(|| panic!("{path} is listed but not there"));
+                let kind = match found {
+                    Node::Dir(_) => EntryKind::Dir,
+                    Node::File(_) => EntryKind::File,
+                    Node::Device(_) => EntryKind::Device,
+                    Node::Link(_) => EntryKind::Link,
+                };
+                assert_eq!(kind, entry.kind, "{path}");
+                match kind {
+                    EntryKind::Dir => queue.push(path.clone()),
+                    EntryKind::Link => {
+                        let target = tree.resolve(&path).unwrap_or_else(|| panic!("{path} points nowhere"));
+                        assert!(tree.lookup(&target).is_some());
+                    }
+                    EntryKind::File | EntryKind::Device => {}
+                }
+                reached.insert(path);
+            }
+        }
+        let all: BTreeSet<String> = tree.items.keys().cloned().collect();
+        assert_eq!(reached, all);
+    }
+}
+
+#[test]
+fn gpu_properties_agree_with_the_profile_and_with_each_other() {
+    for profile in profiles() {
+        let tree = Tree::new(&profile);
+        for gpu in profile.gpu_list() {
+            let dir = format!("{}/nodes/{}", sysfs::TOPOLOGY_DIR, gpu.node);
+            let values = properties(&tree, &format!("{dir}/properties"));
+            let get = |name: &str| values[name];
+            assert_eq!(file(&tree, &format!("{dir}/gpu_id")), format!("{}\n", gpu.gpu_id));
+            assert_eq!(get(node::SIMD_COUNT), u64::from(profile.cus) * 4);
+            assert_eq!(get(node::NUM_XCC), u64::from(profile.xcc));
+            assert!(get(node::CU_PER_SIMD_ARRAY) * get(node::ARRAY_COUNT) * 4 >= get(node::SIMD_COUNT));
+            assert_eq!(get(node::CPU_CORES_COUNT), 0);
+            assert_eq!(get(node::DRM_RENDER_MINOR), u64::from(gpu.render_minor));
+            for (name, list) in [
+                (node::MEM_BANKS_COUNT, "mem_banks"),
+                (node::CACHES_COUNT, "caches"),
+                (node::IO_LINKS_COUNT, "io_links"),
+                (node::P2P_LINKS_COUNT, "p2p_links"),
+            ] {
+                assert_eq!(get(name), count(&tree, &format!("{dir}/{list}")), "{name}");
+            }
+            let geometry = kfd_abi::cwsr::Geometry {
+                gfx: kfd_abi::topology::GfxVersion(get(node::GFX_TARGET_VERSION) as u32),
+                simd_count: get(node::SIMD_COUNT) as u32,
+                simd_per_cu: get(node::SIMD_PER_CU) as u32,
+                array_count: get(node::ARRAY_COUNT) as u32,
+                simd_arrays_per_engine: get(node::SIMD_ARRAYS_PER_ENGINE) as u32,
+                num_xcc: get(node::NUM_XCC) as u32,
+            };
+            let size = kfd_abi::cwsr::SaveAreaSize::of(&geometry).unwrap();
+            assert_eq!(get(node::CWSR_SIZE), u64::from(size.cwsr));
+            assert_eq!(get(node::CTL_STACK_SIZE), u64::from(size.ctl_stack));
+            let capability = Capability(get(node::CAPABILITY) as u32);
+            assert_eq!(capability.doorbell_type(), 2);
+            assert_eq!(capability.0 & 0x2003_8000, 0x2003_8000);
+            assert!(capability.has(Capability::SRAM_EDCSUPPORTED | Capability::SVMAPI_SUPPORTED));
+            let bank = properties(&tree, &format!("{dir}/mem_banks/0/properties"));
+            assert_eq!((bank["heap_type"], bank["size_in_bytes"]), (1, profile.vram_bytes()));
+        }
+    }
+}
+
+#[test]
+fn properties_come_in_the_order_of_the_driver() {
+    let tree = Tree::new(&Profile::load("mi300x").unwrap());
+    let names = |path: &str| -> Vec<String> {
+        file(&tree, path).lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+    };
+    let expected: Vec<&str> =
+        node::EVERY.iter().chain(node::GPU).copied().chain([node::MAX_ENGINE_CLK_CCOMPUTE]).collect();
+    assert_eq!(names(&format!("{}/nodes/1/properties", sysfs::TOPOLOGY_DIR)), expected);
+    assert_eq!(names(&format!("{}/nodes/1/caches/0/properties", sysfs::TOPOLOGY_DIR)), sysfs::CACHE_PROPERTIES);
+    assert_eq!(names(&format!("{}/nodes/1/io_links/0/properties", sysfs::TOPOLOGY_DIR)), sysfs::IO_LINK_PROPERTIES);
+    assert_eq!(names(&format!("{}/system_properties", sysfs::TOPOLOGY_DIR)), sysfs::SYSTEM_PROPERTIES);
+}
+
+#[test]
+fn links_connect_every_pair_of_nodes_once_in_each_direction() {
+    for profile in profiles() {
+        let tree = Tree::new(&profile);
+        let mut links = BTreeSet::new();
+        for at in 0..=profile.gpus {
+            let dir = format!("{}/nodes/{at}/io_links", sysfs::TOPOLOGY_DIR);
+            for link in 0..count(&tree, &dir) {
+                let values = properties(&tree, &format!("{dir}/{link}/properties"));
+                assert_eq!(values["node_from"], u64::from(at));
+                assert!(links.insert((values["node_from"], values["node_to"])));
+            }
+        }
+        let nodes = u64::from(profile.gpus) + 1;
+        assert_eq!(links.len() as u64, nodes * (nodes - 1));
+    }
+}
+
+#[test]
+fn caches_of_a_kind_cover_every_compute_unit_equally() {
+    for profile in profiles() {
+        let tree = Tree::new(&profile);
+        let mut covered: HashMap<(String, String, String), Vec<u32>> = HashMap::new();
+        let dir = format!("{}/nodes/1/caches", sysfs::TOPOLOGY_DIR);
+        for cache in 0..count(&tree, &dir) {
+            let text = file(&tree, &format!("{dir}/{cache}/properties"));
+            let values: HashMap<&str, &str> = text.lines().filter_map(|line| line.split_once(' ')).collect();
+            let key = ["level", "size", "type"].map(|name| values[name].to_owned());
+            let [level, size, kind] = key;
+            let map: Vec<u32> = values["sibling_map"].split(',').map(|bit| bit.parse().unwrap()).collect();
+            let total = covered.entry((level, size, kind)).or_insert_with(|| vec![0; map.len()]);
+            total.iter_mut().zip(map).for_each(|(sum, bit)| *sum += bit);
+        }
+        assert!(covered.keys().any(|(_, _, kind)| kind == "9"));
+        for (key, total) in covered {
+            let cus = profile.cus as usize;
+            // Vector and scalar caches of the same size count together.
+            assert!(total[0] > 0 && total[..cus].iter().all(|&sum| sum == total[0]), "{key:?}");
+            assert!(total[cus..].iter().all(|&sum| sum == 0), "{key:?}");
+        }
+    }
+}
+
+#[test]
+fn what_tinygrad_and_the_runtime_read_is_there() {
+    let tree = Tree::new(&Profile::load("mi300x").unwrap());
+    assert_eq!(tree.lookup("/dev/kfd"), Some(Node::Device(DeviceKind::Kfd)));
+    assert_eq!(tree.lookup("/dev/dri/renderD128"), Some(Node::Device(DeviceKind::Render(128))));
+    for (path, text) in [
+        ("/sys/class/drm/renderD128/device/ip_discovery/die/0/11/0/major", "9\n"),
+        ("/sys/class/drm/renderD128/device/ip_discovery/die/0/11/0/revision", "3\n"),
+        ("/sys/class/drm/renderD128/device/ip_discovery/die/0/42/0/minor", "4\n"),
+        ("/sys/class/drm/renderD128/device/ip_discovery/die/0/108/0/minor", "9\n"),
+        ("/sys/dev/char/226:128/device/vendor", "0x1002\n"),
+        ("/sys/dev/char/226:128/device/device", "0x74a1\n"),
+        ("/sys/bus/pci/devices/0000:c1:00.0/local_cpus", "1\n"),
+        ("/sys/module/amdgpu/initstate", "live\n"),
+        ("/sys/module/amdgpu/parameters/sched_policy", "0\n"),
+        ("/sys/class/kfd/kfd/topology/generation_id", "2\n"),
+        ("/sys/devices/virtual/kfd/kfd/topology/generation_id", "2\n"),
+        ("/sys/class/kfd/kfd/topology/nodes/0/gpu_id", "0\n"),
+    ] {
+        assert_eq!(file(&tree, path), text, "{path}");
+    }
+    assert!(file(&tree, "/sys/dev/char/226:128/device/uevent").contains("PCI_SLOT_NAME=0000:c1:00.0\n"));
+    assert_eq!(tree.lookup("/sys/class/kfd/kfd"), Some(Node::Link("../../devices/virtual/kfd/kfd".into())));
+    let subsystem = tree.lookup("/sys/dev/char/226:128/device/subsystem");
+    assert!(matches!(&subsystem, Some(Node::Link(text)) if text.ends_with("/bus/pci")), "{subsystem:?}");
+    assert_eq!(tree.lookup("/sys/class/kfd/kfd/topology/nodes/2"), None);
+    assert_eq!(tree.lookup("/proc/modules"), None);
+    assert_eq!(tree.lookup(""), None);
+}
+
+#[test]
+fn directories_of_the_machine_are_told_from_ours() {
+    let tree = Tree::new(&Profile::load("mi300x").unwrap());
+    for shared in ["/", "/dev", "/sys", "/sys/class", "/sys/devices", "/sys/dev/char", "/sys/bus/pci/devices"] {
+        assert!(matches!(tree.lookup(shared), Some(Node::Dir(_))), "{shared}");
+        assert!(!tree.owns(shared), "{shared}");
+    }
+    for ours in ["/dev/kfd", "/dev/dri", "/dev/dri/renderD128", "/sys/class/kfd/kfd", "/sys/dev/char/226:128/device"] {
+        assert!(tree.owns(ours), "{ours}");
+    }
+    assert!(!tree.owns("/dev/kfd2"));
+}
