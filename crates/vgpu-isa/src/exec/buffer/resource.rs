@@ -147,8 +147,7 @@ impl<'a> Buffer<'a> {
         for lane in 0..LANES {
             let index = if fields.idxen { u64::from(v[fields.address][lane]) } else { 0 }
                 + if self.adds_lane() { lane as u64 } else { 0 };
-            let offset =
-                u64::from(fields.offset + extra) + if fields.offen { u64::from(v[second][lane]) } else { 0 };
+            let offset = u64::from(fields.offset + extra) + if fields.offen { u64::from(v[second][lane]) } else { 0 };
             let at = self.resolve(index, offset);
             let fits = if self.structured() {
                 index < u64::from(self.records)

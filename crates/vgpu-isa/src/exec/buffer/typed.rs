@@ -51,12 +51,7 @@ fn load<const N: usize, const PACKING: u8>(wave: &mut Wave, inst: &Inst, env: &m
     Ok(())
 }
 
-fn write_results<const N: usize, const PACKING: u8>(
-    file: &mut [Lanes; 256],
-    dst: u32,
-    values: &[Lanes; N],
-    exec: u64,
-) {
+fn write_results<const N: usize, const PACKING: u8>(file: &mut [Lanes; 256], dst: u32, values: &[Lanes; N], exec: u64) {
     for (n, value) in values.iter().enumerate() {
         let register = if PACKING == FULL { n } else { n / 2 };
         let high = PACKING == HIGH_HALF || n % 2 == 1;

@@ -1,8 +1,8 @@
 //! Operations that move values between lanes, and those that count lanes.
 
 use super::fields::Fields;
-use crate::exec::access::{Lds, Memory, end, file};
 use crate::exec::access::lanes::Active;
+use crate::exec::access::{Lds, Memory, end, file};
 use crate::inst::{Encoding, Env, Flow, Inst, Op, Stop};
 use crate::operand::write_masked;
 use crate::wave::{LANES, Lanes, M0, Wave};

@@ -77,7 +77,11 @@ impl Fields {
 
 /// Calls `access` for the lanes that share the high half of their address, until none is left; nearly always they all do.
 #[inline(always)]
-pub(crate) fn by_high(high: &Lanes, exec: u64, mut access: impl FnMut(u32, u64) -> Result<(), Stop>) -> Result<(), Stop> {
+pub(crate) fn by_high(
+    high: &Lanes,
+    exec: u64,
+    mut access: impl FnMut(u32, u64) -> Result<(), Stop>,
+) -> Result<(), Stop> {
     let mut difference = 0;
     for lane in 0..LANES {
         difference |= high[lane] ^ high[0];

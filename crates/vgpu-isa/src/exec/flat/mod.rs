@@ -9,9 +9,7 @@ use crate::exec::access::value::{HIGH, LOW, Narrow, Part, WHOLE, Words};
 use crate::inst::{Encoding, GFX90A, GFX942, Op};
 pub(super) use address::by_high;
 use atomic::{flat_atomic, global_atomic};
-use plain::{
-    flat_load, flat_store, global_lds, global_load, global_store, scratch_lds, scratch_load, scratch_store,
-};
+use plain::{flat_load, flat_store, global_lds, global_load, global_store, scratch_lds, scratch_load, scratch_store};
 
 /// Loads and stores of one encoding: opcodes are the same in all of them.
 macro_rules! plain {

@@ -97,9 +97,7 @@ fn load_flat<L: Load>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result
     let (low, high) = fields.pair(&wave.v);
     let offset = fields.unsigned_offset();
     by_high(high, exec, |high, mask| match high {
-        SHARED | PRIVATE => {
-            load_aperture::<L>(&mut wave.scratch, env, high, &shifted(low, offset), mask, &mut block)
-        }
+        SHARED | PRIVATE => load_aperture::<L>(&mut wave.scratch, env, high, &shifted(low, offset), mask, &mut block),
         _ => {
             let base = (u64::from(high) << 32) + u64::from(offset);
             if mask == exec {

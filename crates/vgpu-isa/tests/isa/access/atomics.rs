@@ -34,12 +34,10 @@ const FLOATS_64: [u64; 8] = [
     0x7FF0_0000_0000_0001,
     0x7FEF_FFFF_FFFF_FFFF,
 ];
-const HALVES: [u64; 8] = [
-    0x8000_3C00, 0x3C00_BC01, 0x0003_8001, 0x7C00_7BFF, 0xFC00_7BFF, 0x7C01_0001, 0x7BFF_FE00, 0x1400_3555,
-];
-const BRAINS: [u64; 8] = [
-    0x8000_3F80, 0x3F80_BF81, 0x0003_8001, 0x7F80_7F7F, 0xFF80_7F7F, 0x7F81_0001, 0x7F7F_FFC0, 0x3B80_3F81,
-];
+const HALVES: [u64; 8] =
+    [0x8000_3C00, 0x3C00_BC01, 0x0003_8001, 0x7C00_7BFF, 0xFC00_7BFF, 0x7C01_0001, 0x7BFF_FE00, 0x1400_3555];
+const BRAINS: [u64; 8] =
+    [0x8000_3F80, 0x3F80_BF81, 0x0003_8001, 0x7F80_7F7F, 0xFF80_7F7F, 0x7F81_0001, 0x7F7F_FFC0, 0x3B80_3F81];
 
 const fn atomic(name: &'static str, size: usize, operands: usize, values: [u64; 8], oracle: Oracle) -> Atomic {
     Atomic { name, size, operands, oracle, values }
@@ -148,9 +146,15 @@ fn integers(size: usize) -> Vec<Atomic> {
     let values = if size == 4 { INTS_32 } else { INTS_64 };
     let one = |name, oracle| atomic(name, size, 1, values, oracle);
     let (smin, smax): (Oracle, Oracle) = if size == 4 {
-        (|o, a, _| if sign(a, 32) < sign(o, 32) { a } else { o }, |o, a, _| if sign(a, 32) > sign(o, 32) { a } else { o })
+        (
+            |o, a, _| if sign(a, 32) < sign(o, 32) { a } else { o },
+            |o, a, _| if sign(a, 32) > sign(o, 32) { a } else { o },
+        )
     } else {
-        (|o, a, _| if sign(a, 64) < sign(o, 64) { a } else { o }, |o, a, _| if sign(a, 64) > sign(o, 64) { a } else { o })
+        (
+            |o, a, _| if sign(a, 64) < sign(o, 64) { a } else { o },
+            |o, a, _| if sign(a, 64) > sign(o, 64) { a } else { o },
+        )
     };
     vec![
         one("swap", |_, a, _| a),
@@ -284,9 +288,8 @@ impl Atomic {
         dst: Option<usize>,
         place: &dyn Fn(usize) -> Place,
     ) {
-        let before: Vec<[i128; 2]> = (0..64)
-            .map(|lane| data.map(|register| self.register(state, accumulation, register, lane)))
-            .collect();
+        let before: Vec<[i128; 2]> =
+            (0..64).map(|lane| data.map(|register| self.register(state, accumulation, register, lane))).collect();
         for lane in state.active() {
             let bytes = state.read(lane, place(lane), self.size);
             let old = bytes.iter().rev().fold(0, |sum, byte| sum * 256 + i128::from(*byte));

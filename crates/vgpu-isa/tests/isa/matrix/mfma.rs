@@ -81,15 +81,9 @@ impl Fill {
                 Element::F64 => u64::from(x & 0x83FF_FFFF | 0x3C00_0000) << 32 | u64::from(y),
                 _ => u64::from(x & 0x83FF_FFFF | 0x3C00_0000),
             },
-            Self::Denormals if is_a => {
-                if element == Element::F64 {
-                    1
-                } else if element == Element::Xf32 {
-                    0x2000
-                } else {
-                    1
-                }
-            }
+            // The lowest bit that xf32 has.
+            Self::Denormals if is_a && element == Element::Xf32 => 0x2000,
+            Self::Denormals if is_a => 1,
             Self::Denormals => element.encode(1.0),
             Self::Overflow => match element {
                 Element::I8 => 1,
@@ -232,23 +226,25 @@ impl Run {
     fn check(&self, before: &Machine, after: &Machine) -> Result<(), String> {
         let (m, k) = (self.instruction.m, self.instruction.k);
         let saturates = self.mode & mode::FP16_OVFL != 0;
-        for (block, i, j) in
-            (0..self.instruction.blocks).flat_map(|b| (0..m).flat_map(move |i| (0..m).map(move |j| (b, i, j))))
-        {
-            let (register, lane) = self.instruction.output(i, j, block);
-            let bits = if self.sum() == Element::F64 { 64 } else { 32 };
-            let old = self.c.bits(before, (register, 0, lane), bits);
-            let products: Vec<f64> =
-                (0..k).map(|k| self.element_a(before, i, k, block) * self.element_b(before, k, j, block)).collect();
-            let got = self.d.bits(after, (register, 0, lane), bits);
-            let addend = match (self.constant, self.sum()) {
-                (Some((_, value)), _) => value,
-                (None, Element::I8) => f64::from(old as u32 as i32),
-                (None, sum) => sum.decode(old),
-            };
-            let addend = if self.sum() == Element::F64 && self.blgp & 4 != 0 { -addend } else { addend };
-            compare(self.sum(), addend, &products, got, saturates)
-                .map_err(|wrong| format!("block {block} row {i} column {j}: {wrong}"))?;
+        for block in 0..self.instruction.blocks {
+            let row = |i| (0..k).map(|k| self.element_a(before, i, k, block)).collect::<Vec<f64>>();
+            let column = |j| (0..k).map(|k| self.element_b(before, k, j, block)).collect::<Vec<f64>>();
+            let (rows, columns): (Vec<_>, Vec<_>) = ((0..m).map(row).collect(), (0..m).map(column).collect());
+            for (i, j) in (0..m).flat_map(|i| (0..m).map(move |j| (i, j))) {
+                let (register, lane) = self.instruction.output(i, j, block);
+                let bits = if self.sum() == Element::F64 { 64 } else { 32 };
+                let old = self.c.bits(before, (register, 0, lane), bits);
+                let got = self.d.bits(after, (register, 0, lane), bits);
+                let products: Vec<f64> = rows[i].iter().zip(&columns[j]).map(|(a, b)| a * b).collect();
+                let addend = match (self.constant, self.sum()) {
+                    (Some((_, value)), _) => value,
+                    (None, Element::I8) => f64::from(old as u32 as i32),
+                    (None, sum) => sum.decode(old),
+                };
+                let addend = if self.sum() == Element::F64 && self.blgp & 4 != 0 { -addend } else { addend };
+                compare(self.sum(), addend, &products, got, saturates)
+                    .map_err(|wrong| format!("block {block} row {i} column {j}: {wrong}"))?;
+            }
         }
         let [.., d] = self.instruction.registers();
         untouched(self.d, d, before, after)

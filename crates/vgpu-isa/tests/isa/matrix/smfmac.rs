@@ -113,19 +113,15 @@ impl Run {
 
     fn check(&self, before: &Machine, after: &Machine) -> Result<(), String> {
         let m = self.instruction.m;
+        let b_bits = self.instruction.b.bits();
+        let of_b = |k, j| self.instruction.b.decode(self.b.bits(before, self.instruction.input(j, k, 0), b_bits));
+        let columns: Vec<Vec<f64>> = (0..m).map(|j| (0..self.instruction.k).map(|k| of_b(k, j)).collect()).collect();
         for i in 0..m {
             let row = self.row(before, i);
             for j in 0..m {
-                let products: Vec<f64> = row
-                    .iter()
-                    .enumerate()
-                    // A zero that is not stored is not multiplied: no NaN comes of it.
-                    .filter(|(_, a)| **a != 0.0)
-                    .map(|(k, a)| {
-                        let at = self.instruction.input(j, k, 0);
-                        a * self.instruction.b.decode(self.b.bits(before, at, self.instruction.b.bits()))
-                    })
-                    .collect();
+                // A zero that is not stored is not multiplied: no NaN comes of it.
+                let pairs = row.iter().zip(&columns[j]).filter(|(a, _)| **a != 0.0);
+                let products: Vec<f64> = pairs.map(|(a, b)| a * b).collect();
                 let (register, lane) = self.instruction.output(i, j, 0);
                 let old = self.d.bits(before, (register, 0, lane), 32);
                 let addend = match self.sum() {
