@@ -25,6 +25,30 @@ const REQUIREMENTS: &[Requirement] = &[
         check: || version(&["cargo", "clippy", "--version"]),
         install: Some(&["rustup", "component", "add", "clippy"]),
     },
+    Requirement { name: "clang 19 for amdgcn", check: || version(&["clang-19", "--version"]), install: Some(LLVM) },
+    Requirement { name: "llvm-mc 19", check: || version(&["llvm-mc-19", "--version"]), install: Some(LLVM) },
+    Requirement { name: "lld 19", check: || version(&["ld.lld-19", "--version"]), install: Some(LLVM) },
+    Requirement { name: "tinygrad", check: || version(TINYGRAD), install: Some(PIP) },
+];
+
+/// Compilers and assembler for gfx942, and the libLLVM that tinygrad compiles with.
+const LLVM: &[&str] = &[
+    "sh",
+    "-c",
+    "apt-get -qq -o DPkg::Lock::Timeout=300 update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
+     -o DPkg::Lock::Timeout=300 install --no-install-recommends clang-19 llvm-19 lld-19 libllvm19",
+];
+
+/// The clients that are not ours. The version is fixed because tinygrad's interface moves.
+const PIP: &[&str] = &[
+    "sh",
+    "-c",
+    "PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet tinygrad==0.14.0 numpy",
+];
+const TINYGRAD: &[&str] = &[
+    "python3",
+    "-c",
+    "import numpy, importlib.metadata as m; v = m.version('tinygrad'); print(v); raise SystemExit(v != '0.14.0')",
 ];
 
 /// Checks all requirements, installs what is missing, and says what it did.

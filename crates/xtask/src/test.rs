@@ -8,21 +8,23 @@ use crate::setup::setup;
 const FORMAT: &[&str] = &["cargo", "fmt", "--all", "--check"];
 const LINTS: &[&str] = &["cargo", "clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
 const TESTS: &[&str] = &["cargo", "test", "--workspace", "--locked"];
-// Without documentation tests: `ignore` has another meaning there.
-const LONG_TESTS: &[&str] =
-    &["cargo", "test", "--workspace", "--locked", "--lib", "--bins", "--tests", "--", "--ignored"];
+// What needs more than Rust. Without documentation tests: `ignore` has another meaning there.
+const CLIENTS: &[&str] = &["cargo", "test", "--workspace", "--locked", "--lib", "--bins", "--tests", "--", "--ignored"];
+// Properties once more, over many more cases.
+const MORE_CASES: &[(&str, &str)] = &[("GPREEMPT_CASES", "2000"), ("PROPTEST_CASES", "5000")];
 const DOCUMENTATION: &[&str] = &["cargo", "doc", "--workspace", "--no-deps", "--locked"];
 
-/// Runs everything; `full` adds the tests that are ignored by default.
+/// Runs everything; `full` repeats the properties with larger counts.
 pub(crate) fn test(full: bool) -> Result<()> {
     let mut steps = vec![
         Step { name: "set-up".to_string(), action: Box::new(setup) },
         Step::command("formatting", FORMAT, &[]),
         Step::command("lints", LINTS, &[]),
         Step::command("tests", TESTS, &[]),
+        Step::command("tests with compilers and real clients", CLIENTS, &[]),
     ];
     if full {
-        steps.push(Step::command("long tests", LONG_TESTS, &[]));
+        steps.push(Step::command("larger counts", TESTS, MORE_CASES));
     }
     let documentation = Step::command("documentation", DOCUMENTATION, &[("RUSTDOCFLAGS", "-D warnings")]);
     steps.push(documentation);

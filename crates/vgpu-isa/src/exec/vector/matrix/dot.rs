@@ -3,9 +3,9 @@
 //! The VOP3P forms name the third register, the VOP2 forms accumulate into the destination.
 
 use super::float::{clamp_single, flush_single, from_half};
-use crate::inst::{Encoding, Env, Flow, Inst, Op};
-use crate::lanes::{Lane, handlers, lane};
-use crate::modify::relative;
+use crate::inst::{Encoding, Env, Flow, Form, Inst, Op};
+use crate::lanes::{Lane, handlers};
+use crate::modify::{self, relative};
 use crate::operand::Type;
 use crate::wave::{LANES, Lanes, Wave, mode, unusual};
 
@@ -104,6 +104,21 @@ fn dot_source(wave: &Wave, inst: &Inst, n: usize, kind: Type) -> Lanes {
 #[inline(always)]
 fn dot_body<O: Dot>(wave: &mut Wave, inst: &Inst) -> Flow {
     let inst = if wave.unusual() & unusual::INDEXED != 0 { &relative(wave, inst) } else { inst };
+    sum::<O>(wave, inst)
+}
+
+#[inline(always)]
+fn accumulating_body<O: Dot>(wave: &mut Wave, inst: &Inst) -> Flow {
+    if inst.form != Form::Plain {
+        return modify::lane::<Accumulating<O>>(wave, inst);
+    }
+    let mut inst = if wave.unusual() & unusual::INDEXED != 0 { relative(wave, inst) } else { *inst };
+    inst.src[2] = 256 + inst.dst;
+    sum::<O>(wave, &inst)
+}
+
+#[inline(always)]
+fn sum<O: Dot>(wave: &mut Wave, inst: &Inst) -> Flow {
     let (a, b) = (dot_source(wave, inst, 0, O::CONSTANTS), dot_source(wave, inst, 1, O::CONSTANTS));
     let c = dot_source(wave, inst, 2, O::SUM);
     let mut out = [0; LANES];
@@ -122,6 +137,7 @@ fn dot_body<O: Dot>(wave: &mut Wave, inst: &Inst) -> Flow {
 }
 
 handlers!(dot_portable, dot_wide, dot_body, Dot);
+handlers!(accumulating_portable, accumulating_wide, accumulating_body, Dot);
 
 const fn dot<O: Dot>(opcode: u16, name: &'static str) -> Op {
     Op {
@@ -134,14 +150,12 @@ const fn dot<O: Dot>(opcode: u16, name: &'static str) -> Op {
     }
 }
 
-/// The VOP2 form: DPP and the modifiers of VOP3 come with it.
+/// The VOP2 form with DPP.
 struct Accumulating<O>(std::marker::PhantomData<O>);
 
 impl<O: Dot> Lane for Accumulating<O> {
-    // Constants of pairs of halves are single halves; they are bits here, whose denormals nobody flushes.
-    const SOURCES: &'static [Type] =
-        if matches!(O::CONSTANTS, Type::F16) { &[Type::B16, Type::B16, Type::F32] } else { &[Type::B32; 3] };
-    const RESULT: Type = O::SUM;
+    const SOURCES: &'static [Type] = &[Type::B32; 3];
+    const RESULT: Type = Type::B32;
     const ACCUMULATES: bool = true;
 
     #[inline(always)]
@@ -151,7 +165,14 @@ impl<O: Dot> Lane for Accumulating<O> {
 }
 
 const fn accumulating<O: Dot>(opcode: u16, name: &'static str) -> Op {
-    lane::<Accumulating<O>>(Encoding::Vop2, opcode, name)
+    Op {
+        encoding: Encoding::Vop2,
+        opcode,
+        name,
+        targets: crate::inst::BOTH,
+        portable: accumulating_portable::<O>,
+        wide: accumulating_wide::<O>,
+    }
 }
 
 pub(super) static OPS: &[Op] = &[

@@ -33,13 +33,10 @@ pub(super) trait Packed: 'static {
 
 #[inline(always)]
 fn packed_body<O: Packed>(wave: &mut Wave, inst: &Inst) -> Flow {
-    let mut inst = *inst;
+    let mut inst = if wave.unusual() & unusual::INDEXED != 0 { relative(wave, inst) } else { *inst };
     if O::ACCUMULATES {
         inst.src[2] = 256 + inst.dst;
         inst.op_sel_hi = 0b111;
-    }
-    if wave.unusual() & unusual::INDEXED != 0 {
-        inst = relative(wave, &inst);
     }
     let (mut r0, mut r1, mut r2): (Room, Room, Room) =
         (MaybeUninit::uninit(), MaybeUninit::uninit(), MaybeUninit::uninit());

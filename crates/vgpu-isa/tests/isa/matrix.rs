@@ -1,7 +1,0 @@
-//! Cases of this family.
-
-use crate::harness::Case;
-
-pub(crate) fn cases() -> Vec<Case> {
-    Vec::new()
-}
