@@ -38,9 +38,9 @@ pub struct Engine {
     pub(super) generation: u64,
     pub(super) queues: BTreeMap<QueueId, Queue>,
     /// Workgroups on the device that nobody runs at the moment, longest waiting first.
-    pub(super) ready: VecDeque<Box<Workgroup>>,
+    pub(super) ready: VecDeque<Workgroup>,
     /// Workgroups that come back to the device and need room.
-    pub(super) returning: VecDeque<Box<Workgroup>>,
+    pub(super) returning: VecDeque<Workgroup>,
     pub(super) pool: Pool,
     /// Queues created so far.
     created: u64,
@@ -125,7 +125,7 @@ impl Engine {
 
     /// The workgroups of a queue that is off the device, for those who save and restore them; `None` while workers
     /// still hold some, or if there is no such queue.
-    pub fn off_device(&mut self, id: QueueId) -> Option<&mut Vec<Box<Workgroup>>> {
+    pub fn off_device(&mut self, id: QueueId) -> Option<&mut Vec<Workgroup>> {
         let queue = self.queues.get_mut(&id)?;
         (!queue.active() && queue.handed_out == 0).then_some(&mut queue.parked)
     }

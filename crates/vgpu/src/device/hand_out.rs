@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// Puts a workgroup where it belongs while nobody runs it.
-    fn keep(&mut self, mut group: Box<Workgroup>) {
+    fn keep(&mut self, mut group: Workgroup) {
         let Some(queue) = self.queues.get_mut(&group.queue) else { return self.recycle(group) };
         if queue.active() {
             self.ready.push_back(group);
@@ -111,7 +111,7 @@ impl Engine {
     }
 
     /// Frees what a workgroup occupies.
-    pub(super) fn recycle(&mut self, mut group: Box<Workgroup>) {
+    pub(super) fn recycle(&mut self, mut group: Workgroup) {
         if let Some(place) = group.place.take() {
             self.slots.give(&place);
         }
@@ -122,7 +122,7 @@ impl Engine {
     }
 
     /// Finds room for a workgroup that comes back to the device.
-    fn readmit(&mut self) -> Option<Box<Workgroup>> {
+    fn readmit(&mut self) -> Option<Workgroup> {
         for index in 0..self.returning.len() {
             let group = &self.returning[index];
             if let Some(place) = self.slots.take(&group.launch.need(group.id)) {
@@ -136,7 +136,7 @@ impl Engine {
 
     /// Starts a workgroup: of the queue with the highest priority that finds room, and among equals of the one that
     /// has waited longest.
-    fn start(&mut self) -> Option<Box<Workgroup>> {
+    fn start(&mut self) -> Option<Workgroup> {
         let mut candidates: Vec<_> = self
             .queues
             .iter()
@@ -147,7 +147,7 @@ impl Engine {
         candidates.into_iter().find_map(|(_, _, id)| self.start_of(id))
     }
 
-    fn start_of(&mut self, id: QueueId) -> Option<Box<Workgroup>> {
+    fn start_of(&mut self, id: QueueId) -> Option<Workgroup> {
         let queue = self.queues.get_mut(&id)?;
         let dispatch = queue.dispatches.startable_mut()?;
         let number = dispatch.next();
@@ -157,7 +157,7 @@ impl Engine {
         self.starts += 1;
         self.turns = 0;
         queue.last_start = self.starts;
-        Some(Box::new(Workgroup {
+        Some(Workgroup {
             queue: id,
             queue_serial: queue.serial,
             dispatch: dispatch.serial,
@@ -166,6 +166,6 @@ impl Engine {
             lds: self.pool.lds(launch.lds),
             launch,
             place: Some(place),
-        }))
+        })
     }
 }

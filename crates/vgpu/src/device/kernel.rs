@@ -102,10 +102,10 @@ impl Kernel {
     pub(crate) fn mode(&self) -> u32 {
         const EXCEPTIONS_SHIFT: u32 = 12;
         bits(self.rsrc1, 12, 8)
-            | bits(self.rsrc1, 21, 1) * mode::DX10_CLAMP
-            | bits(self.rsrc1, 23, 1) * mode::IEEE
-            | bits(self.rsrc1, 26, 1) * mode::FP16_OVFL
-            | bits(self.rsrc2, 24, 7) << EXCEPTIONS_SHIFT
+            | (bits(self.rsrc1, 21, 1) * mode::DX10_CLAMP)
+            | (bits(self.rsrc1, 23, 1) * mode::IEEE)
+            | (bits(self.rsrc1, 26, 1) * mode::FP16_OVFL)
+            | (bits(self.rsrc2, 24, 7) << EXCEPTIONS_SHIFT)
     }
 
     /// Dwords of arguments to load and the dword they start at; none where the device cannot.

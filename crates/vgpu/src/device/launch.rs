@@ -66,12 +66,12 @@ impl Launch {
 
     /// The workgroup after `id`, x fastest.
     pub(crate) fn after(&self, mut id: [u32; 3]) -> [u32; 3] {
-        for d in 0..3 {
-            id[d] = id[d].wrapping_add(1);
-            if id[d] < self.end[d] {
+        for (d, number) in id.iter_mut().enumerate() {
+            *number = number.wrapping_add(1);
+            if *number < self.end[d] {
                 break;
             }
-            id[d] = self.start[d];
+            *number = self.start[d];
         }
         id
     }
@@ -153,7 +153,7 @@ impl Launch {
         // A kernel that asks for x alone reads v0 without masking the other numbers away.
         let (y_on, z_on) = (u32::from(dimensions > 1), u32::from(dimensions > 2));
         for lane in &mut wave.v[0] {
-            *lane = x | y * y_on << 10 | z * z_on << 20;
+            *lane = x | (y * y_on) << 10 | (z * z_on) << 20;
             x += 1;
             if x == width {
                 x = 0;

@@ -54,7 +54,9 @@ pub trait Interrupts: Send + Sync {
 
     /// A wave asked for an interrupt. The payload has the low bits of an event's number, at least eight; which event it
     /// is shows in the slots.
-    fn message(&self, payload: u32);
+    fn message(&self, payload: u32) {
+        self.event(payload);
+    }
 
     /// A queue's access failed. All queues of the process have stopped.
     fn fault(&self, queue: QueueId, fault: Fault);

@@ -111,7 +111,7 @@ pub(crate) struct Queue {
     pm4: Pm4,
     pub(crate) dispatches: Dispatches,
     /// Workgroups off the device.
-    pub(crate) parked: Vec<Box<Workgroup>>,
+    pub(crate) parked: Vec<Workgroup>,
     /// Workgroups in the hands of workers.
     pub(crate) handed_out: usize,
     /// Met an error; never runs again.

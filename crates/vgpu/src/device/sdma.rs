@@ -155,7 +155,7 @@ impl Sdma {
                 return atomic(header, cx, [(low, high), (source, source_high), (compare, compare_high)]);
             }
             (op::FILL, &[to, to_high, value, count]) => {
-                self.moving = Some(Move::Linear(fill(header, address(to, to_high), value, count)?))
+                self.moving = Some(Move::Linear(fill(header, address(to, to_high), value, count)?));
             }
             (op::TIMESTAMP, &[to, to_high]) => {
                 let now = (cx.clock)();

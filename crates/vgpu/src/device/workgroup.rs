@@ -74,7 +74,7 @@ pub enum Outcome {
 #[derive(Debug)]
 pub struct Work {
     /// The workgroup.
-    pub group: Box<Workgroup>,
+    pub group: Workgroup,
     /// Address space.
     pub(crate) space: Arc<Space>,
     /// Generation of the code.

@@ -73,7 +73,7 @@ fn work_items_are_numbered_in_their_partial_groups() {
         let got = machine.words(to + 256 * group as u64, 64);
         let mut expected = vec![0xFFFF_FFFF; 64];
         for item in 0..width * height {
-            expected[item as usize] = item % width | (item / width) << 10;
+            expected[item as usize] = (item % width) | (item / width) << 10;
         }
         assert_eq!(got, expected, "group {group}");
     }
