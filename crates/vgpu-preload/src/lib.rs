@@ -17,6 +17,17 @@ mod text;
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
+/// Runs when the library is loaded: a child of a fork must find the allocator's lock free, whoever held it.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ON_LOAD: extern "C" fn() = {
+    extern "C" fn on_load() {
+        // SAFETY: called once, before anything else of this library runs.
+        unsafe { dlmalloc::enable_alloc_after_fork() };
+    }
+    on_load
+};
+
 /// Lets the launcher recognise the library of its own build.
 #[used]
 static MARK: &[u8] = vgpu::launch::MARK;

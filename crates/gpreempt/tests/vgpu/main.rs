@@ -1,7 +1,9 @@
 //! Programs on the virtual gpu, started as a user starts them.
 
+mod faults;
 mod files;
 mod life;
+mod reports;
 mod symbols;
 
 use std::path::PathBuf;

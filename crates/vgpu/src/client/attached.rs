@@ -140,7 +140,10 @@ impl Attached {
             Effect::SetScratchBacking { .. } | Effect::SetTrapHandler { .. } | Effect::XnackMode { .. } => {}
             // What these change is the driver's business alone until queues can be stopped.
             Effect::RuntimeMode { .. } | Effect::CuMask { .. } => {}
-            Effect::WaitEvents { .. } | Effect::ReadWaveState { .. } => {}
+            // Queues that are off keep their waves in the engine's records; there is no save area to describe yet.
+            Effect::ReadWaveState { .. } => return Err(libc::EINVAL),
+            // The caller sleeps where it has the arguments at hand.
+            Effect::WaitEvents { .. } => {}
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use kfd_abi::Abi;
 use kfd_abi::event::{EventData, WaitEventsArgs};
 use kfd_abi::ioctl as numbers;
+use kfd_abi::memory::{AllocFlags, AllocMemoryArgs};
 
 use super::session::{self, Session};
 use super::{files, user};
@@ -48,6 +49,9 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
     let number = (request & 0xFF) as u32;
     let size = (request >> 16 & 0x3FFF) as usize;
     let args = user::read(argument, size)?;
+    if device == Device::Kfd && number == u32::from(numbers::ALLOC_MEMORY_OF_GPU.nr) {
+        check_user_memory(&args)?;
+    }
     let specs = match device {
         Device::Kfd => driver::buffers(number, &args),
         Device::Render => driver::drm_buffers(number, &args),
@@ -70,6 +74,16 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
     user::write(argument, &call.args)?;
     copy_out(&specs, &call.buffers)?;
     if result < 0 { Err(-result as i32) } else { Ok(result as i32) }
+}
+
+/// Memory of the process that it offers to the gpu must be there: only this side can tell.
+fn check_user_memory(args: &[u8]) -> Result<(), i32> {
+    let Some(args) = AllocMemoryArgs::decode(args) else { return Ok(()) };
+    let user = args.flags.has(AllocFlags::USERPTR);
+    if user && args.size > 0 && args.mmap_offset % 4096 == 0 && !user::exists(args.mmap_offset, args.size) {
+        return Err(libc::EFAULT);
+    }
+    Ok(())
 }
 
 fn ask(session: &'static Session, device: Device, number: u32, call: Call) -> Result<(i64, Call), i32> {

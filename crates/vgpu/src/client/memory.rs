@@ -132,9 +132,9 @@ fn change(state: &mut State, gpu: usize, mapping: Mapping) -> Arc<Space> {
     Arc::clone(&state.spaces[gpu])
 }
 
-/// Waits until nobody uses an address space that was replaced.
+/// Waits until nobody uses an address space that was replaced. An engine that crashed keeps what it had for ever.
 pub(crate) fn wait_until_unused(space: &Arc<Space>) {
-    while Arc::strong_count(space) > 1 {
+    while Arc::strong_count(space) > 1 && !crate::engine::has_failed() {
         std::thread::yield_now();
     }
 }

@@ -37,3 +37,10 @@ pub(super) fn write(address: u64, bytes: &[u8]) -> Result<(), i32> {
     }
     transfer(address, bytes.as_ptr().cast_mut(), bytes.len(), true)
 }
+
+/// Whether every page of a range exists.
+pub(super) fn exists(address: u64, length: u64) -> bool {
+    let Ok(length) = usize::try_from(length) else { return false };
+    // SAFETY: asks the kernel to begin writing back what is there; memory without a file has nothing to write.
+    unsafe { libc::msync(std::ptr::with_exposed_provenance_mut(address as usize), length, libc::MS_ASYNC) == 0 }
+}

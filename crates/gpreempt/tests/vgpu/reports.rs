@@ -1,0 +1,44 @@
+//! What `vgpu isa` and `vgpu profiles` say.
+
+use std::process::Command;
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let output = Command::new(super::executable()).args(arguments).output().expect("can be started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn an_opcode_counts_only_if_a_test_names_it() {
+    let report = json(&["vgpu", "isa", "--json"]);
+    let group = |name: &str| {
+        let count = &report[name];
+        let missing = count["missing"].as_array().expect("a list").len() as u64;
+        assert_eq!(count["total"].as_u64(), count["tested"].as_u64().map(|tested| tested + missing), "{name}");
+        count["total"].as_u64().expect("a number")
+    };
+    assert!(group("matrix") > 40 && group("non_matrix") > 1300);
+    assert!(report["tested_share_non_matrix"].as_f64().is_some_and(|share| share > 0.7 && share < 1.0));
+    // Global wave sync has no handler: the report must say so.
+    let missing = report["encodings"]["DS"]["missing"].to_string();
+    assert!(missing.contains("ds_gws_barrier"), "{missing}");
+}
+
+#[test]
+fn every_profile_is_described_and_printed_as_a_file_that_works() {
+    let report = json(&["vgpu", "profiles", "--json"]);
+    let names: Vec<&str> =
+        report["profiles"].as_array().expect("a list").iter().filter_map(|profile| profile["name"].as_str()).collect();
+    assert!(["mi300x", "mi300x-cpx", "mi308x"].iter().all(|name| names.contains(name)), "{names:?}");
+    for name in names {
+        let text = Command::new(super::executable()).args(["vgpu", "profiles", name]).output().expect("can be started");
+        let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a temporary file");
+        std::fs::write(file.path(), &text.stdout).expect("can be written");
+        let path = file.path().to_str().expect("a path of text");
+        let status = Command::new(super::executable())
+            .args(["vgpu", "run", "--profile", path, "--", "test", "-e", "/dev/kfd"])
+            .status()
+            .expect("can be started");
+        assert!(status.success(), "{name}");
+    }
+}
