@@ -3,7 +3,7 @@
 //! An operation says what it does with the values of one lane; the handlers made here fetch sources, run the lanes in a
 //! loop that the compiler vectorises, and write the lanes that are on. Instructions without modifiers in the usual mode
 //! take a straight path; everything else (DPP, SDWA, negation, clamping, relative registers, other float modes) goes
-//! through [`crate::modify`].
+//! through the module `modify`.
 
 use std::mem::MaybeUninit;
 
