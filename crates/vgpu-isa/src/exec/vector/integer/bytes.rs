@@ -50,13 +50,13 @@ fn saturated_sum(a: u32, b: u32) -> u32 {
 /// One byte of the permutation: 0-7 picks, 8-11 the sign of an odd byte, 12 zero, above ones.
 #[inline(always)]
 fn pick(a: u32, b: u32, select: u32) -> u32 {
-    // All candidates and then a choice: lanes differ, so branches would cost more.
-    let value = byte(if select & 4 != 0 { a } else { b }, select & 3);
-    let signed = if select & 2 != 0 { a } else { b };
-    let sign = if signed >> (if select & 1 != 0 { 31 } else { 15 }) & 1 != 0 { 0xFF } else { 0 };
-    let constant = if select == 12 { 0 } else { 0xFF };
-    let above = if select < 12 { sign } else { constant };
-    if select < 8 { value } else { above }
+    // All candidates and then a choice by masks: lanes differ, and branches would keep them out of vectors.
+    let all = |condition: bool| 0_u32.wrapping_sub(u32::from(condition));
+    let choose = |mask: u32, yes: u32, no: u32| yes & mask | no & !mask;
+    let value = choose(all(select & 4 != 0), a, b) >> (8 * (select & 3));
+    let signed = choose(all(select & 2 != 0), a, b) >> (15 + 16 * (select & 1));
+    let above = choose(all(select < 12), all(signed & 1 != 0), all(select != 12));
+    choose(all(select < 8), value, above) & 0xFF
 }
 
 #[inline(always)]
