@@ -188,7 +188,7 @@ pub(crate) fn vector() -> Vec<(String, Atomic)> {
     narrow.chain(wide).chain(floats.map(|atomic| (atomic.name.to_owned(), atomic))).collect()
 }
 
-/// The atomics of DS: name before and after "rtn", what it does; those without the form without result have `None`.
+/// The atomics of DS: name before and after "rtn", and what it does.
 pub(crate) fn ds() -> Vec<(&'static str, &'static str, Atomic)> {
     let mut all = Vec::new();
     for (size, u, i, b) in [(4, "u32", "i32", "b32"), (8, "u64", "i64", "b64")] {
