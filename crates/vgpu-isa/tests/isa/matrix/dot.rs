@@ -34,7 +34,7 @@ fn integer_sum(a: u32, b: u32, c: u32, bits: u32, signed: bool, clamp: bool) -> 
     let sum = (0..32 / bits).fold(start, |sum, n| sum + part(a, n) * part(b, n));
     let sum = match (clamp, signed) {
         (false, _) => sum,
-        (true, true) => sum.max(-(1 << 31)).min((1 << 31) - 1),
+        (true, true) => sum.clamp(-(1 << 31), (1 << 31) - 1),
         (true, false) => sum.min((1 << 32) - 1),
     };
     sum.rem_euclid(1 << 32) as u32

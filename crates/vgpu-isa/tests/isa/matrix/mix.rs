@@ -7,7 +7,7 @@ use vgpu_isa::wave::mode;
 
 /// Halves look best with values that make sense in half precision, singles with singles: some lanes of each.
 fn values(n: usize, lane: usize) -> u32 {
-    if lane % 3 == 0 { edges_16(n, lane) } else { edges_32(n, lane) }
+    if lane.is_multiple_of(3) { edges_16(n, lane) } else { edges_32(n, lane) }
 }
 
 /// These instructions have signs at the operands: neg_lo is negation, neg_hi the absolute value.

@@ -45,9 +45,10 @@ pub(super) fn fma_half(a: u32, b: u32, c: u32) -> u32 {
     let error = (product - (sum - back)) + (c - back);
     let bits = sum.to_bits();
     // A NaN compares false: infinities stay as they are.
-    let inexact = error > 0.0 || error < 0.0;
-    let toward = if (error < 0.0) == (sum < 0.0) { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
-    to_half(f32::from_bits(if inexact && bits & 1 == 0 { toward } else { bits }))
+    let inexact = (error.abs() > 0.0) & (bits & 1 == 0);
+    // Away from zero if the error has the sign of the sum, toward zero otherwise.
+    let step = 1_u32.wrapping_sub((error.to_bits() ^ bits) >> 31 << 1);
+    to_half(f32::from_bits(bits.wrapping_add(if inexact { step } else { 0 })))
 }
 
 /// A half clamped to the range 0 to 1; `nan_is_zero` is DX10_CLAMP.
@@ -157,10 +158,10 @@ impl Rules {
             return if self.rounding == 2 { -0.0 } else { 0.0 };
         }
         let bits = sum.to_bits();
-        if !(error > 0.0 || error < 0.0) || bits & 1 == 1 {
-            return sum;
+        if error.abs() > 0.0 && bits & 1 == 0 {
+            return f64::from_bits(if (error < 0.0) == (sum < 0.0) { bits + 1 } else { bits - 1 });
         }
-        f64::from_bits(if (error < 0.0) == (sum < 0.0) { bits + 1 } else { bits - 1 })
+        sum
     }
 
     /// Rounds to a format with `fraction` bits and these exponents.
