@@ -194,12 +194,12 @@ fn streams_that_make_no_sense_stop_their_queue() {
 }
 
 #[test]
-fn a_packet_of_an_unknown_kind_never_looks_like_an_empty_slot() {
+fn a_packet_that_is_not_written_yet_is_left_alone() {
     let mut machine = Machine::new();
     let queue = machine.queue(QueueKind::Aql);
     let header = Header(u16::from(PacketType::INVALID.0));
     machine.submit(&queue, &Barrier { header, ..Barrier::default() });
     machine.run();
-    assert_eq!(machine.u64(queue.read), 0, "a packet that is not written yet is left alone");
+    assert_eq!(machine.u64(queue.read), 0, "not fetched");
     assert!(!machine.stopped(&queue));
 }
