@@ -70,7 +70,7 @@ pub(crate) fn run(json: bool, out: &mut impl Write) -> Result<()> {
 }
 
 fn row(table: &mut comfy_table::Table, name: &str, count: &Count) {
-    let numbers = [count.total, count.tested].map(|n| output::number(&n.to_string()));
+    let numbers = [count.total, count.tested].map(|n| output::number(n.to_string()));
     table.add_row(std::iter::once(comfy_table::Cell::new(name)).chain(numbers));
 }
 

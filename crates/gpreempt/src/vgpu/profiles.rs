@@ -39,8 +39,8 @@ pub(crate) fn run(name: Option<&str>, json: bool, out: &mut impl Write) -> Resul
     for row in &rows {
         let numbers = [row.gpus.to_string(), row.xcc.to_string(), row.cus.to_string(), format!("{} MiB", row.vram_mib)];
         let mut cells = vec![comfy_table::Cell::new(row.name)];
-        cells.extend(numbers.iter().map(|text| output::number(text)));
-        cells.extend([row.gfx, row.marketing_name].map(|text| output::number(text)));
+        cells.extend(numbers.iter().map(output::number));
+        cells.extend([row.gfx, row.marketing_name].map(output::number));
         table.add_row(cells);
     }
     writeln!(out, "{table}")?;

@@ -15,8 +15,11 @@ fn the_executable_defines_none_of_the_hooked_symbols() {
     let library = executable.parent().expect("a directory").join("deps/libvgpu_preload.so");
     let bytes = std::fs::read(&library).expect("the library is built with the command");
     let file = object::File::parse(&*bytes).expect("a library");
-    let hooked: Vec<String> =
-        file.dynamic_symbols().filter(|s| s.is_definition()).filter_map(|s| s.name().ok().map(str::to_owned)).collect();
+    let hooked: Vec<String> = file
+        .dynamic_symbols()
+        .filter(ObjectSymbol::is_definition)
+        .filter_map(|s| s.name().ok().map(str::to_owned))
+        .collect();
     for expected in ["open64", "ioctl", "readdir64", "statx", "readlink", "fopen", "access"] {
         assert!(hooked.iter().any(|name| name == expected), "{expected} is not hooked by {library:?}");
     }

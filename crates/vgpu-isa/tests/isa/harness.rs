@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use vgpu_isa::decode::decode;
 use vgpu_isa::inst::{Env, Flow, Handler, Inst, Stop, Target};
@@ -125,7 +126,7 @@ impl Case {
     }
 
     /// Runs with both kinds of handlers; the opcode that was executed, or what went wrong.
-    pub(crate) fn run(&self, encodings: &HashMap<&str, Vec<u32>>) -> Result<(&'static str, u16), String> {
+    pub(crate) fn run(&self, encodings: &HashMap<&str, Vec<u32>>) -> Outcome {
         let Some(words) = encodings.get(self.asm.as_str()) else {
             return Err(format!(
                 "{}: no encoding; run UPDATE_ENCODINGS=1 cargo test -p vgpu-isa --test isa -- --ignored",
@@ -164,9 +165,18 @@ pub(crate) struct Family {
     pub(crate) name: &'static str,
     pub(crate) cases: fn() -> Vec<Case>,
     pub(crate) encodings: &'static str,
+    /// Of all cases, once they have run: two tests ask for them.
+    results: OnceLock<Vec<Outcome>>,
 }
 
+/// The opcode that a case executed, or what went wrong.
+pub(crate) type Outcome = Result<(&'static str, u16), String>;
+
 impl Family {
+    pub(crate) const fn new(name: &'static str, cases: fn() -> Vec<Case>, encodings: &'static str) -> Family {
+        Family { name, cases, encodings, results: OnceLock::new() }
+    }
+
     fn encodings(&self) -> HashMap<&'static str, Vec<u32>> {
         let parse = |line: &'static str| {
             let (hex, asm) = line.split_once(' ')?;
@@ -177,14 +187,16 @@ impl Family {
     }
 
     /// Every case with its result.
-    pub(crate) fn results(&self) -> Vec<Result<(&'static str, u16), String>> {
-        let encodings = self.encodings();
-        (self.cases)().iter().map(|case| case.run(&encodings)).collect()
+    pub(crate) fn results(&self) -> &[Outcome] {
+        self.results.get_or_init(|| {
+            let encodings = self.encodings();
+            (self.cases)().iter().map(|case| case.run(&encodings)).collect()
+        })
     }
 
     /// Runs all cases and reports all failures.
     pub(crate) fn run(&self) {
-        let failures: Vec<String> = self.results().into_iter().filter_map(Result::err).collect();
+        let failures: Vec<&str> = self.results().iter().filter_map(|r| r.as_ref().err().map(String::as_str)).collect();
         assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
     }
 

@@ -19,15 +19,15 @@ mod tested;
 
 use harness::Family;
 
-const FAMILIES: &[Family] = &[
-    Family { name: "scalar", cases: scalar::cases, encodings: include_str!("encodings/scalar.txt") },
-    Family { name: "smem", cases: smem::cases, encodings: include_str!("encodings/smem.txt") },
-    Family { name: "integer", cases: integer::cases, encodings: include_str!("encodings/integer.txt") },
-    Family { name: "float", cases: float::cases, encodings: include_str!("encodings/float.txt") },
-    Family { name: "matrix", cases: matrix::cases, encodings: include_str!("encodings/matrix.txt") },
-    Family { name: "ds", cases: ds::cases, encodings: include_str!("encodings/ds.txt") },
-    Family { name: "flat", cases: flat::cases, encodings: include_str!("encodings/flat.txt") },
-    Family { name: "buffer", cases: buffer::cases, encodings: include_str!("encodings/buffer.txt") },
+static FAMILIES: [Family; 8] = [
+    Family::new("scalar", scalar::cases, include_str!("encodings/scalar.txt")),
+    Family::new("smem", smem::cases, include_str!("encodings/smem.txt")),
+    Family::new("integer", integer::cases, include_str!("encodings/integer.txt")),
+    Family::new("float", float::cases, include_str!("encodings/float.txt")),
+    Family::new("matrix", matrix::cases, include_str!("encodings/matrix.txt")),
+    Family::new("ds", ds::cases, include_str!("encodings/ds.txt")),
+    Family::new("flat", flat::cases, include_str!("encodings/flat.txt")),
+    Family::new("buffer", buffer::cases, include_str!("encodings/buffer.txt")),
 ];
 
 macro_rules! family_tests {
@@ -49,7 +49,7 @@ mod instructions {
 #[test]
 #[ignore = "needs llvm-mc-19"]
 fn encodings_are_those_of_llvm_mc() {
-    for family in FAMILIES {
+    for family in &FAMILIES {
         family.assemble();
     }
 }

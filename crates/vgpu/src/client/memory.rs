@@ -5,6 +5,7 @@
 //! old, and whoever unmaps waits for them, as a TLB flush would.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,7 +24,7 @@ pub(crate) struct Memory {
 
 struct State {
     /// The device's own mappings of buffers, by place in the file.
-    maps: HashMap<Backing, Arc<Map>>,
+    maps: HashMap<Backing, Map>,
     /// One address space for each gpu.
     spaces: Vec<Arc<Space>>,
 }
@@ -68,11 +69,10 @@ impl Memory {
         let (host, guarded) = match backing {
             Backing::UserPtr { address } => (std::ptr::with_exposed_provenance_mut(address as usize), true),
             _ => {
-                if !state.maps.contains_key(&backing) {
-                    let map = self.view(backing, size)?;
-                    state.maps.insert(backing, Arc::new(map));
-                }
-                let map = state.maps.get(&backing).ok_or(libc::ENOMEM)?;
+                let map = match state.maps.entry(backing) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(new) => new.insert(self.view(backing, size)?),
+                };
                 (map.start(), false)
             }
         };

@@ -7,10 +7,9 @@ mod library;
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use thiserror::Error;
@@ -75,7 +74,7 @@ fn path_with_own_directory() -> Option<OsString> {
     let own = std::env::current_exe().ok()?.parent()?.to_path_buf();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let others = std::env::split_paths(&path).filter(|directory| *directory != own);
-    std::env::join_paths(std::iter::once(own.clone()).chain(others.map(PathBuf::from))).ok()
+    std::env::join_paths(std::iter::once(own.clone()).chain(others)).ok()
 }
 
 /// A supervisor that runs, and the connection that keeps it.
@@ -128,7 +127,7 @@ pub fn start(profile: &Profile, hold: Option<u32>, supervise: &[&str]) -> Result
 /// What the operating system says.
 pub fn supervise_in_background(arguments: &[&str]) -> io::Result<()> {
     let log = if std::env::var_os("GPREEMPT_VGPU_LOG").is_some() { Stdio::inherit() } else { Stdio::null() };
-    let listener = OwnedFd::from(std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned()?);
+    let listener = io::stdin().as_fd().try_clone_to_owned()?;
     Command::new(std::env::current_exe()?)
         .args(arguments)
         .stdin(Stdio::from(listener))
