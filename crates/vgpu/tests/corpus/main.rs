@@ -1,0 +1,102 @@
+//! Compiled kernels on the virtual device, in process: their results are those of the host.
+
+mod library;
+mod manifest;
+mod rig;
+mod suite;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kfd_workload::{Arguments, CodeObject, GpuAddr, Launch};
+use library::Library;
+use manifest::Kernel;
+use rig::Rig;
+
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
+const LEVELS: [&str; 2] = ["O0", "O2"];
+const THREADS: usize = 2;
+/// What lies before and after an output, to see writes that miss it.
+const GUARD: [u8; 256] = [0xA5; 256];
+
+/// Instructions that a wave runs before others get their turn: long, and short enough that waves mix.
+fn quantum(seed: u64) -> u64 {
+    if seed.is_multiple_of(2) { 61 } else { 100_000 }
+}
+
+/// The corpus, or a directory like it that `VGPU_CORPUS` names.
+fn sources() -> PathBuf {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    std::env::var_os("VGPU_CORPUS").map_or(ours, PathBuf::from)
+}
+
+#[test]
+#[ignore = "needs clang-19"]
+fn the_corpus_gives_the_same_bits_as_the_host() {
+    let directory = tempfile::tempdir().unwrap();
+    let built = Command::new("sh").arg(sources().join("build.sh")).arg(directory.path()).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let library = Library::open(&directory.path().join("libcorpus.so"));
+    let kernels = manifest::read(&sources().join("corpus.toml"));
+    assert!(!kernels.is_empty());
+
+    let next = AtomicUsize::new(0);
+    let wrong = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while let Some(kernel) = kernels.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = check(kernel, &library, directory.path());
+                    wrong.lock().unwrap().extend(found);
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    let runs = kernels.len() * LEVELS.len() * SEEDS.count();
+    assert!(wrong.is_empty(), "{} of {runs} runs are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Runs a kernel at all levels with all seeds; a line for each run that is wrong.
+fn check(kernel: &Kernel, library: &Library, directory: &Path) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for seed in SEEDS {
+        let input = library.fill(&kernel.input, seed);
+        let mut expected = kernel.output.start();
+        library.run(&kernel.name, &input, &mut expected, kernel.items);
+        for level in LEVELS {
+            let file = directory.join(format!("{}.{level}.hsaco", kernel.name));
+            let object = CodeObject::parse(&std::fs::read(&file).unwrap()).unwrap();
+            let said = match run(kernel, &object, &input, quantum(seed)) {
+                Ok(found) => kernel.output.difference(&found, &expected),
+                Err(error) => Some(error),
+            };
+            wrong.extend(said.map(|said| format!("{} {level} seed {seed}: {said}", kernel.name)));
+        }
+    }
+    wrong
+}
+
+/// What a kernel leaves in its output, or what went wrong.
+fn run(kernel: &Kernel, object: &CodeObject, input: &[u8], quantum: u64) -> Result<Vec<u8>, String> {
+    let start = kernel.output.start();
+    let mut rig = Rig::new(object.size() + input.len() + start.len(), quantum);
+    let from = rig.place(input);
+    let guarded = rig.place(&[&GUARD, start.as_slice(), &GUARD].concat());
+    let to = guarded + GUARD.len() as u64;
+    let arguments = Arguments::default().address(GpuAddr(from)).address(GpuAddr(to)).u32(kernel.items.cast_unsigned());
+    let launch = Launch { grid: kernel.grid(), group: kernel.group };
+    rig.dispatch(object, &kernel.name, &launch, arguments, kernel.stack)?;
+    let after = rig.read(guarded, start.len() + 2 * GUARD.len());
+    let (before, rest) = after.split_at(GUARD.len());
+    let (found, behind) = rest.split_at(start.len());
+    if before != GUARD || behind != GUARD {
+        return Err("wrote outside its output".to_owned());
+    }
+    if rig.read(from, input.len()) != input {
+        return Err("changed its input".to_owned());
+    }
+    Ok(found.to_vec())
+}

@@ -1,0 +1,46 @@
+//! The jobs of the self test, in process and on the committed objects.
+
+use kfd_workload::suite::{ALL, Argument, Job};
+use kfd_workload::{Arguments, CodeObject, GpuAddr};
+
+use crate::rig::Rig;
+
+/// Runs a job; what is wrong with it.
+fn wrong(job: &Job, quantum: u64) -> Option<String> {
+    let object = CodeObject::parse(job.object).unwrap();
+    let buffers = || job.arguments.iter().filter_map(Argument::buffer);
+    let bytes: usize = buffers().map(|buffer| buffer.contents.len()).sum();
+    let mut rig = Rig::new(object.size() + bytes, quantum);
+    let mut places = Vec::new();
+    let mut arguments = Arguments::default();
+    for argument in &job.arguments {
+        arguments = match argument {
+            Argument::U32(value) => arguments.u32(*value),
+            Argument::F32(value) => arguments.f32(*value),
+            Argument::Buffer(buffer) => {
+                let at = rig.place(&buffer.contents);
+                places.push(at);
+                arguments.address(GpuAddr(at))
+            }
+        };
+    }
+    if let Err(error) = rig.dispatch(&object, job.kernel, &job.launch, arguments, 0) {
+        return Some(error);
+    }
+    let mut results = buffers().zip(places).enumerate();
+    let found = results.find_map(|(index, (buffer, at))| buffer.compare(index, &rig.read(at, buffer.contents.len())));
+    found.map(|mismatch| mismatch.to_string())
+}
+
+#[test]
+fn every_job_of_the_self_test_has_its_results() {
+    let mut failures = Vec::new();
+    for test in ALL {
+        for seed in [1, 2] {
+            let Some(job) = test.job(seed) else { continue };
+            let said = wrong(&job, crate::quantum(seed));
+            failures.extend(said.map(|said| format!("{} seed {seed}: {said}", test.name)));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
