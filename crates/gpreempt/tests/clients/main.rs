@@ -42,6 +42,19 @@ fn the_selftest_passes_on_every_profile() {
 }
 
 #[test]
+fn the_selftest_passes_with_several_workers_and_without_wide_vectors() {
+    for (variable, value) in [("GPREEMPT_VGPU_WORKERS", "3"), ("VGPU_PORTABLE", "1")] {
+        let output = Command::new(assert_cmd::cargo::cargo_bin!("gpreempt"))
+            .args(["vgpu", "run", "--", "gpreempt", "selftest", "--json"])
+            .env(variable, value)
+            .output()
+            .expect("can be started");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(report["failed"], 0, "{variable}: {}", text(&output));
+    }
+}
+
+#[test]
 #[ignore = "needs tinygrad and libLLVM-19"]
 fn tinygrad_trains_a_network_to_the_checked_loss() {
     let printed = python("mi300x", "../../examples/tinygrad_train.py", &[]);

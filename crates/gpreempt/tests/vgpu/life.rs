@@ -1,8 +1,7 @@
 //! Nothing is left behind, whoever dies.
 
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::on_vgpu;
@@ -16,15 +15,30 @@ struct Client {
 
 impl Client {
     fn start() -> Client {
-        let mut child = on_vgpu(&["sh", "-c", "exec 3<>/dev/kfd; echo ready; exec 4</dev/null; read line; exit 0"])
+        // Shells put files on small descriptors without asking who has them.
+        Client::run("exec 3<>/dev/kfd; exec 4</dev/null; echo ready; read line; exit 0")
+    }
+
+    /// A shell script that says when it is ready.
+    fn run(script: &str) -> Client {
+        let mut child = on_vgpu(&["sh", "-c", script])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .expect("can be started");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
         assert_eq!(line, "ready\n");
         Client { child }
+    }
+
+    /// Lets it go on to its end; how it ended and what it complained about.
+    fn finish(mut self) -> (ExitStatus, String) {
+        drop(self.child.stdin.take());
+        let mut text = String::new();
+        self.child.stderr.take().expect("piped").read_to_string(&mut text).expect("text");
+        (self.child.wait().expect("ends"), text)
     }
 
     /// The launcher became the program, so they are one process.
@@ -133,42 +147,25 @@ fn nothing_is_left_after_the_client_is_killed() {
 
 #[test]
 fn a_client_outlives_its_supervisor_and_finds_the_gpu_gone() {
-    let mut child = on_vgpu(&["sh", "-c", "exec 3<>/dev/kfd; echo ready; read line; cat /dev/kfd; exit 5"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("can be started");
-    let pid = child.id();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    let client = Client::run("exec 3<>/dev/kfd; echo ready; read line; cat /dev/kfd; exit 5");
+    let pid = client.pid();
     let (engines, supervisor) = (engines(pid), supervisor(pid));
     Client::signal(supervisor, "KILL");
     until("the supervisor is gone", || !is_alive(supervisor));
     // The engine notices by itself, the client at its next question.
     until("engines end", || !engines.iter().any(|&engine| is_alive(engine)));
-    drop(child.stdin.take());
-    let output = child.wait_with_output().expect("ends");
-    assert_eq!(output.status.code(), Some(5), "{:?}", output.status.signal());
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(text.contains("No such device"), "{text}");
+    let (status, complaint) = client.finish();
+    assert_eq!(status.code(), Some(5), "{status}");
+    assert!(complaint.contains("No such device"), "{complaint}");
     nothing_is_left(pid, &engines, supervisor);
 }
 
 #[test]
 fn programs_that_touch_no_gpu_start_no_engine_and_keep_their_behaviour() {
-    let mut child = on_vgpu(&["sh", "-c", "ls / >/dev/null; echo ready; read line"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("can be started");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-    let pid = child.id();
+    let client = Client::run("ls / >/dev/null; echo ready; read line");
+    let pid = client.pid();
     assert!(engines(pid).is_empty());
-    let threads = status(pid, "Threads");
-    assert_eq!(threads.as_deref(), Some("1"));
-    drop(child.stdin.take());
-    child.wait().expect("ends");
+    assert_eq!(status(pid, "Threads").as_deref(), Some("1"));
+    client.finish();
     until("sockets are gone", || sockets(pid).is_empty());
 }

@@ -53,13 +53,19 @@ impl Shared {
     }
 }
 
+/// Number of workers, if the user wants another than ours.
+const WORKERS_VARIABLE: &str = "GPREEMPT_VGPU_WORKERS";
+const MOST_WORKERS: usize = 64;
+
 /// Starts the workers: as many as the machine has cores, less one for the program itself.
 ///
 /// # Errors
 /// ENOMEM or EAGAIN if there can be no more threads.
 pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), i32> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    for _ in 0..cores.saturating_sub(1).max(1) {
+    let wanted = std::env::var(WORKERS_VARIABLE).ok().and_then(|text| text.parse().ok());
+    let workers = wanted.unwrap_or(cores.saturating_sub(1)).clamp(1, MOST_WORKERS);
+    for _ in 0..workers {
         spawn::worker(Arc::clone(shared))?;
     }
     Ok(())
