@@ -20,6 +20,7 @@ mod single;
 mod soft;
 mod transcendental;
 mod trig;
+mod unfused;
 
 use crate::inst::Op;
 
@@ -38,5 +39,6 @@ pub(crate) fn families() -> Vec<&'static [Op]> {
         divide::OPS,
         cube::OPS,
         trig::OPS,
+        unfused::OPS,
     ]
 }

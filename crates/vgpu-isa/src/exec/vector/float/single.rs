@@ -3,7 +3,7 @@
 use super::define::lane;
 use super::soft::{Rule, SINGLE};
 use crate::inst::Encoding::{Vop2, Vop3};
-use crate::inst::{Inst, Op};
+use crate::inst::{GFX942, Inst, Op};
 use crate::lanes::lane;
 
 #[inline(always)]
@@ -140,8 +140,8 @@ pub(super) static OPS: &[Op] = &[
     lane::<SubF32>(Vop2, 2, "v_sub_f32"),
     lane::<SubrevF32>(Vop2, 3, "v_subrev_f32"),
     lane::<MulF32>(Vop2, 5, "v_mul_f32"),
-    Op { portable: fmamk_portable, wide: fmamk_wide, ..Op::new(Vop2, 23, "v_fmamk_f32", fmamk_portable) },
-    Op { portable: fmaak_portable, wide: fmaak_wide, ..Op::new(Vop2, 24, "v_fmaak_f32", fmaak_portable) },
+    Op { portable: fmamk_portable, wide: fmamk_wide, ..Op::new(Vop2, 23, "v_fmamk_f32", fmamk_portable) }.on(GFX942),
+    Op { portable: fmaak_portable, wide: fmaak_wide, ..Op::new(Vop2, 24, "v_fmaak_f32", fmaak_portable) }.on(GFX942),
     lane::<FmacF32>(Vop2, 59, "v_fmac_f32"),
     lane::<FmaF32>(Vop3, 459, "v_fma_f32"),
     lane::<MulLegacyF32>(Vop3, 673, "v_mul_legacy_f32"),
