@@ -45,13 +45,20 @@ const fn case(name: &'static str, words: &'static [u32]) -> Case {
 static CASES: &[Case] = &[
     case(FMA, FMA_WORDS),
     Case { name: "v_fma_f32, half of the lanes", words: FMA_WORDS, lie: Lie::Contiguous, exec: 0xFFFF_FFFF },
+    case("v_fma_f32 with a negated source", &[0xD1CB_0004, 0x240E_0501]),
     case("v_fmac_f32", &[0x7608_0501]),
+    case("v_pk_mul_f32", &[0xD3B1_4004, 0x1802_0500]),
     case("v_add_u32", &[0x6808_0501]),
     case("v_mul_f32 with a literal", &[0x0A0C_0CFF, 0x3FB8_AA3B]),
     case("v_lshl_add_u64", &[0xD208_0004, 0x0409_0004]),
+    case("v_lshlrev_b64", &[0xD28F_0004, 0x0002_0482]),
     case("v_cmp_gt_u32", &[0xD0CC_0008, 0x0002_0501]),
     case("v_cndmask_b32", &[0xD100_0004, 0x0022_0501]),
     case("v_exp_f32", &[0x7E08_4101]),
+    case("v_rcp_f32", &[0x7E08_4501]),
+    case("v_div_scale_f32", &[0xD1E0_0804, 0x040A_0301]),
+    case("v_div_fmas_f32", &[0xD1E2_0004, 0x040E_0501]),
+    case("v_div_fixup_f32", &[0xD1DE_0004, 0x040E_0501]),
     case("ds_read_b32", &[0xD86C_0000, 0x0400_0000]),
     case("ds_read2_b32", &[0xD86E_2000, 0x0400_0000]),
     Case { name: "ds_read_b32, scattered", words: &[0xD86C_0000, 0x0400_0000], lie: Lie::Scattered, exec: !0 },
@@ -153,14 +160,7 @@ pub(crate) fn run(report: &mut Report) -> Vec<(&'static str, f64)> {
     let mut fma = Loop::new(&CASES[0]);
     let [a, b, c] = [1, 2, 3].map(|register| fma.wave.v[register].map(f32::from_bits));
     let mut out = [0.0; LANES];
-    let (virtual_gpu, loops) = by_turns(
-        || fma.run(),
-        || {
-            for _ in 0..STEPS {
-                multiply_add(black_box(&a), black_box(&b), black_box(&c), black_box(&mut out));
-            }
-        },
-    );
+    let (virtual_gpu, loops) = by_turns(|| fma.run(), || multiply_add(&a, &b, &c, &mut out));
     let expected: Lanes = out.map(f32::to_bits);
     assert_eq!(fma.wave.v[4], expected, "v_fma_f32 and the loop disagree");
     if table::is_wide() {
@@ -176,8 +176,8 @@ pub(crate) fn run(report: &mut Report) -> Vec<(&'static str, f64)> {
     costs
 }
 
-/// The loop that v_fma_f32 stands for. Not inlined: the arrays come from memory and go there, as registers do.
-#[inline(never)]
+/// The loop that v_fma_f32 stands for, as often as a round executes it. The arrays come from memory and go there, as
+/// registers do.
 fn multiply_add(a: &[f32; LANES], b: &[f32; LANES], c: &[f32; LANES], out: &mut [f32; LANES]) {
     if table::is_wide() {
         // SAFETY: `is_wide` says that the CPU has AVX2 and FMA.
@@ -194,7 +194,10 @@ unsafe fn multiply_add_wide(a: &[f32; LANES], b: &[f32; LANES], c: &[f32; LANES]
 
 #[inline(always)]
 fn multiply_add_lanes(a: &[f32; LANES], b: &[f32; LANES], c: &[f32; LANES], out: &mut [f32; LANES]) {
-    for lane in 0..LANES {
-        out[lane] = a[lane].mul_add(b[lane], c[lane]);
+    for _ in 0..STEPS {
+        let (a, b, c, out) = (black_box(a), black_box(b), black_box(c), black_box(&mut *out));
+        for lane in 0..LANES {
+            out[lane] = a[lane].mul_add(b[lane], c[lane]);
+        }
     }
 }
