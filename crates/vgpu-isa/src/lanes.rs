@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 
 use crate::inst::{Encoding, Env, Flow, Inst, Op, Target};
 use crate::modify;
-use crate::operand::{Room, Type, pack, source, source64};
+use crate::operand::{Aligned, Room, Type, pack, source, source64};
 use crate::wave::{LANES, Lanes, Wave, unusual};
 
 /// A vector operation whose result is a 32-bit (or narrower) value per lane, from sources of at most 32 bits.
@@ -108,7 +108,7 @@ fn lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
     }
     let (mut r0, mut r1, mut r2): (Room, Room, Room) =
         (MaybeUninit::uninit(), MaybeUninit::uninit(), MaybeUninit::uninit());
-    let mut out = MaybeUninit::<Lanes>::uninit();
+    let mut out = Room::uninit();
     let n = O::SOURCES.len();
     let a = signed_source::<O>(wave, inst, 0, &mut r0);
     let last = &wave.v[usize::from(inst.dst & 0xFF)];
@@ -132,7 +132,7 @@ fn lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
     }
     // SAFETY: the loop wrote all lanes.
     let out = unsafe { out.assume_init_ref() };
-    wave.write(inst.dst, out);
+    wave.write(inst.dst, &out.0);
     Flow::Next
 }
 
@@ -150,13 +150,13 @@ fn signed_source<'a, O: Lane>(wave: &'a Wave, inst: &Inst, n: usize, room: &'a m
     if code >= 256 {
         return with_signs(wave.vector(code), clear, flip, room);
     }
-    room.write([wave.scalar(code, inst, kind) & !clear ^ flip; LANES])
+    &room.write(Aligned([wave.scalar(code, inst, kind) & !clear ^ flip; LANES])).0
 }
 
 /// The lanes with some bits cleared and others flipped. Once for all operations.
 #[inline(never)]
 fn with_signs<'a>(lanes: &Lanes, clear: u32, flip: u32, room: &'a mut Room) -> &'a Lanes {
-    room.write(lanes.map(|lane| lane & !clear ^ flip))
+    &room.write(Aligned(lanes.map(|lane| lane & !clear ^ flip))).0
 }
 
 /// The bits that count of a source.
@@ -193,7 +193,7 @@ fn wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
     let a = wide_source::<O>(wave, inst, 0, r0);
     let b = if O::SOURCES.len() > 1 { wide_source::<O>(wave, inst, 1, r1) } else { a };
     let c = if O::SOURCES.len() > 2 { wide_source::<O>(wave, inst, 2, r2) } else { a };
-    let (mut low, mut high) = (MaybeUninit::<Lanes>::uninit(), MaybeUninit::<Lanes>::uninit());
+    let (mut low, mut high) = (Room::uninit(), Room::uninit());
     let (to_low, to_high) = (low.as_mut_ptr().cast::<u32>(), high.as_mut_ptr().cast::<u32>());
     let join = |(low, high): (&Lanes, &Lanes), lane: usize, n: usize| {
         if n < O::SOURCES.len() && O::SOURCES[n].is_64() {
@@ -217,7 +217,7 @@ fn wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
         }
     }
     // SAFETY: the loop wrote all lanes of both.
-    let (low, high) = unsafe { (low.assume_init_ref(), high.assume_init_ref()) };
+    let (low, high) = unsafe { (&low.assume_init_ref().0, &high.assume_init_ref().0) };
     if O::RESULT.is_64() {
         wave.write64(inst.dst, low, high);
     } else {

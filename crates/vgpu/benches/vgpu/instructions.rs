@@ -47,7 +47,7 @@ static CASES: &[Case] = &[
     Case { name: "v_fma_f32, half of the lanes", words: FMA_WORDS, lie: Lie::Contiguous, exec: 0xFFFF_FFFF },
     case("v_fma_f32 with a negated source", &[0xD1CB_0004, 0x240E_0501]),
     case("v_fmac_f32", &[0x7608_0501]),
-    case("v_pk_mul_f32", &[0xD3B1_4004, 0x1802_0500]),
+    case("v_pk_mul_f32", &[0xD3B1_4004, 0x1802_0502]),
     case("v_add_u32", &[0x6808_0501]),
     case("v_mul_f32 with a literal", &[0x0A0C_0CFF, 0x3FB8_AA3B]),
     case("v_lshl_add_u64", &[0xD208_0004, 0x0409_0004]),
@@ -143,8 +143,8 @@ impl Loop {
     }
 }
 
-/// Measures; the cost of each instruction in nanoseconds by its name.
-pub(crate) fn run_all() -> Vec<(&'static str, f64)> {
+/// The cost of each instruction in nanoseconds by its name.
+fn costs() -> Vec<(&'static str, f64)> {
     CASES
         .iter()
         .map(|case| {
@@ -169,7 +169,7 @@ pub(crate) fn run(report: &mut Report) -> Vec<(&'static str, f64)> {
     } else {
         report.skip("v_fma_f32 against an AVX2 loop", "this CPU has no AVX2, or VGPU_PORTABLE is set");
     }
-    let costs = run_all();
+    let costs = costs();
     for (name, cost) in &costs {
         report.row(name, *cost, "ns");
     }
