@@ -41,14 +41,14 @@ pub struct Code {
     runs: Vec<Run>,
     by_address: HashMap<u64, usize>,
     /// Direct-mapped: address and run, for the current generation only.
-    recent: Box<[(u64, usize)]>,
+    recent: Box<[(u64, usize); SLOTS]>,
     generation: u64,
 }
 
 impl Code {
     /// Nothing decoded yet.
     pub fn new(target: Target) -> Self {
-        let recent = vec![(u64::MAX, 0); SLOTS].into_boxed_slice();
+        let recent = Box::new([(u64::MAX, 0); SLOTS]);
         Self { target, runs: Vec::new(), by_address: HashMap::new(), recent, generation: 0 }
     }
 

@@ -79,6 +79,7 @@ pub fn decode(words: [u32; MAX_DWORDS], target: Target) -> Result<Inst, Illegal>
         clamp: false,
         form: Form::Plain,
         plain: true,
+        signed: false,
         size: dwords * 4,
     };
     operands(&mut inst, encoding, op);
@@ -141,7 +142,9 @@ fn operands(inst: &mut Inst, encoding: Encoding, op: &Op) {
                 inst.abs = bits(w, 8, 3) as u8;
                 inst.op_sel = bits(w, 11, 4) as u8;
             }
-            inst.plain = inst.neg | inst.abs | inst.op_sel | inst.omod == 0 && !inst.clamp;
+            let (signs, others) = (inst.neg | inst.abs != 0, inst.op_sel | inst.omod != 0 || inst.clamp);
+            inst.plain = !signs && !others;
+            inst.signed = signs && !others;
         }
         Encoding::Vop3p => {
             inst.dst = bits(w, 0, 8);

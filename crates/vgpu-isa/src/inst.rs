@@ -231,6 +231,8 @@ pub struct Inst {
     pub form: Form,
     /// No modifier of any kind: the straight path applies.
     pub plain: bool,
+    /// No modifier but the signs of float sources: the straight path of most operations applies them.
+    pub signed: bool,
     /// Bytes.
     pub size: u8,
 }

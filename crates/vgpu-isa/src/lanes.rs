@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 
 use crate::inst::{Encoding, Env, Flow, Inst, Op, Target};
 use crate::modify;
-use crate::operand::{Room, Type, pack, source, source64};
+use crate::operand::{Aligned, Room, Type, pack, source, source64};
 use crate::wave::{LANES, Lanes, Wave, unusual};
 
 /// A vector operation whose result is a 32-bit (or narrower) value per lane, from sources of at most 32 bits.
@@ -51,8 +51,18 @@ pub trait WideLane: 'static {
     /// The destination register is the last source.
     const ACCUMULATES: bool = false;
 
+    /// [`WideLane::halves`] is to be used: vectors of 32 bits do it better than vectors of 64.
+    const IN_HALVES: bool = false;
+
     /// The result of one lane in the usual mode.
     fn lane(source: [u64; 3]) -> u64;
+
+    /// The same with low and high halves apart. The high half of a narrow source means nothing.
+    #[inline(always)]
+    fn halves(source: [[u32; 2]; 3]) -> [u32; 2] {
+        let result = Self::lane(source.map(|[low, high]| u64::from(low) | u64::from(high) << 32));
+        [result as u32, (result >> 32) as u32]
+    }
 
     /// The result of an integer operation with clamp; see [`Lane::clamped`].
     #[inline(always)]
@@ -93,24 +103,24 @@ fn with_accumulator(inst: &Inst, sources: usize) -> Inst {
 #[inline(always)]
 fn lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
     let relevant = if O::RESULT.is_float() || has_float(O::SOURCES) { !0 } else { unusual::INDEXED };
-    if !inst.plain || wave.unusual() & relevant != 0 {
+    if !(inst.plain || inst.signed) || wave.unusual() & relevant != 0 {
         return modify::lane::<O>(wave, inst);
     }
     let (mut r0, mut r1, mut r2): (Room, Room, Room) =
         (MaybeUninit::uninit(), MaybeUninit::uninit(), MaybeUninit::uninit());
-    let mut out = MaybeUninit::<Lanes>::uninit();
+    let mut out = Room::uninit();
     let n = O::SOURCES.len();
-    let a = source(wave, inst, 0, O::SOURCES[0], &mut r0);
+    let a = signed_source::<O>(wave, inst, 0, &mut r0);
     let last = &wave.v[usize::from(inst.dst & 0xFF)];
     let b = match n {
         1 => a,
         2 if O::ACCUMULATES => last,
-        _ => source(wave, inst, 1, O::SOURCES[1], &mut r1),
+        _ => signed_source::<O>(wave, inst, 1, &mut r1),
     };
     let c = match n {
         1 | 2 => a,
         _ if O::ACCUMULATES => last,
-        _ => source(wave, inst, 2, O::SOURCES[2], &mut r2),
+        _ => signed_source::<O>(wave, inst, 2, &mut r2),
     };
     let to = out.as_mut_ptr().cast::<u32>();
     let mask = [kind_mask(O::SOURCES, 0), kind_mask(O::SOURCES, 1), kind_mask(O::SOURCES, 2)];
@@ -122,8 +132,31 @@ fn lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
     }
     // SAFETY: the loop wrote all lanes.
     let out = unsafe { out.assume_init_ref() };
-    wave.write(inst.dst, out);
+    wave.write(inst.dst, &out.0);
     Flow::Next
+}
+
+/// A source with its sign modified, which only float sources have.
+#[inline(always)]
+fn signed_source<'a, O: Lane>(wave: &'a Wave, inst: &Inst, n: usize, room: &'a mut Room) -> &'a Lanes {
+    let kind = O::SOURCES[n];
+    if inst.plain || !kind.is_float() {
+        return source(wave, inst, n, kind, room);
+    }
+    let sign = if kind.is_16() { 0x8000 } else { 0x8000_0000 };
+    let clear = if inst.abs >> n & 1 != 0 { sign } else { 0 };
+    let flip = if inst.neg >> n & 1 != 0 { sign } else { 0 };
+    let code = inst.src[n];
+    if code >= 256 {
+        return with_signs(wave.vector(code), clear, flip, room);
+    }
+    &room.write(Aligned([wave.scalar(code, inst, kind) & !clear ^ flip; LANES])).0
+}
+
+/// The lanes with some bits cleared and others flipped. Once for all operations.
+#[inline(never)]
+fn with_signs<'a>(lanes: &Lanes, clear: u32, flip: u32, room: &'a mut Room) -> &'a Lanes {
+    &room.write(Aligned(lanes.map(|lane| lane & !clear ^ flip))).0
 }
 
 /// The bits that count of a source.
@@ -148,13 +181,20 @@ fn wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
     if !inst.plain || wave.unusual() & relevant != 0 {
         return modify::wide::<O>(wave, inst);
     }
-    let inst = if O::ACCUMULATES { with_accumulator(inst, O::SOURCES.len()) } else { *inst };
+    let accumulating;
+    let inst = if O::ACCUMULATES {
+        accumulating = with_accumulator(inst, O::SOURCES.len());
+        &accumulating
+    } else {
+        inst
+    };
     let mut rooms: [[Room; 2]; 3] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 3];
     let [r0, r1, r2] = &mut rooms;
-    let a = wide_source::<O>(wave, &inst, 0, r0);
-    let b = if O::SOURCES.len() > 1 { wide_source::<O>(wave, &inst, 1, r1) } else { a };
-    let c = if O::SOURCES.len() > 2 { wide_source::<O>(wave, &inst, 2, r2) } else { a };
-    let (mut low, mut high): (Lanes, Lanes) = ([0; LANES], [0; LANES]);
+    let a = wide_source::<O>(wave, inst, 0, r0);
+    let b = if O::SOURCES.len() > 1 { wide_source::<O>(wave, inst, 1, r1) } else { a };
+    let c = if O::SOURCES.len() > 2 { wide_source::<O>(wave, inst, 2, r2) } else { a };
+    let (mut low, mut high) = (Room::uninit(), Room::uninit());
+    let (to_low, to_high) = (low.as_mut_ptr().cast::<u32>(), high.as_mut_ptr().cast::<u32>());
     let join = |(low, high): (&Lanes, &Lanes), lane: usize, n: usize| {
         if n < O::SOURCES.len() && O::SOURCES[n].is_64() {
             u64::from(low[lane]) | u64::from(high[lane]) << 32
@@ -163,14 +203,25 @@ fn wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
         }
     };
     for lane in 0..LANES {
-        let result = O::lane([join(a, lane, 0), join(b, lane, 1), join(c, lane, 2)]);
-        low[lane] = result as u32;
-        high[lane] = (result >> 32) as u32;
+        let halves = if O::IN_HALVES {
+            let half = |(low, high): (&Lanes, &Lanes)| [low[lane], high[lane]];
+            O::halves([half(a), half(b), half(c)])
+        } else {
+            let result = O::lane([join(a, lane, 0), join(b, lane, 1), join(c, lane, 2)]);
+            [result as u32, (result >> 32) as u32]
+        };
+        // SAFETY: `lane` is below the length of the arrays behind both.
+        unsafe {
+            to_low.add(lane).write(halves[0]);
+            to_high.add(lane).write(halves[1]);
+        }
     }
+    // SAFETY: the loop wrote all lanes of both.
+    let (low, high) = unsafe { (&low.assume_init_ref().0, &high.assume_init_ref().0) };
     if O::RESULT.is_64() {
-        wave.write64(inst.dst, &low, &high);
+        wave.write64(inst.dst, low, high);
     } else {
-        wave.write(inst.dst, &low);
+        wave.write(inst.dst, low);
     }
     Flow::Next
 }

@@ -161,7 +161,12 @@ pub fn write_masked(to: &mut Lanes, value: &Lanes, exec: u64) {
 }
 
 /// Room for the lanes of a source that is not a register as it stands.
-pub type Room = MaybeUninit<Lanes>;
+pub type Room = MaybeUninit<Aligned<Lanes>>;
+
+/// Something on the boundary of a cache line, so that no vector load or store crosses one.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Aligned<T>(pub T);
 
 /// The lanes of a 32-bit source without modifiers: the register itself, or a scalar in every lane.
 #[inline(always)]
@@ -170,7 +175,7 @@ pub fn source<'a>(wave: &'a Wave, inst: &Inst, n: usize, kind: Type, room: &'a m
     if code >= 256 {
         return wave.vector(code);
     }
-    room.write([wave.scalar(code, inst, kind); LANES])
+    &room.write(Aligned([wave.scalar(code, inst, kind); LANES])).0
 }
 
 /// The lanes of a 64-bit source without modifiers: low and high halves.
@@ -190,7 +195,7 @@ pub fn source64<'a>(
     }
     let value = wave.scalar64(code, inst, kind);
     let [low, high] = rooms;
-    (low.write([value as u32; LANES]), high.write([(value >> 32) as u32; LANES]))
+    (&low.write(Aligned([value as u32; LANES])).0, &high.write(Aligned([(value >> 32) as u32; LANES])).0)
 }
 
 /// Packs one bit for each lane.

@@ -32,8 +32,8 @@ impl Dispatch {
     }
 
     /// The next workgroup was started.
-    pub(crate) fn start(&mut self, now: u64) {
-        self.started.get_or_insert(now);
+    pub(crate) fn start(&mut self, clock: fn() -> u64) {
+        self.started.get_or_insert_with(clock);
         self.next = self.launch.after(self.next);
         self.unstarted -= 1;
         self.running += 1;

@@ -153,7 +153,7 @@ impl Engine {
         let number = dispatch.next();
         let launch = Arc::clone(&dispatch.launch);
         let place = self.slots.take(&launch.need(number))?;
-        dispatch.start((self.config.clock)());
+        dispatch.start(self.config.clock);
         self.starts += 1;
         self.turns = 0;
         queue.last_start = self.starts;

@@ -148,7 +148,13 @@ impl Launch {
         let dimensions = self.kernel.item_dimensions();
         let left = items.saturating_sub(first).min(LANES as u32);
         wave.set_exec(if left == LANES as u32 { !0 } else { (1 << left) - 1 });
-        let [width, height, _] = shape.map(|d| d.max(1));
+        let [width, height, depth] = shape.map(|d| d.max(1));
+        if height == 1 && depth == 1 {
+            for (n, lane) in (first..).zip(&mut wave.v[0]) {
+                *lane = n;
+            }
+            return;
+        }
         let (mut x, mut y, mut z) = (first % width, first / width % height, first / width / height);
         // A kernel that asks for x alone reads v0 without masking the other numbers away.
         let (y_on, z_on) = (u32::from(dimensions > 1), u32::from(dimensions > 2));

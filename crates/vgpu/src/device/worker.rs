@@ -6,7 +6,10 @@ use vgpu_isa::code::Code;
 
 use super::Config;
 use super::engine::{Engine, Pulse};
-use super::workgroup::Work;
+use super::workgroup::{Outcome, Work};
+
+/// Workgroups that end within their quantum and are run before packets are looked at again.
+const IN_A_ROW: u32 = 8;
 
 /// Executes workgroups, with its own decoded code.
 pub struct Worker {
@@ -37,15 +40,23 @@ impl Worker {
         *outcome = group.run(space, &mut self.code, self.config.clock, self.quantum, messages);
     }
 
-    /// Processes packets, then runs a workgroup if there is one.
+    /// Processes packets, then runs a workgroup if there is one; more if they are short.
     pub fn turn(&mut self, engine: &Mutex<Engine>) -> Pulse {
+        let lock = || engine.lock().unwrap_or_else(PoisonError::into_inner);
         let (pulse, work) = {
-            let mut engine = engine.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut engine = lock();
             (engine.advance(), engine.take())
         };
         let Some(mut work) = work else { return pulse };
-        self.run(&mut work);
-        engine.lock().unwrap_or_else(PoisonError::into_inner).put_back(work);
+        for left in (0..IN_A_ROW).rev() {
+            self.run(&mut work);
+            let finished = work.outcome == Outcome::Finished;
+            let mut engine = lock();
+            engine.put_back(work);
+            let next = if finished && left > 0 { engine.take() } else { None };
+            let Some(next) = next else { break };
+            work = next;
+        }
         Pulse::Busy
     }
 }

@@ -6,7 +6,7 @@ use crate::exec::access::{file, lanes, private, to_lds, twice};
 use crate::exec::flat::by_high;
 use crate::inst::{Env, Inst, Stop};
 use crate::memory::Port;
-use crate::operand::write_masked;
+use crate::operand::{Aligned, write_masked};
 use crate::wave::{LANES, Lanes, Wave};
 
 const NO_OFFSETS: Lanes = [0; LANES];
@@ -51,16 +51,16 @@ fn load<L: Load>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), 
     let fields = Fields::new(inst);
     let buffer = Buffer::new(wave, &fields, inst);
     let exec = wave.exec();
-    let mut block = L::ZERO;
+    let Aligned(block) = &mut Aligned(L::ZERO);
     if let Some((base, offsets)) = buffer.straight(&wave.v, exec, L::SIZE as u32) {
-        lanes::load::<L, _>(&mut env.memory, base, offsets.unwrap_or(&NO_OFFSETS), exec, &mut block)?;
+        lanes::load::<L, _>(&mut env.memory, base, offsets.unwrap_or(&NO_OFFSETS), exec, block)?;
     } else if let Some(offsets) = buffer.private(&wave.v) {
-        private::load::<L>(&mut wave.scratch, &offsets, exec, &mut block)?;
+        private::load::<L>(&mut wave.scratch, &offsets, exec, block)?;
     } else {
-        load_bent::<L>(wave, &buffer, env, &mut block)?;
+        load_bent::<L>(wave, &buffer, env, block)?;
     }
     if !fields.lds {
-        commit::<L>(file(wave, fields.accumulation), fields.data, &block, exec);
+        commit::<L>(file(wave, fields.accumulation), fields.data, block, exec);
         return Ok(());
     }
     match block.as_ref() {
@@ -94,14 +94,14 @@ fn store<S: Store>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<()
     let fields = Fields::new(inst);
     let buffer = Buffer::new(wave, &fields, inst);
     let exec = wave.exec();
-    let block = operands::<S>(file(wave, fields.accumulation), fields.data);
+    let Aligned(block) = &Aligned(operands::<S>(file(wave, fields.accumulation), fields.data));
     if let Some((base, offsets)) = buffer.straight(&wave.v, exec, S::SIZE as u32) {
-        return lanes::store::<S, _>(&mut env.memory, base, offsets.unwrap_or(&NO_OFFSETS), exec, &block);
+        return lanes::store::<S, _>(&mut env.memory, base, offsets.unwrap_or(&NO_OFFSETS), exec, block);
     }
     if let Some(offsets) = buffer.private(&wave.v) {
-        return private::store::<S>(&mut wave.scratch, &offsets, exec, &block);
+        return private::store::<S>(&mut wave.scratch, &offsets, exec, block);
     }
-    store_bent::<S>(wave, &buffer, env, &block)
+    store_bent::<S>(wave, &buffer, env, block)
 }
 
 twice!(#[doc = "A load."] buffer_load, load_portable, load_wide, load, <L: Load>);

@@ -4,25 +4,26 @@ use super::fields::Fields;
 use crate::exec::access::value::{Load, Store, Words, commit, operands};
 use crate::exec::access::{Lds, file, lanes, twice};
 use crate::inst::{Env, Inst, Stop};
+use crate::operand::Aligned;
 use crate::wave::{Lanes, M0, Wave};
 
 #[inline(always)]
 fn load<L: Load>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), Stop> {
     let fields = Fields::new(inst)?;
     let exec = wave.exec();
-    let mut block = L::ZERO;
+    let Aligned(block) = &mut Aligned(L::ZERO);
     let offsets = &wave.v[fields.address];
-    lanes::load::<L, _>(&mut Lds(env.lds), u64::from(fields.offset), offsets, exec, &mut block)?;
-    commit::<L>(file(wave, fields.accumulation), fields.dst, &block, exec);
+    lanes::load::<L, _>(&mut Lds(env.lds), u64::from(fields.offset), offsets, exec, block)?;
+    commit::<L>(file(wave, fields.accumulation), fields.dst, block, exec);
     Ok(())
 }
 
 #[inline(always)]
 fn store<S: Store>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), Stop> {
     let fields = Fields::new(inst)?;
-    let block = operands::<S>(file(wave, fields.accumulation), fields.data0);
+    let Aligned(block) = &Aligned(operands::<S>(file(wave, fields.accumulation), fields.data0));
     let offsets = &wave.v[fields.address];
-    lanes::store::<S, _>(&mut Lds(env.lds), u64::from(fields.offset), offsets, wave.exec(), &block)
+    lanes::store::<S, _>(&mut Lds(env.lds), u64::from(fields.offset), offsets, wave.exec(), block)
 }
 
 /// Two values of `N` words, at offsets in units of `SCALE` values.
@@ -30,7 +31,7 @@ fn store<S: Store>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<()
 fn load_two<const N: usize, const SCALE: usize>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), Stop> {
     let fields = Fields::new(inst)?;
     let exec = wave.exec();
-    let mut blocks = [<Words<N> as Load>::ZERO; 2];
+    let Aligned(blocks) = &mut Aligned([<Words<N> as Load>::ZERO; 2]);
     let offsets = &wave.v[fields.address];
     for (block, base) in blocks.iter_mut().zip(fields.offsets((4 * N * SCALE) as u32)) {
         lanes::load::<Words<N>, _>(&mut Lds(env.lds), base, offsets, exec, block)?;
@@ -44,7 +45,8 @@ fn load_two<const N: usize, const SCALE: usize>(wave: &mut Wave, inst: &Inst, en
 #[inline(always)]
 fn store_two<const N: usize, const SCALE: usize>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), Stop> {
     let fields = Fields::new(inst)?;
-    let blocks = [fields.data0, fields.data1].map(|src| operands::<Words<N>>(file(wave, fields.accumulation), src));
+    let sources = [fields.data0, fields.data1];
+    let Aligned(blocks) = &Aligned(sources.map(|src| operands::<Words<N>>(file(wave, fields.accumulation), src)));
     let offsets = &wave.v[fields.address];
     for (block, base) in blocks.iter().zip(fields.offsets((4 * N * SCALE) as u32)) {
         lanes::store::<Words<N>, _>(&mut Lds(env.lds), base, offsets, wave.exec(), block)?;
@@ -61,17 +63,17 @@ fn by_lane(wave: &Wave) -> Lanes {
 fn load_by_lane<L: Load>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), Stop> {
     let fields = Fields::new(inst)?;
     let exec = wave.exec();
-    let mut block = L::ZERO;
-    lanes::load::<L, _>(&mut Lds(env.lds), u64::from(fields.offset), &by_lane(wave), exec, &mut block)?;
-    commit::<L>(file(wave, fields.accumulation), fields.dst, &block, exec);
+    let Aligned(block) = &mut Aligned(L::ZERO);
+    lanes::load::<L, _>(&mut Lds(env.lds), u64::from(fields.offset), &by_lane(wave), exec, block)?;
+    commit::<L>(file(wave, fields.accumulation), fields.dst, block, exec);
     Ok(())
 }
 
 #[inline(always)]
 fn store_by_lane<S: Store>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), Stop> {
     let fields = Fields::new(inst)?;
-    let block = operands::<S>(file(wave, fields.accumulation), fields.data0);
-    lanes::store::<S, _>(&mut Lds(env.lds), u64::from(fields.offset), &by_lane(wave), wave.exec(), &block)
+    let Aligned(block) = &Aligned(operands::<S>(file(wave, fields.accumulation), fields.data0));
+    lanes::store::<S, _>(&mut Lds(env.lds), u64::from(fields.offset), &by_lane(wave), wave.exec(), block)
 }
 
 twice!(#[doc = "A read."] read, read_portable, read_wide, load, <L: Load>);

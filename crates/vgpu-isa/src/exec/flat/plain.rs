@@ -4,7 +4,7 @@ use super::address::{Fields, base, by_high, common_base, common_high};
 use crate::exec::access::value::{Load, Store, commit, operands};
 use crate::exec::access::{Lds, file, lanes, private, to_lds, twice};
 use crate::inst::{Env, Inst, Stop};
-use crate::operand::{aperture, write_masked};
+use crate::operand::{Aligned, aperture, write_masked};
 use crate::wave::{LANES, Lanes, Scratch, Wave};
 
 /// High half of addresses of LDS.
@@ -85,9 +85,9 @@ fn load_global_block<L: Load>(
 fn load_global<L: Load>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), Stop> {
     let fields = Fields::new(inst);
     let exec = wave.exec();
-    let mut block = L::ZERO;
-    load_global_block::<L>(wave, &fields, env, &mut block)?;
-    commit::<L>(file(wave, fields.accumulation), fields.dst, &block, exec);
+    let Aligned(block) = &mut Aligned(L::ZERO);
+    load_global_block::<L>(wave, &fields, env, block)?;
+    commit::<L>(file(wave, fields.accumulation), fields.dst, block, exec);
     Ok(())
 }
 
@@ -95,10 +95,10 @@ fn load_global<L: Load>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Resu
 fn store_global<S: Store>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), Stop> {
     let fields = Fields::new(inst);
     let exec = wave.exec();
-    let block = operands::<S>(file(wave, fields.accumulation), fields.data);
+    let Aligned(block) = &Aligned(operands::<S>(file(wave, fields.accumulation), fields.data));
     match common_base(&wave.v, &wave.s, &fields, exec) {
-        Some(base) => lanes::store::<S, _>(&mut env.memory, base, fields.pair(&wave.v).0, exec, &block),
-        None => store_groups::<S, false>(&wave.v, &mut wave.scratch, env, &fields, exec, &block),
+        Some(base) => lanes::store::<S, _>(&mut env.memory, base, fields.pair(&wave.v).0, exec, block),
+        None => store_groups::<S, false>(&wave.v, &mut wave.scratch, env, &fields, exec, block),
     }
 }
 
@@ -106,18 +106,18 @@ fn store_global<S: Store>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Re
 fn load_flat<L: Load>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), Stop> {
     let fields = Fields::new(inst);
     let exec = wave.exec();
-    let mut block = L::ZERO;
+    let Aligned(block) = &mut Aligned(L::ZERO);
     let (low, high) = fields.pair(&wave.v);
     match common_high(high, exec) {
         None | Some(SHARED | PRIVATE) => {
-            load_groups::<L, true>(&wave.v, &mut wave.scratch, env, &fields, exec, &mut block)?;
+            load_groups::<L, true>(&wave.v, &mut wave.scratch, env, &fields, exec, block)?;
         }
         Some(high) => {
             let base = base(high, fields.unsigned_offset() as i32);
-            lanes::load::<L, _>(&mut env.memory, base, low, exec, &mut block)?;
+            lanes::load::<L, _>(&mut env.memory, base, low, exec, block)?;
         }
     }
-    commit::<L>(file(wave, fields.accumulation), fields.dst, &block, exec);
+    commit::<L>(file(wave, fields.accumulation), fields.dst, block, exec);
     Ok(())
 }
 
@@ -125,15 +125,13 @@ fn load_flat<L: Load>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result
 fn store_flat<S: Store>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), Stop> {
     let fields = Fields::new(inst);
     let exec = wave.exec();
-    let block = operands::<S>(file(wave, fields.accumulation), fields.data);
+    let Aligned(block) = &Aligned(operands::<S>(file(wave, fields.accumulation), fields.data));
     let (low, high) = fields.pair(&wave.v);
     match common_high(high, exec) {
-        None | Some(SHARED | PRIVATE) => {
-            store_groups::<S, true>(&wave.v, &mut wave.scratch, env, &fields, exec, &block)
-        }
+        None | Some(SHARED | PRIVATE) => store_groups::<S, true>(&wave.v, &mut wave.scratch, env, &fields, exec, block),
         Some(high) => {
             let base = base(high, fields.unsigned_offset() as i32);
-            lanes::store::<S, _>(&mut env.memory, base, low, exec, &block)
+            lanes::store::<S, _>(&mut env.memory, base, low, exec, block)
         }
     }
 }
@@ -143,9 +141,9 @@ fn load_private<L: Load, const SVE: usize>(wave: &mut Wave, inst: &Inst, _env: &
     let fields = Fields::new(inst);
     let exec = wave.exec();
     let offsets = private_offsets::<SVE>(wave, &fields);
-    let mut block = L::ZERO;
-    private::load::<L>(&mut wave.scratch, &offsets, exec, &mut block)?;
-    commit::<L>(file(wave, fields.accumulation), fields.dst, &block, exec);
+    let Aligned(block) = &mut Aligned(L::ZERO);
+    private::load::<L>(&mut wave.scratch, &offsets, exec, block)?;
+    commit::<L>(file(wave, fields.accumulation), fields.dst, block, exec);
     Ok(())
 }
 
@@ -154,8 +152,8 @@ fn store_private<S: Store, const SVE: usize>(wave: &mut Wave, inst: &Inst, _env:
     let fields = Fields::new(inst);
     let exec = wave.exec();
     let offsets = private_offsets::<SVE>(wave, &fields);
-    let block = operands::<S>(file(wave, fields.accumulation), fields.data);
-    private::store::<S>(&mut wave.scratch, &offsets, exec, &block)
+    let Aligned(block) = &Aligned(operands::<S>(file(wave, fields.accumulation), fields.data));
+    private::store::<S>(&mut wave.scratch, &offsets, exec, block)
 }
 
 #[inline(always)]

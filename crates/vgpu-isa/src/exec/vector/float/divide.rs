@@ -9,8 +9,8 @@ use super::{double, single};
 use crate::inst::Encoding::Vop3;
 use crate::inst::{Env, Flow, Inst, Op};
 use crate::lanes::{Compare, compare, lane, wide};
-use crate::operand::Type;
-use crate::wave::Wave;
+use crate::operand::{Room, Type, source};
+use crate::wave::{LANES, Wave, unusual};
 
 /// What v_div_scale does to a source.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,12 +116,16 @@ fn flags(inst: &Inst) -> Inst {
 }
 
 macro_rules! scale_handlers {
-    ($($name:ident $ops:ident $which:ident)+) => {
+    ($($name:ident $ops:ident $which:ident $quick:ident)+) => {
         $(/// # Safety
         /// As the handlers of the two parts.
         unsafe fn $name(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Flow {
-            // Both results are made from the registers as they were, so the first one is put aside.
             let at = usize::from(inst.sdst);
+            if $quick(wave, inst) {
+                wave.set_s64(at, 0);
+                return Flow::Next;
+            }
+            // Both results are made from the registers as they were, so the first one is put aside.
             let old = wave.s64(at);
             // SAFETY: the table hands out all of them for the same CPUs.
             unsafe { ($ops.1.$which)(wave, &flags(inst), env) };
@@ -135,8 +139,43 @@ macro_rules! scale_handlers {
     };
 }
 
-scale_handlers!(scale_32_portable SCALE_32 portable scale_32_wide SCALE_32 wide
-    scale_64_portable SCALE_64 portable scale_64_wide SCALE_64 wide);
+scale_handlers!(scale_32_portable SCALE_32 portable pass_32 scale_32_wide SCALE_32 wide pass_32
+    scale_64_portable SCALE_64 portable never scale_64_wide SCALE_64 wide never);
+
+/// Passes the source on if no lane that is on needs scaling, which is the usual case; whether it did. Numbers that far
+/// from the ends of the exponents are not changed by any mode either.
+fn pass_32(wave: &mut Wave, inst: &Inst) -> bool {
+    if !inst.plain || wave.unusual() & unusual::INDEXED != 0 {
+        return false;
+    }
+    let mut rooms: [Room; 3] = [const { Room::uninit() }; 3];
+    let [r0, r1, r2] = &mut rooms;
+    let value = source(wave, inst, 0, Type::F32, r0);
+    let (denominator, numerator) = (source(wave, inst, 1, Type::F32, r1), source(wave, inst, 2, Type::F32, r2));
+    let exec = wave.exec();
+    let mut odd = 0;
+    for lane in 0..LANES {
+        let exponent = |bits: u32| bits >> 23 & 0xFF;
+        let (v, d, n) = (exponent(value[lane]), exponent(denominator[lane]), exponent(numerator[lane]));
+        // One comparison for each range: v from 1 to 254, d from 1 to 250, n from 24 to 254, n - d from -120 to 95.
+        let near = (v.wrapping_sub(1) < 254)
+            & (d.wrapping_sub(1) < 250)
+            & (n.wrapping_sub(24) < 231)
+            & (n.wrapping_sub(d).wrapping_add(120) < 216);
+        odd |= u32::from(!near) & (exec >> lane) as u32;
+    }
+    if odd & 1 != 0 {
+        return false;
+    }
+    let value = *value;
+    wave.write(inst.dst, &value);
+    true
+}
+
+/// Double precision has no such shortcut.
+fn never(_wave: &mut Wave, _inst: &Inst) -> bool {
+    false
+}
 
 /// The quotient scaled back, rounded once: up if it came from a scaled denominator, down if from a scaled numerator.
 #[inline(always)]
@@ -214,7 +253,18 @@ fixup!(special_16, u32, 0x8000, 0x7C00, 0x0200);
 /// The quotient of ordinary numbers. Where it is below half of the smallest number the steps have no bits for it, and
 /// where it is too large they end in infinity or NaN, which has the same exponent.
 macro_rules! ordinary {
-    ($name:ident, $bits:ty, $sign:expr, $fraction:literal, $mask:literal, $under:literal, $format:ident) => {
+    ($usual:ident, $name:ident, $bits:ty, $sign:expr, $fraction:literal, $mask:literal, $under:literal,
+     $format:ident) => {
+        /// In the usual mode what is too small is zero and what is too large infinity: no branches.
+        #[inline(always)]
+        fn $usual([quotient, denominator, numerator]: [$bits; 3]) -> $bits {
+            let exponent = |bits: $bits| (bits >> $fraction & $mask) as i32;
+            let result = quotient & ($sign - 1);
+            let result = if exponent(quotient) == $mask { $mask << $fraction } else { result };
+            let result = if exponent(numerator) - exponent(denominator) < $under { 0 } else { result };
+            result | (denominator ^ numerator) & $sign
+        }
+
         #[inline(always)]
         fn $name([quotient, denominator, numerator]: [$bits; 3], rule: Rule) -> $bits {
             let exponent = |bits: $bits| (bits >> $fraction & $mask) as i32;
@@ -230,8 +280,8 @@ macro_rules! ordinary {
     };
 }
 
-ordinary!(quotient_32, u32, 1 << 31, 23, 0xFF, -150, SINGLE);
-ordinary!(quotient_64, u64, 1 << 63, 52, 0x7FF, -1075, DOUBLE);
+ordinary!(usual_quotient_32, quotient_32, u32, 1 << 31, 23, 0xFF, -150, SINGLE);
+ordinary!(usual_quotient_64, quotient_64, u64, 1 << 63, 52, 0x7FF, -1075, DOUBLE);
 
 /// Half precision quotients come from single precision and are never out of range before.
 #[inline(always)]
@@ -241,10 +291,10 @@ fn fixup_16(source: [u32; 3]) -> u32 {
 }
 
 lane!(DivFixupF32: F32, F32, F32 => F32,
-    |source: [u32; 3]| special_32(source, quotient_32(source, Rule::USUAL)),
+    |source: [u32; 3]| special_32(source, usual_quotient_32(source)),
     in_mode |source: [u32; 3], mode: u32| special_32(source, quotient_32(source, Rule::single(mode))));
 wide!(DivFixupF64: F64, F64, F64 => F64,
-    |source: [u64; 3]| special_64(source, quotient_64(source, Rule::USUAL)),
+    |source: [u64; 3]| special_64(source, usual_quotient_64(source)),
     in_mode |source: [u64; 3], mode: u32| special_64(source, quotient_64(source, Rule::double(mode))));
 lane!(DivFixupLegacyF16: F16, F16, F16 => F16, fixup_16);
 lane!(DivFixupF16: F16, F16, F16 => F16, fixup_16; KEEPS_HIGH);

@@ -55,6 +55,7 @@ pub(crate) fn families() -> Vec<&'static [Op]> {
         moves::OPS,
         short::OPS,
         wide::OPS,
+        wide::LEFT,
         &wide::mi300::OPS,
     ];
     families.extend(compare::families());

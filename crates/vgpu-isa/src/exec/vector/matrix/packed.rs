@@ -6,7 +6,7 @@ use super::float::{Rules, clamp_half};
 use crate::inst::{Encoding, Env, Flow, Inst, Op};
 use crate::lanes::handlers;
 use crate::modify::relative;
-use crate::operand::{Room, Type};
+use crate::operand::{Aligned, Room, Type};
 use crate::wave::{LANES, Lanes, Wave, mode, unusual};
 
 /// An operation on 16-bit values, done for the low and the high half of every lane.
@@ -79,7 +79,7 @@ fn halves<'a, O: Packed>(wave: &'a Wave, inst: &Inst, n: usize, room: &'a mut Ro
     let (low, high) = (bit(inst.op_sel) * 16, bit(inst.op_sel_hi) * 16);
     let arranged = |x: u32| (x >> low & 0xFFFF | x >> high << 16) ^ flip;
     if code < 256 {
-        return room.write([arranged(wave.scalar(code, inst, O::CONSTANTS)); LANES]);
+        return &room.write(Aligned([arranged(wave.scalar(code, inst, O::CONSTANTS)); LANES])).0;
     }
     let register = wave.vector(code);
     if low == 0 && high == 16 && flip == 0 {
@@ -89,7 +89,7 @@ fn halves<'a, O: Packed>(wave: &'a Wave, inst: &Inst, n: usize, room: &'a mut Ro
     for lane in 0..LANES {
         out[lane] = arranged(register[lane]);
     }
-    room.write(out)
+    &room.write(Aligned(out)).0
 }
 
 handlers!(packed_portable, packed_wide, packed_body, Packed);

@@ -1,0 +1,56 @@
+//! How fast the virtual GPU is: `cargo bench -p vgpu [-- [--json] [SECTION...]]`.
+//!
+//! Everything is measured against something else in the same run, in short rounds by turns, because machines differ and
+//! are shared. Nothing here fails for being slow: a row that has an aim says whether it was met.
+//!
+//! Sections: `instructions` (nanoseconds of single instructions; v_fma_f32 against an AVX2 loop), `kernels` (against the
+//! same C compiled for the host, and where their time goes), `processes` (what needs the whole virtual GPU: doorbells,
+//! the engine beside busy programs, the hooks).
+
+mod client;
+mod host;
+mod instructions;
+mod kernels;
+mod machine;
+mod measure;
+mod processes;
+mod report;
+mod shares;
+
+use std::process::ExitCode;
+
+use report::Report;
+
+const SECTIONS: [&str; 3] = ["instructions", "kernels", "processes"];
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench").peekable();
+    if arguments.peek().is_some_and(|first| first == client::OPTION) {
+        return client::main(arguments.nth(1).as_deref());
+    }
+    let (mut json, mut sections) = (false, Vec::new());
+    for argument in arguments {
+        match argument.as_str() {
+            "--json" => json = true,
+            name if SECTIONS.contains(&name) => sections.push(argument),
+            other => {
+                eprintln!("unknown argument `{other}`; known are --json and {}", SECTIONS.join(", "));
+                return ExitCode::from(2);
+            }
+        }
+    }
+    let wanted = |name: &str| sections.is_empty() || sections.iter().any(|section| section == name);
+    let mut report = Report::new(!json);
+    // The shares of a kernel's time are made from the costs of its instructions.
+    let costs = if wanted("instructions") || wanted("kernels") { instructions::run(&mut report) } else { Vec::new() };
+    if wanted("kernels") {
+        kernels::run(&mut report, &costs);
+    }
+    if wanted("processes") {
+        processes::run(&mut report);
+    }
+    if json {
+        println!("{:#}", report.json());
+    }
+    ExitCode::SUCCESS
+}
