@@ -1,9 +1,10 @@
 //! An ioctl on its way to the supervisor and back.
 
 use std::os::fd::RawFd;
+use std::time::Instant;
 
 use kfd_abi::Abi;
-use kfd_abi::event::{EventData, WaitEventsArgs};
+use kfd_abi::event::{EventData, TIMEOUT_INFINITE, WaitEventsArgs, WaitResult};
 use kfd_abi::ioctl as numbers;
 use kfd_abi::memory::{AllocFlags, AllocMemoryArgs};
 
@@ -141,18 +142,25 @@ fn kind_of(fd: RawFd) -> Option<FdKind> {
 fn wait(attached: &super::attached::Attached, call: &mut Call, all: bool, timeout: u32) -> i64 {
     let Some(buffer) = call.buffers.first_mut() else { return -i64::from(libc::EFAULT) };
     let mut events: Vec<EventData> = buffer.chunks_exact(EventData::SIZE).filter_map(EventData::decode).collect();
-    let result = match attached.events.wait(&mut events, all, timeout) {
-        Ok(result) => result,
-        Err(errno) => return -i64::from(errno),
-    };
+    let begun = Instant::now();
+    let outcome = attached.events.wait(&mut events, all, timeout);
     for (event, bytes) in events.iter().zip(buffer.chunks_exact_mut(EventData::SIZE)) {
         let _ = event.encode(bytes);
     }
     let mut args: WaitEventsArgs = call.decode();
-    args.wait_result = result;
+    args.wait_result = outcome.unwrap_or(WaitResult::FAIL);
+    // Callers come back after a signal with the same arguments, and then wait only for the rest.
+    if outcome == Err(libc::EINTR) && timeout != TIMEOUT_INFINITE {
+        args.timeout = timeout.saturating_sub(begun.elapsed().as_millis().try_into().unwrap_or(u32::MAX));
+    }
     let mut bytes = vec![0; WaitEventsArgs::SIZE];
     let _ = args.encode(&mut bytes);
     let length = call.args.len().min(bytes.len());
     call.args[..length].copy_from_slice(&bytes[..length]);
-    0
+    match outcome {
+        // An event was destroyed.
+        Ok(WaitResult::FAIL) => -i64::from(libc::EIO),
+        Ok(_) => 0,
+        Err(errno) => -i64::from(errno),
+    }
 }

@@ -4,8 +4,8 @@
 //! come from the machine's memory, the profile's sizes stand in, and nothing is kept back for page tables.
 //!
 //! Stricter than the kernel: exactly one kind of memory has to be named (the kernel takes the first it knows of several),
-//! memory of the process has to start at a page, and no buffer is mapped twice in a row as rings of gfx8 want it. The
-//! driver does not see the process's own mappings, so memory that is not there is found by the gpu and not by `ALLOC`.
+//! memory of the process has to start at a page, and no buffer is mapped twice in a row as rings of gfx8 want it.
+//! Whether memory of the process is there is for the client side to see.
 
 use std::collections::BTreeSet;
 
