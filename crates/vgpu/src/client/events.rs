@@ -257,9 +257,9 @@ impl Table {
             match (outcome, event.kind) {
                 (Ok(WaitResult::COMPLETE), EventType::SIGNAL) => {
                     // Callers that know no ages leave it 0, and it stays so.
-                    if data.data.get::<SignalEvent>().last_event_age != 0 {
-                        data.data = Union::of(&SignalEvent { last_event_age: event.age });
-                    }
+                    let known = data.data.get::<SignalEvent>().last_event_age != 0;
+                    let last_event_age = if known { event.age } else { 0 };
+                    data.data = Union::of(&SignalEvent { last_event_age });
                 }
                 (Ok(WaitResult::COMPLETE), _) => data.data = event.data.unwrap_or(data.data),
                 (Err(libc::EINTR), _) if event.auto_reset => self.signal(data.event_id),

@@ -1,8 +1,8 @@
 //! Shared virtual memory: attributes of address ranges, remembered and reported back.
 //!
 //! Source of the rules: `kfd_svm.c` of Linux 6.12. Pages do not move here, so locations are only remembered; access and
-//! permissions are told to the device. The driver does not see the process's own mappings: a range counts as mapped if
-//! it lies where a program can have memory, and ranges do not count in the account of system memory.
+//! permissions are told to the device. Whether the process has memory in a range is for the client side to see, and
+//! ranges do not count in the account of system memory.
 
 use std::collections::BTreeMap;
 
