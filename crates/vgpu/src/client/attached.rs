@@ -85,7 +85,7 @@ impl Attached {
         self.memory.kfd().try_clone().map_err(|error| error.raw_os_error().unwrap_or(libc::EMFILE))
     }
 
-    /// A descriptor of a render node: an opening of its own, with the minor number as file position.
+    /// A descriptor of a render node: an opening of its own, told by the file position.
     ///
     /// # Errors
     /// What the operating system says.
@@ -93,7 +93,7 @@ impl Attached {
         let failed = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EMFILE);
         let file = sys::reopen(self.memory.render().as_fd()).map_err(failed)?;
         // SAFETY: moves the position of a descriptor of ours.
-        unsafe { libc::lseek(file.as_raw_fd(), minor.into(), libc::SEEK_SET) };
+        unsafe { libc::lseek(file.as_raw_fd(), super::files::next_opening(minor), libc::SEEK_SET) };
         Ok(file)
     }
 

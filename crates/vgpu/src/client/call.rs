@@ -1,11 +1,13 @@
 //! An ioctl on its way to the supervisor and back.
 
 use std::os::fd::RawFd;
+use std::time::Instant;
 
 use kfd_abi::Abi;
-use kfd_abi::event::{EventData, WaitEventsArgs};
+use kfd_abi::event::{EventData, TIMEOUT_INFINITE, WaitEventsArgs, WaitResult};
 use kfd_abi::ioctl as numbers;
 use kfd_abi::memory::{AllocFlags, AllocMemoryArgs};
+use kfd_abi::svm::SvmArgs;
 
 use super::session::{self, Session};
 use super::{files, user};
@@ -49,8 +51,8 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
     let number = (request & 0xFF) as u32;
     let size = (request >> 16 & 0x3FFF) as usize;
     let args = user::read(argument, size)?;
-    if device == Device::Kfd && number == u32::from(numbers::ALLOC_MEMORY_OF_GPU.nr) {
-        check_user_memory(&args)?;
+    if device == Device::Kfd {
+        check_user_memory(number, &args)?;
     }
     let specs = match device {
         Device::Kfd => driver::buffers(number, &args),
@@ -77,13 +79,20 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
 }
 
 /// Memory of the process that it offers to the gpu must be there: only this side can tell.
-fn check_user_memory(args: &[u8]) -> Result<(), i32> {
-    let Some(args) = AllocMemoryArgs::decode(args) else { return Ok(()) };
-    let user = args.flags.has(AllocFlags::USERPTR);
-    if user && args.size > 0 && args.mmap_offset % 4096 == 0 && !user::exists(args.mmap_offset, args.size) {
-        return Err(libc::EFAULT);
+fn check_user_memory(number: u32, args: &[u8]) -> Result<(), i32> {
+    let range = if number == u32::from(numbers::ALLOC_MEMORY_OF_GPU.nr) {
+        let args = AllocMemoryArgs::decode(args);
+        args.filter(|args| args.flags.has(AllocFlags::USERPTR)).map(|args| (args.mmap_offset, args.size))
+    } else if number == u32::from(numbers::SVM.nr) {
+        SvmArgs::decode(args).map(|args| (args.start_addr, args.size))
+    } else {
+        None
+    };
+    match range {
+        // The driver refuses what is no range of whole pages.
+        Some((start, size)) if start % 4096 == 0 && size > 0 && !user::exists(start, size) => Err(libc::EFAULT),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn ask(session: &'static Session, device: Device, number: u32, call: Call) -> Result<(i64, Call), i32> {
@@ -126,8 +135,8 @@ fn named_descriptor(number: u32, args: &[u8]) -> Option<RawFd> {
 
 fn kind_of(fd: RawFd) -> Option<FdKind> {
     if let Some(path) = files::path_of(fd) {
-        if let Some(minor) = path.strip_prefix(files::RENDER).and_then(|minor| minor.parse().ok()) {
-            return Some(FdKind::Render { minor, file: u64::from(minor) });
+        if path.starts_with(files::RENDER) {
+            return files::opening_of(fd).map(|(minor, file)| FdKind::Render { minor, file });
         }
         if let Some(token) = path.strip_prefix(super::attached::DMABUF).and_then(|token| token.parse().ok()) {
             return Some(FdKind::Dmabuf { token });
@@ -141,18 +150,25 @@ fn kind_of(fd: RawFd) -> Option<FdKind> {
 fn wait(attached: &super::attached::Attached, call: &mut Call, all: bool, timeout: u32) -> i64 {
     let Some(buffer) = call.buffers.first_mut() else { return -i64::from(libc::EFAULT) };
     let mut events: Vec<EventData> = buffer.chunks_exact(EventData::SIZE).filter_map(EventData::decode).collect();
-    let result = match attached.events.wait(&mut events, all, timeout) {
-        Ok(result) => result,
-        Err(errno) => return -i64::from(errno),
-    };
+    let begun = Instant::now();
+    let outcome = attached.events.wait(&mut events, all, timeout);
     for (event, bytes) in events.iter().zip(buffer.chunks_exact_mut(EventData::SIZE)) {
         let _ = event.encode(bytes);
     }
     let mut args: WaitEventsArgs = call.decode();
-    args.wait_result = result;
+    args.wait_result = outcome.unwrap_or(WaitResult::FAIL);
+    // Callers come back after a signal with the same arguments, and then wait only for the rest.
+    if outcome == Err(libc::EINTR) && timeout != TIMEOUT_INFINITE {
+        args.timeout = timeout.saturating_sub(begun.elapsed().as_millis().try_into().unwrap_or(u32::MAX));
+    }
     let mut bytes = vec![0; WaitEventsArgs::SIZE];
     let _ = args.encode(&mut bytes);
     let length = call.args.len().min(bytes.len());
     call.args[..length].copy_from_slice(&bytes[..length]);
-    0
+    match outcome {
+        // An event was destroyed.
+        Ok(WaitResult::FAIL) => -i64::from(libc::EIO),
+        Ok(_) => 0,
+        Err(errno) => -i64::from(errno),
+    }
 }

@@ -165,7 +165,7 @@ impl Events {
                 break Err(libc::EINTR);
             }
         };
-        self.table().end(wait, events);
+        self.table().end(wait, events, &outcome);
         outcome
     }
 }
@@ -225,7 +225,10 @@ impl Table {
                 let age = data.data.get::<SignalEvent>().last_event_age;
                 activated[position] |= age != 0 && age != event.age;
             }
-            event.waiting.push((number, position));
+            // One that has happened is not waited for: when it happens again, that is for the next wait.
+            if !activated[position] {
+                event.waiting.push((number, position));
+            }
         }
         self.waits.insert(number, Wait { activated, failed: false });
         Ok(number)
@@ -241,7 +244,9 @@ impl Table {
         done.then_some(WaitResult::COMPLETE)
     }
 
-    fn end(&mut self, number: u64, events: &mut [EventData]) {
+    /// Ends a wait. Only one that is complete tells about its events: after any other the caller comes back with the
+    /// ages it had, and so misses nothing. One that a signal interrupted gives back what it consumed.
+    fn end(&mut self, number: u64, events: &mut [EventData], outcome: &Result<WaitResult, i32>) {
         let activated = self.waits.remove(&number).map(|wait| wait.activated).unwrap_or_default();
         for (data, activated) in events.iter_mut().zip(activated) {
             let Some(event) = self.events.get_mut(&data.event_id) else { continue };
@@ -249,9 +254,16 @@ impl Table {
             if !activated {
                 continue;
             }
-            match event.kind {
-                EventType::SIGNAL => data.data = Union::of(&SignalEvent { last_event_age: event.age }),
-                _ => data.data = event.data.unwrap_or(data.data),
+            match (outcome, event.kind) {
+                (Ok(WaitResult::COMPLETE), EventType::SIGNAL) => {
+                    // Callers that know no ages leave it 0, and it stays so.
+                    let known = data.data.get::<SignalEvent>().last_event_age != 0;
+                    let last_event_age = if known { event.age } else { 0 };
+                    data.data = Union::of(&SignalEvent { last_event_age });
+                }
+                (Ok(WaitResult::COMPLETE), _) => data.data = event.data.unwrap_or(data.data),
+                (Err(libc::EINTR), _) if event.auto_reset => self.signal(data.event_id),
+                _ => {}
             }
         }
     }
@@ -307,6 +319,59 @@ mod tests {
         let mut aged = data(2);
         aged.data = Union::of(&SignalEvent { last_event_age: 7 });
         assert_eq!(events.wait(&mut [aged], false, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+    }
+
+    fn aged(id: u32, last_event_age: u64) -> EventData {
+        EventData { data: Union::of(&SignalEvent { last_event_age }), ..data(id) }
+    }
+
+    fn age(data: &EventData) -> u64 {
+        data.data.get::<SignalEvent>().last_event_age
+    }
+
+    #[test]
+    fn ages_are_told_to_those_who_know_them_when_the_wait_is_complete() {
+        let events = Events::default();
+        signal_event(&events, 1, true);
+        signal_event(&events, 2, true);
+        events.set(1);
+        let mut waited = [aged(1, 1), aged(2, 1)];
+        assert_eq!(events.wait(&mut waited, true, TIMEOUT_IMMEDIATE), Ok(WaitResult::TIMEOUT));
+        // The first event is not lost, although the wait consumed it: its age is still older.
+        assert_eq!((age(&waited[0]), age(&waited[1])), (1, 1));
+        events.set(2);
+        assert_eq!(events.wait(&mut waited, true, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+        assert_eq!((age(&waited[0]), age(&waited[1])), (2, 2));
+        events.set(1);
+        let mut ageless = [data(1)];
+        assert_eq!(events.wait(&mut ageless, true, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+        assert_eq!(age(&ageless[0]), 0);
+    }
+
+    #[test]
+    fn an_event_that_happens_again_during_a_wait_is_there_for_the_next() {
+        let events = Events::default();
+        signal_event(&events, 1, true);
+        signal_event(&events, 2, true);
+        events.set(1);
+        let both = [data(1), data(2)];
+        let wait = events.table().begin(&both).expect("both exist");
+        events.set(1);
+        events.table().end(wait, &mut both.clone(), &Ok(WaitResult::TIMEOUT));
+        assert_eq!(events.wait(&mut [data(1)], true, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+    }
+
+    #[test]
+    fn an_interrupted_wait_gives_back_what_it_consumed() {
+        let events = Events::default();
+        signal_event(&events, 1, true);
+        signal_event(&events, 2, true);
+        events.set(1);
+        let mut both = [data(1), data(2)];
+        let wait = events.table().begin(&both).expect("both exist");
+        events.table().end(wait, &mut both, &Err(libc::EINTR));
+        assert_eq!(events.wait(&mut [data(1)], true, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+        assert_eq!(events.wait(&mut [data(2)], true, TIMEOUT_IMMEDIATE), Ok(WaitResult::TIMEOUT));
     }
 
     #[test]

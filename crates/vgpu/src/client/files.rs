@@ -1,6 +1,7 @@
 //! Files of the virtual gpu: what is where, and descriptors for it.
 
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::paths::MODULES;
 use super::session::{self, Session};
@@ -128,13 +129,49 @@ fn device(kind: DeviceKind) -> Result<OwnedFd, i32> {
 /// of the descriptor share and which nothing else uses.
 pub(super) const RENDER: &str = "/dev/dri/renderD";
 
+/// Bits of the position that are the minor number. Those above tell one opening from another.
+const MINOR_BITS: u32 = 16;
+
+/// The file position of the next opening of a render node.
+pub(super) fn next_opening(minor: u32) -> i64 {
+    static OPENINGS: AtomicU32 = AtomicU32::new(0);
+    i64::from(OPENINGS.fetch_add(1, Ordering::Relaxed)) << MINOR_BITS | i64::from(minor)
+}
+
+/// Minor number and opening of a descriptor of a render node.
+pub(super) fn opening_of(fd: RawFd) -> Option<(u32, u64)> {
+    // SAFETY: asks for the position of a descriptor.
+    let position = u64::try_from(unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }).ok()?;
+    Some(((position & ((1 << MINOR_BITS) - 1)) as u32, position >> MINOR_BITS))
+}
+
 /// The path that a descriptor of ours stands for.
 pub fn path_of(fd: RawFd) -> Option<String> {
     let name = sys::name_of(fd, FILE_PREFIX)?;
     if name != RENDER {
         return Some(name);
     }
-    // SAFETY: asks for the position of a descriptor.
-    let position = unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) };
-    Some(format!("{RENDER}{position}"))
+    let (minor, _) = opening_of(fd)?;
+    Some(format!("{RENDER}{minor}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_a_render_descriptor_are_one_opening_and_others_are_not() {
+        let open = || {
+            let file = std::fs::File::from(sys::memfd(&format!("{FILE_PREFIX}{RENDER}"), 0).expect("a file"));
+            // SAFETY: moves the position of a descriptor of ours.
+            unsafe { libc::lseek(file.as_raw_fd(), next_opening(129), libc::SEEK_SET) };
+            file
+        };
+        let (first, second) = (open(), open());
+        let copy = first.try_clone().expect("a copy");
+        assert_eq!(opening_of(first.as_raw_fd()), opening_of(copy.as_raw_fd()));
+        assert_ne!(opening_of(first.as_raw_fd()), opening_of(second.as_raw_fd()));
+        assert_eq!(opening_of(second.as_raw_fd()).map(|(minor, _)| minor), Some(129));
+        assert_eq!(path_of(second.as_raw_fd()).as_deref(), Some("/dev/dri/renderD129"));
+    }
 }

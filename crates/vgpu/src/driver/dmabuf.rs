@@ -1,9 +1,12 @@
 //! DMA buffers: a buffer as a descriptor, and back, within one process.
 
+use std::collections::BTreeSet;
+
 use kfd_abi::memory::{AllocFlags, ExportDmabufArgs, GetDmabufInfoArgs, ImportDmabufArgs, handle, handle_parts};
 
-use super::memory::Buffer;
+use super::memory::{Buffer, Handle};
 use super::{Backing, Call, Driver, Effect, Errno, FdKind, ProcessKey};
+use crate::profile::Gfx;
 
 impl Driver {
     pub(super) fn export_dmabuf(
@@ -21,6 +24,7 @@ impl Driver {
             Backing::Vram { .. } | Backing::Gtt { .. } => {}
             // Memory of the process is not the driver's to hand on.
             Backing::UserPtr { .. } => return Err(Errno::EPERM),
+            // The real driver would, but registers and doorbells have no place in the render file.
             Backing::Doorbell { .. } | Backing::MmioRemap { .. } => return Err(Errno::EINVAL),
         }
         buffer.holders += 1;
@@ -63,8 +67,13 @@ impl Driver {
         args.size = buffer.size;
         // Only graphics drivers attach any.
         args.metadata_size = 0;
-        args.flags = buffer.flags.both(AllocFlags::VRAM | AllocFlags::GTT | AllocFlags::PUBLIC);
-        args.gpu_id = self.gpus[buffer.gpu].gpu.gpu_id;
+        // Only of video memory it is remembered whether the host may reach it.
+        let is_vram = buffer.flags.has(AllocFlags::VRAM);
+        let shown = if is_vram { AllocFlags::VRAM | AllocFlags::PUBLIC } else { AllocFlags::GTT };
+        args.flags = buffer.flags.both(shown);
+        // Where gpus have partitions, system memory belongs to none of them, and the first gpu is named.
+        let gpu = if is_vram || self.profile.gfx == Gfx::Gfx90a { buffer.gpu } else { 0 };
+        args.gpu_id = self.gpus[gpu].gpu.gpu_id;
         Ok(0)
     }
 
@@ -75,11 +84,14 @@ impl Driver {
         call: &mut Call,
     ) -> Result<i64, Errno> {
         let gpu = self.bound_gpu(caller, args.gpu_id, Errno::ENODEV)?;
-        let (existing, buffer) = self.dmabuf(caller, call)?;
-        let copy = Buffer { holders: 0, ..*buffer };
+        let (buffer, imported) = self.dmabuf(caller, call)?;
+        // What the buffer was allocated for does not count: whoever has the descriptor may write and execute it.
+        let kind = imported.flags.both(AllocFlags::VRAM | AllocFlags::GTT);
+        let flags = kind | AllocFlags::WRITABLE | AllocFlags::EXECUTABLE;
         let process = self.process_mut(caller)?;
         let id = process.on(gpu)?.handle_ids.take().ok_or(Errno::ENOMEM)?;
-        process.add_handle(gpu, id, args.va_addr, 0, Some(existing), copy);
+        let mapped = BTreeSet::new();
+        process.add_handle(gpu, id, Handle { buffer, va: args.va_addr, flags, mapped, vram_usage: 0 });
         args.handle = handle(args.gpu_id, id);
         Ok(0)
     }

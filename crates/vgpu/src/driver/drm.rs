@@ -113,17 +113,16 @@ impl Driver {
 
     fn device_info(&self) -> Vec<u8> {
         let profile = &self.profile;
-        let (engines, cus) = (profile.engines_per_xcc(), profile.cus_per_xcc());
+        let engines = profile.engines_per_xcc();
         let mut cu_bitmap = [[0; 4]; 4];
         // The structure has room for four engines; the driver shows those of the first XCC.
-        for (engine, arrays) in (0..engines).zip(&mut cu_bitmap) {
-            let here = (cus + engines - 1 - engine) / engines;
+        for (here, arrays) in profile.engine_cus().zip(&mut cu_bitmap) {
             arrays[0] = u32::try_from((1_u64 << here.min(32)) - 1).unwrap_or(u32::MAX);
         }
         let mut bytes = encode(&DeviceInfo {
             device_id: profile.device_id,
-            chip_rev: 0,
-            external_rev: 0x46,
+            chip_rev: profile.gfx.chip_revision(),
+            external_rev: profile.gfx.chip_revision() + profile.gfx.first_external_revision(),
             pci_rev: profile.revision_id,
             family: DeviceInfo::FAMILY_AI,
             num_shader_engines: engines,

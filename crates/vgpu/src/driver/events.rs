@@ -1,13 +1,14 @@
 //! Events. The driver knows which there are; raising them and waiting for them happens in memory that the client and
 //! the device share.
 //!
-//! Source of the rules: `kfd_events.c` of Linux 6.12.
+//! Source of the rules: `kfd_events.c` of Linux 6.12. Two limits are simpler here: all slots can be used whether or not
+//! the program has mapped the driver's page, and a larger page of its own gives it no more of them.
 
 use std::collections::BTreeMap;
 
 use kfd_abi::event::{
     CreateEventArgs, DestroyEventArgs, EVENT_PAGE_SIZE, EventData, EventType, ResetEventArgs, SIGNAL_EVENT_LIMIT,
-    SetEventArgs, WaitEventsArgs,
+    SetEventArgs, WaitEventsArgs, WaitResult,
 };
 use kfd_abi::memory::handle_parts;
 
@@ -171,6 +172,8 @@ impl Driver {
         args: &mut WaitEventsArgs,
         call: &mut Call,
     ) -> Result<i64, Errno> {
+        // What is told unless the wait itself tells otherwise.
+        args.wait_result = WaitResult::FAIL;
         if args.num_events > MAX_WAIT_EVENTS {
             return Err(Errno::EINVAL);
         }

@@ -16,6 +16,11 @@ impl Ids {
         Ids { next: range.start, end: range.end, returned: BTreeSet::new() }
     }
 
+    /// The number that is next, if there is one.
+    pub(super) fn lowest(&self) -> Option<u32> {
+        self.returned.first().copied().or_else(|| (self.next < self.end).then_some(self.next))
+    }
+
     pub(super) fn take(&mut self) -> Option<u32> {
         if let Some(id) = self.returned.pop_first() {
             return Some(id);

@@ -16,7 +16,8 @@ const LDS_BASE: u64 = 1 << 48;
 const SCRATCH_BASE: u64 = 2 << 48;
 /// Both apertures have 4 GiB.
 const APERTURE_MASK: u64 = 0xFFFF_FFFF;
-const GPUVM_BASE: u64 = 0x100_0000;
+/// The driver keeps the first 64 KiB for itself.
+const GPUVM_BASE: u64 = 0x1_0000;
 /// From this limit on a runtime places buffers with plain `mmap`.
 const GPUVM_LIMIT: u64 = (1 << 47) - 1;
 /// The driver counts in nanoseconds.
@@ -93,12 +94,18 @@ impl Driver {
             args.num_of_nodes = apertures.len() as u32;
             return Ok(0);
         }
+        // More than there are nodes, the processor's included.
+        if args.num_of_nodes as usize > apertures.len() + 1 {
+            return Err(Errno::EINVAL);
+        }
         let count = apertures.len().min(args.num_of_nodes as usize);
         args.num_of_nodes = count as u32;
         call.answer(0, apertures[..count].iter().flat_map(encode).collect())?;
         Ok(0)
     }
 
+    /// Takes the address space of an opened render node. The real driver does not see that the node is another gpu's
+    /// and goes wrong later; here it is refused.
     pub(super) fn acquire_vm(
         &mut self,
         caller: ProcessKey,

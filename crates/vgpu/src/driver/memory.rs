@@ -1,10 +1,15 @@
 //! Buffers: allocate, map, unmap, free; what is left.
 //!
 //! Order of checks and errors: `kfd_chardev.c` and `amdgpu_amdkfd_gpuvm.c` of Linux 6.12. Where the kernel's limits
-//! come from the machine's memory, the profile's sizes stand in.
+//! come from the machine's memory, the profile's sizes stand in, and nothing is kept back for page tables.
+//!
+//! Stricter than the kernel: exactly one kind of memory has to be named (the kernel takes the first it knows of several),
+//! memory of the process has to start at a page, and no buffer is mapped twice in a row as rings of gfx8 want it.
+//! Whether memory of the process is there is for the client side to see.
 
 use std::collections::BTreeSet;
 
+use kfd_abi::PAGE_SIZE;
 use kfd_abi::memory::{
     AllocFlags, AllocMemoryArgs, AvailableMemoryArgs, FreeMemoryArgs, MapMemoryArgs, UnmapMemoryArgs, handle,
     handle_parts,
@@ -36,6 +41,8 @@ pub(super) struct Buffer {
 pub(super) struct Handle {
     pub(super) buffer: u64,
     pub(super) va: u64,
+    /// Kind and properties, among them what a gpu may do with it.
+    pub(super) flags: AllocFlags,
     /// Indices of the gpus that see it.
     pub(super) mapped: BTreeSet<usize>,
     /// Bytes it counts for in the process's video memory.
@@ -69,7 +76,6 @@ impl Driver {
             return Err(Errno::EADDRINUSE);
         }
         let gpu = self.bound_gpu(caller, args.gpu_id, Errno::ENODEV)?;
-        let size = whole_pages(args.size).ok_or(Errno::ENOMEM)?;
         // Rings of gfx7 and gfx8 are mapped twice; these gpus have no such rings.
         if args.flags.has(AllocFlags::AQL_QUEUE_MEM) {
             return Err(Errno::EINVAL);
@@ -91,6 +97,9 @@ impl Driver {
             }
             _ => return Err(Errno::EINVAL),
         };
+        // Rounding such a size to pages leaves nothing.
+        args.size.checked_next_multiple_of(PAGE_SIZE.into()).ok_or(Errno::EINVAL)?;
+        let size = whole_pages(args.size).ok_or(Errno::ENOMEM)?;
         self.charge(args.flags, gpu, size)?;
         let Ok(process) = self.process_mut(caller) else { return Err(Errno::EBADF) };
         let backing = match backing {
@@ -106,14 +115,9 @@ impl Driver {
             return Err(Errno::ENOMEM);
         };
         let vram_usage = if args.flags.has(AllocFlags::VRAM) { size } else { 0 };
-        process.add_handle(
-            gpu,
-            id,
-            args.va_addr,
-            vram_usage,
-            None,
-            Buffer { backing, size, flags: args.flags, gpu, holders: 0 },
-        );
+        let buffer = process.add_buffer(Buffer { backing, size, flags: args.flags, gpu, holders: 0 });
+        let mapped = BTreeSet::new();
+        process.add_handle(gpu, id, Handle { buffer, va: args.va_addr, flags: args.flags, mapped, vram_usage });
         args.handle = handle(args.gpu_id, id);
         args.mmap_offset = match backing {
             Backing::Vram { offset }
@@ -191,7 +195,7 @@ impl Driver {
         _: &mut Call,
     ) -> Result<i64, Errno> {
         let gpu = self.gpu(args.gpu_id)?;
-        let left = self.profile.vram_bytes().saturating_sub(self.gpus[gpu].vram_used);
+        let left = self.profile.vram_bytes().saturating_sub(self.gpus[gpu].vram_reserved);
         args.available = left / AVAILABLE_ALIGN * AVAILABLE_ALIGN;
         Ok(0)
     }
@@ -210,6 +214,7 @@ impl Driver {
             let new = used.checked_add(size).filter(|new| *new <= limit).ok_or(Errno::ENOMEM)?;
             *used = new;
         }
+        self.gpus[gpu].vram_reserved += reserved(flags, size);
         Ok(())
     }
 
@@ -217,6 +222,7 @@ impl Driver {
         if let Some((used, _)) = account(&mut self.gpus[gpu].vram_used, 0, &mut self.system_used, 0, flags) {
             *used -= size;
         }
+        self.gpus[gpu].vram_reserved -= reserved(flags, size);
     }
 
     /// One holder less; with the last one the buffer is gone.
@@ -255,6 +261,11 @@ impl Driver {
     }
 }
 
+/// What a buffer takes of the video memory that is told to be left: small buffers break up large pieces.
+fn reserved(flags: AllocFlags, size: u64) -> u64 {
+    if flags.both(AllocFlags::KINDS) == AllocFlags::VRAM { size.next_multiple_of(AVAILABLE_ALIGN) } else { 0 }
+}
+
 /// The account of a kind of memory and its limit; doorbells and registers have none.
 fn account<'a>(
     vram_used: &'a mut u64,
@@ -278,24 +289,20 @@ fn device_ids(call: &Call, count: u32, done: u32) -> Result<Vec<u32>, Errno> {
 }
 
 impl Process {
-    /// Names a buffer: a new one, or one that has an id already.
-    pub(super) fn add_handle(
-        &mut self,
-        gpu: usize,
-        id: u32,
-        va: u64,
-        vram_usage: u64,
-        existing: Option<u64>,
-        new: Buffer,
-    ) {
-        let buffer = existing.unwrap_or_else(|| {
-            self.next_buffer += 1;
-            self.next_buffer - 1
-        });
-        self.buffers.entry(buffer).or_insert(new).holders += 1;
-        if let Some(on_gpu) = self.gpus.get_mut(gpu) {
-            on_gpu.vram_usage += vram_usage;
-            on_gpu.handles.insert(id, Handle { buffer, va, mapped: BTreeSet::new(), vram_usage });
+    /// A buffer that nothing holds yet. Answers its id.
+    fn add_buffer(&mut self, buffer: Buffer) -> u64 {
+        let id = self.next_buffer;
+        self.next_buffer += 1;
+        self.buffers.insert(id, buffer);
+        id
+    }
+
+    /// Names a buffer.
+    pub(super) fn add_handle(&mut self, gpu: usize, id: u32, handle: Handle) {
+        if let (Some(buffer), Some(on_gpu)) = (self.buffers.get_mut(&handle.buffer), self.gpus.get_mut(gpu)) {
+            buffer.holders += 1;
+            on_gpu.vram_usage += handle.vram_usage;
+            on_gpu.handles.insert(id, handle);
         }
     }
 
@@ -306,7 +313,7 @@ impl Process {
             return Ok(());
         }
         let buffer = self.buffers.get(&entry.buffer).ok_or(Errno::ENOMEM)?;
-        let (va, size, backing, flags) = (entry.va, buffer.size, buffer.backing, buffer.flags);
+        let (va, size, backing, flags) = (entry.va, buffer.size, buffer.backing, entry.flags);
         let in_reach = va.checked_add(size).is_some_and(|end| end <= VA_END);
         if va == 0 || !is_page_aligned(va) || !in_reach {
             return Err(Errno::EINVAL);

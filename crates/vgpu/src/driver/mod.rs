@@ -42,6 +42,8 @@ pub use process::ProcessKey;
 struct GpuState {
     gpu: Gpu,
     vram_used: u64,
+    /// The same with every buffer counted as whole steps of what is told to be left.
+    vram_reserved: u64,
     /// Queues of all processes.
     queues: u32,
     sdma: queues::SdmaSlots,
@@ -76,7 +78,13 @@ impl Driver {
         let gpus = profile
             .gpu_list()
             .into_iter()
-            .map(|gpu| GpuState { gpu, vram_used: 0, queues: 0, sdma: queues::SdmaSlots::new(&profile) })
+            .map(|gpu| GpuState {
+                gpu,
+                vram_used: 0,
+                vram_reserved: 0,
+                queues: 0,
+                sdma: queues::SdmaSlots::new(&profile),
+            })
             .collect();
         Driver {
             tree: Tree::with_host(&profile, host),
@@ -138,13 +146,14 @@ impl Driver {
     pub fn ioctl(&mut self, caller: ProcessKey, nr: u32, call: &mut Call) -> Result<i64, Errno> {
         call.effects.clear();
         let command = match u8::try_from(nr).map(ioctl::lookup) {
-            Ok(Lookup::Known(command)) => command,
-            Ok(Lookup::Hole) => return Err(Errno::EINVAL),
+            Ok(Lookup::Known(command)) => Some(command),
+            Ok(Lookup::Hole) => None,
             Ok(Lookup::Unknown) | Err(_) => return Err(Errno::ENOTTY),
         };
         if !self.processes.contains_key(&caller) {
             return Err(Errno::EBADF);
         }
+        let command = command.ok_or(Errno::EINVAL)?;
         if command.is_retired() {
             return Err(Errno::EPERM);
         }

@@ -5,8 +5,11 @@ use kfd_abi::sysfs::{PROCESS_DIR, SysfsQueueType, process};
 
 use super::process::Process;
 use super::queues::Queue;
-use super::{Driver, ProcessKey};
+use super::{Driver, GpuState, ProcessKey};
 use crate::sysfs::{DirEntry, EntryKind, KFD_DEVICE_DIR, Node};
+
+/// Files of a gpu's page-fault counters.
+const PAGE_COUNTERS: &[&str] = &["faults", "page_in", "page_out"];
 
 fn dir(names: impl IntoIterator<Item = String>, kind: EntryKind) -> Vec<DirEntry> {
     names.into_iter().map(|name| DirEntry { name, kind }).collect()
@@ -36,15 +39,20 @@ impl Driver {
     }
 
     fn process_node(&self, found: &Process, rest: &str) -> Option<Node> {
-        let gpu_files = || {
-            self.gpus
-                .iter()
-                .flat_map(|state| [process::VRAM, process::SDMA].map(|prefix| format!("{prefix}{}", state.gpu.gpu_id)))
+        let per_gpu = |prefixes: [&'static str; 2]| {
+            let names = move |state: &GpuState| prefixes.map(|prefix| format!("{prefix}{}", state.gpu.gpu_id));
+            self.gpus.iter().flat_map(names)
+        };
+        let at = |name: &str, prefix: &str| {
+            self.gpus.iter().position(|state| name == format!("{prefix}{}", state.gpu.gpu_id))
         };
         match rest.split_once('/').unwrap_or((rest, "")) {
             ("", "") => {
-                let mut entries = dir([process::PASID.to_owned()].into_iter().chain(gpu_files()), EntryKind::File);
-                entries.extend(dir([process::QUEUES.to_owned()], EntryKind::Dir));
+                let files = [process::PASID.to_owned()].into_iter().chain(per_gpu([process::VRAM, process::SDMA]));
+                let dirs = [process::QUEUES.to_owned()].into_iter();
+                let dirs = dirs.chain(per_gpu([process::STATS, process::COUNTERS]));
+                let mut entries = dir(files, EntryKind::File);
+                entries.extend(dir(dirs, EntryKind::Dir));
                 entries.sort_by(|a, b| a.name.cmp(&b.name));
                 Some(Node::Dir(entries))
             }
@@ -52,18 +60,29 @@ impl Driver {
             (process::QUEUES, rest) => queues_node(found, rest, |queue| {
                 self.gpus.get(queue.spec.gpu as usize).map_or(0, |state| state.gpu.gpu_id)
             }),
+            (name, rest) if at(name, process::STATS).is_some() => {
+                zeros_node(rest, &[process::CU_OCCUPANCY, process::EVICTED_MS])
+            }
+            (name, rest) if at(name, process::COUNTERS).is_some() => zeros_node(rest, PAGE_COUNTERS),
             (name, "") => {
-                let at =
-                    |prefix: &str| self.gpus.iter().position(|state| name == format!("{prefix}{}", state.gpu.gpu_id));
-                if let Some(gpu) = at(process::VRAM) {
+                if let Some(gpu) = at(name, process::VRAM) {
                     return Some(Node::File(format!("{}\n", found.gpus.get(gpu)?.vram_usage)));
                 }
                 // How long copies took is the device's to know; the driver has counted none.
-                at(process::SDMA).map(|_| Node::File("0\n".to_owned()))
+                at(name, process::SDMA).map(|_| Node::File("0\n".to_owned()))
             }
             _ => None,
         }
     }
+}
+
+/// A directory of numbers that are the device's to know, or that do not happen here: pages do not move, and nothing is
+/// ever evicted.
+fn zeros_node(rest: &str, names: &[&str]) -> Option<Node> {
+    if rest.is_empty() {
+        return Some(Node::Dir(dir(names.iter().map(|name| (*name).to_owned()), EntryKind::File)));
+    }
+    names.contains(&rest).then(|| Node::File("0\n".to_owned()))
 }
 
 /// Values of a queue have no newline, as in the driver.

@@ -34,8 +34,9 @@ pub(super) struct Queue {
     mappings: Vec<u64>,
 }
 
-/// Percentage in the low byte, target XCC in the next.
-fn settings(ring: u64, ring_size: u32, percentage: u32, priority: u32) -> Result<QueueSettings, Errno> {
+/// Percentage in the low byte, target XCC in the next. Rings smaller than the smallest are made larger, also those of
+/// size 0, and the caller is told the new size.
+fn settings(ring: u64, ring_size: &mut u32, percentage: u32, priority: u32) -> Result<QueueSettings, Errno> {
     let percent = percentage & 0xFF;
     if percent > MAX_PERCENTAGE || priority > MAX_PRIORITY {
         return Err(Errno::EINVAL);
@@ -43,11 +44,11 @@ fn settings(ring: u64, ring_size: u32, percentage: u32, priority: u32) -> Result
     if ring != 0 && !is_user_address(ring) {
         return Err(Errno::EFAULT);
     }
-    if ring_size != 0 && !ring_size.is_power_of_two() {
+    if *ring_size != 0 && !ring_size.is_power_of_two() {
         return Err(Errno::EINVAL);
     }
-    // Smaller rings are silently made larger, also those of size 0.
-    let ring_size = ring_size.max(MIN_RING_SIZE).into();
+    *ring_size = (*ring_size).max(MIN_RING_SIZE);
+    let ring_size = (*ring_size).into();
     let target_xcc = percentage >> 8 & 0xFF;
     Ok(QueueSettings { ring, ring_size, percent, priority, target_xcc, active: ring != 0 && percent > 0 })
 }
@@ -59,7 +60,8 @@ impl Driver {
         args: &mut CreateQueueArgs,
         call: &mut Call,
     ) -> Result<i64, Errno> {
-        let settings = settings(args.ring_base_address, args.ring_size, args.queue_percentage, args.queue_priority)?;
+        let settings =
+            settings(args.ring_base_address, &mut args.ring_size, args.queue_percentage, args.queue_priority)?;
         if !is_user_address(args.read_pointer_address) || !is_user_address(args.write_pointer_address) {
             return Err(Errno::EFAULT);
         }
@@ -70,7 +72,8 @@ impl Driver {
             return Err(Errno::ENOTSUPP);
         }
         let gpu = self.bound_gpu(caller, args.gpu_id, Errno::ESRCH)?;
-        let engines = self.profile.sdma_engines + self.profile.sdma_xgmi_engines;
+        let ordinary_engines = self.profile.sdma_engines;
+        let engines = ordinary_engines + self.profile.sdma_xgmi_engines;
         if args.queue_type == QueueType::SDMA_BY_ENG_ID && args.sdma_engine_id >= engines {
             return Err(Errno::EINVAL);
         }
@@ -117,7 +120,13 @@ impl Driver {
                 mapping.queue_users += 1;
             }
         }
-        process.queues.insert(id, Queue { spec, queue_type: args.queue_type, sdma, ring_mapping, mappings });
+        // From here on a queue on a chosen engine is one of the engine's kind.
+        let queue_type = match (args.queue_type, sdma) {
+            (QueueType::SDMA_BY_ENG_ID, Some(slot)) if slot.engine < ordinary_engines => QueueType::SDMA,
+            (QueueType::SDMA_BY_ENG_ID, _) => QueueType::SDMA_XGMI,
+            (other, _) => other,
+        };
+        process.queues.insert(id, Queue { spec, queue_type, sdma, ring_mapping, mappings });
         Ok(0)
     }
 
@@ -140,10 +149,13 @@ impl Driver {
             return Ok((ring, mappings));
         }
         if args.eop_buffer_address != 0 {
-            if args.eop_buffer_size != u64::from(eop_buffer_size(self.profile.gfx.version())) {
+            // The driver keeps 32 bits of the size.
+            let size = args.eop_buffer_size & u64::from(u32::MAX);
+            if size < u64::from(eop_buffer_size(self.profile.gfx.version())) {
                 return Err(Errno::EINVAL);
             }
-            mappings.push(process.exact_mapping(gpu, args.eop_buffer_address, args.eop_buffer_size)?);
+            let size = whole_pages(size).ok_or(Errno::EINVAL)?;
+            mappings.push(process.exact_mapping(gpu, args.eop_buffer_address, size)?);
         }
         let size = self.profile.save_area().ok_or(Errno::EINVAL)?;
         if args.ctl_stack_size != size.ctl_stack || args.ctx_save_restore_size < size.cwsr {
@@ -234,7 +246,8 @@ impl Driver {
         args: &mut UpdateQueueArgs,
         call: &mut Call,
     ) -> Result<i64, Errno> {
-        let settings = settings(args.ring_base_address, args.ring_size, args.queue_percentage, args.queue_priority)?;
+        let settings =
+            settings(args.ring_base_address, &mut args.ring_size, args.queue_percentage, args.queue_priority)?;
         let process = self.process_mut(caller)?;
         let queue = process.queues.get(&args.queue_id).ok_or(Errno::EFAULT)?;
         // No ring at all turns the queue off, and the ring it had stays in use.
@@ -299,7 +312,8 @@ impl Driver {
         if !self.process(caller)?.queues.contains_key(&args.queue_id) {
             return Err(Errno::EINVAL);
         }
-        // The topology says that there are none.
+        // The topology says that there are none, unlike that of a real gpu: workgroups that wait for each other would
+        // need compute units for all of them at once.
         Err(Errno::ENODEV)
     }
 }

@@ -1,14 +1,15 @@
 //! Shared virtual memory: attributes of address ranges, remembered and reported back.
 //!
 //! Source of the rules: `kfd_svm.c` of Linux 6.12. Pages do not move here, so locations are only remembered; access and
-//! permissions are told to the device.
+//! permissions are told to the device. Whether the process has memory in a range is for the client side to see, and
+//! ranges do not count in the account of system memory.
 
 use std::collections::BTreeMap;
 
 use kfd_abi::Abi;
 use kfd_abi::svm::{LOCATION_SYSMEM, LOCATION_UNDEFINED, SvmArgs, SvmAttr, SvmAttribute, SvmFlags, SvmOp};
 
-use super::process::is_page_aligned;
+use super::process::{Process, is_page_aligned, is_user_address};
 use super::{Call, Driver, Effect, Errno, ProcessKey};
 
 /// Pages that move together unless told otherwise, as a power of two.
@@ -152,6 +153,19 @@ impl Ranges {
     }
 }
 
+impl Process {
+    /// Start and end of a range that can be shared. `EFAULT` if the process cannot have memory there, `EADDRINUSE` if
+    /// there is a buffer in a gpu's address space.
+    fn shareable(&self, args: &SvmArgs) -> Result<(u64, u64), Errno> {
+        let start = args.start_addr;
+        let last = start.checked_add(args.size - 1).filter(|last| is_user_address(*last)).ok_or(Errno::EFAULT)?;
+        if self.gpus.iter().any(|gpu| gpu.overlaps(start, args.size)) {
+            return Err(Errno::EADDRINUSE);
+        }
+        Ok((start, last + 1))
+    }
+}
+
 impl Driver {
     /// A process has unmapped memory, or mapped other memory over it: attributes of that range are forgotten, as the
     /// kernel's own notification does it. Answers what the device has to do.
@@ -177,15 +191,14 @@ impl Driver {
         if args.start_addr == 0 || args.size == 0 {
             return Err(Errno::EINVAL);
         }
-        let end = args.start_addr.checked_add(args.size).filter(|end| *end <= 1 << 48).ok_or(Errno::EINVAL)?;
         let tail = (args.nattr as usize).checked_mul(SvmAttribute::SIZE).ok_or(Errno::EINVAL)?;
         let tail = call.args.get(SvmArgs::SIZE..).and_then(|rest| rest.get(..tail)).ok_or(Errno::EINVAL)?;
         let mut attributes: Vec<SvmAttribute> =
             tail.chunks_exact(SvmAttribute::SIZE).filter_map(SvmAttribute::decode).collect();
         match args.op {
-            SvmOp::SET_ATTR => self.set_attributes(caller, args.start_addr, end, &attributes, &mut call.effects)?,
+            SvmOp::SET_ATTR => self.set_attributes(caller, args, &attributes, &mut call.effects)?,
             SvmOp::GET_ATTR => {
-                self.get_attributes(caller, args.start_addr, end, &mut attributes)?;
+                self.get_attributes(caller, args, &mut attributes)?;
                 let room = call.args[SvmArgs::SIZE..].chunks_exact_mut(SvmAttribute::SIZE);
                 for (attribute, room) in attributes.iter().zip(room) {
                     attribute.encode(room).ok_or(Errno::EFAULT)?;
@@ -199,17 +212,18 @@ impl Driver {
     fn set_attributes(
         &mut self,
         caller: ProcessKey,
-        start: u64,
-        end: u64,
+        args: &SvmArgs,
         attributes: &[SvmAttribute],
         effects: &mut Vec<Effect>,
     ) -> Result<(), Errno> {
         let changes = attributes.iter().map(|attribute| self.change_of(*attribute)).collect::<Result<Vec<_>, _>>()?;
         let gpus = self.gpus.len();
         let process = self.process_mut(caller)?;
-        if process.gpus.iter().any(|gpu| gpu.overlaps(start, end - start)) {
-            return Err(Errno::EADDRINUSE);
+        // There is nothing to share memory with yet.
+        if !(0..gpus).any(|gpu| process.is_bound(gpu)) {
+            return Err(Errno::EINVAL);
         }
+        let (start, end) = process.shareable(args)?;
         process.svm.change(start, end, Attributes::new(process.xnack), &changes);
         for (at, last, attributes) in process.svm.within(start, end) {
             for gpu in 0..gpus {
@@ -232,15 +246,11 @@ impl Driver {
 
     fn change_of(&self, attribute: SvmAttribute) -> Result<Change, Errno> {
         let value = attribute.value;
-        let place = || {
-            if value == LOCATION_SYSMEM || value == LOCATION_UNDEFINED {
-                Ok(value)
-            } else {
-                self.gpu(value).map(|_| value)
-            }
-        };
+        let place = || if value == LOCATION_SYSMEM { Ok(value) } else { self.gpu(value).map(|_| value) };
         Ok(match attribute.kind {
+            SvmAttr::PREFERRED_LOC if value == LOCATION_UNDEFINED => Change::Preferred(value),
             SvmAttr::PREFERRED_LOC => Change::Preferred(place()?),
+            // Memory cannot be moved to no place in particular.
             SvmAttr::PREFETCH_LOC => Change::Prefetch(place()?),
             kind @ (SvmAttr::ACCESS | SvmAttr::ACCESS_IN_PLACE | SvmAttr::NO_ACCESS) => {
                 Change::Access(kind, self.gpu(value)?)
@@ -252,14 +262,9 @@ impl Driver {
         })
     }
 
-    fn get_attributes(
-        &self,
-        caller: ProcessKey,
-        start: u64,
-        end: u64,
-        attributes: &mut [SvmAttribute],
-    ) -> Result<(), Errno> {
+    fn get_attributes(&self, caller: ProcessKey, args: &SvmArgs, attributes: &mut [SvmAttribute]) -> Result<(), Errno> {
         let process = self.process(caller)?;
+        let (start, end) = process.shareable(args)?;
         let mut all: Vec<Attributes> = process.svm.within(start, end).map(|(_, _, attributes)| *attributes).collect();
         if all.is_empty() {
             all.push(Attributes::new(process.xnack));

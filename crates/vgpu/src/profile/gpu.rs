@@ -18,7 +18,7 @@ pub struct Gpu {
     pub render_minor: u32,
     /// PCI bus; device and function are 0.
     pub pci_bus: u32,
-    /// `location_id` of the topology: bus, device and function, and above them the partition.
+    /// `location_id` of the topology: bus and device, and where other devices have a function, the partition.
     pub location_id: u32,
     /// Serial number.
     pub unique_id: u64,
@@ -32,7 +32,7 @@ impl Profile {
         for index in 0..self.gpus {
             let pci_bus = if self.partitions { self.pci_bus } else { self.pci_bus + index };
             let partition = if self.partitions { index } else { 0 };
-            let location_id = pci_bus << 8 | partition << 28;
+            let location_id = pci_bus << 8 | partition;
             let unique_id = mix(u64::from(self.device_id) << 32 | u64::from(index));
             let mut gpu_id = fold(mix(unique_id ^ u64::from(location_id)));
             while gpu_id == 0 || gpus.iter().any(|gpu| gpu.gpu_id == gpu_id) {

@@ -100,6 +100,21 @@ impl Gfx {
         }
     }
 
+    /// Revision of the chip.
+    #[must_use]
+    pub const fn chip_revision(self) -> u32 {
+        1
+    }
+
+    /// Where the numbers start by which address libraries tell chips of one family apart.
+    #[must_use]
+    pub const fn first_external_revision(self) -> u32 {
+        match self {
+            Gfx::Gfx942 => 0x46,
+            Gfx::Gfx90a => 0x3C,
+        }
+    }
+
     /// Version of the compute firmware that the driver reports.
     #[must_use]
     pub const fn mec_firmware(self) -> u32 {
@@ -321,6 +336,19 @@ impl Profile {
     pub const fn engines_per_xcc(&self) -> u32 {
         let cus = self.cus_per_xcc();
         if self.shader_engines_per_xcc < cus { self.shader_engines_per_xcc } else { cus }
+    }
+
+    /// Compute units an engine has room for.
+    #[must_use]
+    pub const fn cus_per_engine(&self) -> u32 {
+        let engines = self.engines_per_xcc();
+        if engines == 0 { 0 } else { self.cus_per_xcc().div_ceil(engines) }
+    }
+
+    /// Compute units of each engine of an XCC.
+    pub fn engine_cus(&self) -> impl Iterator<Item = u32> {
+        let (engines, cus) = (self.engines_per_xcc(), self.cus_per_xcc());
+        (0..engines).map(move |engine| (cus + engines - 1 - engine) / engines)
     }
 
     /// SIMDs of a gpu.

@@ -80,6 +80,7 @@ fn gpus_are_told_apart_by_every_number() {
             assert_ne!(gpu.location_id, other.location_id);
             assert_ne!(gpu.unique_id, other.unique_id);
         }
+        assert_eq!(gpu.location_id, 0xC100 | at as u32);
     }
     assert!(gpus.iter().all(|gpu| profile.pci_address(gpu) == "0000:c1:00.0"));
 }

@@ -149,29 +149,102 @@ fn links_connect_every_pair_of_nodes_once_in_each_direction() {
     }
 }
 
+/// The caches of the first gpu: all values by name, and the map.
+fn caches(profile: &Profile) -> Vec<(HashMap<String, u64>, Vec<u32>)> {
+    let tree = Tree::new(profile);
+    let dir = format!("{}/nodes/1/caches", sysfs::TOPOLOGY_DIR);
+    let cache = |at: u64| {
+        let text = file(&tree, &format!("{dir}/{at}/properties"));
+        let (values, map) = text.split_once("sibling_map ").unwrap();
+        let values = values.lines().map(|line| line.split_once(' ').unwrap());
+        let values = values.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect();
+        (values, map.trim_end().split(',').map(|bit| bit.parse().unwrap()).collect())
+    };
+    (0..count(&tree, &dir)).map(cache).collect()
+}
+
 #[test]
-fn caches_of_a_kind_cover_every_compute_unit_equally() {
+fn first_level_caches_cover_every_compute_unit_once() {
     for profile in profiles() {
-        let tree = Tree::new(&profile);
-        let mut covered: HashMap<(String, String, String), Vec<u32>> = HashMap::new();
-        let dir = format!("{}/nodes/1/caches", sysfs::TOPOLOGY_DIR);
-        for cache in 0..count(&tree, &dir) {
-            let text = file(&tree, &format!("{dir}/{cache}/properties"));
-            let values: HashMap<&str, &str> = text.lines().filter_map(|line| line.split_once(' ')).collect();
-            let key = ["level", "size", "type"].map(|name| values[name].to_owned());
-            let [level, size, kind] = key;
-            let map: Vec<u32> = values["sibling_map"].split(',').map(|bit| bit.parse().unwrap()).collect();
-            let total = covered.entry((level, size, kind)).or_insert_with(|| vec![0; map.len()]);
-            total.iter_mut().zip(map).for_each(|(sum, bit)| *sum += bit);
+        let caches = caches(&profile);
+        for (kind, kinds) in [(9, 2), (10, 1)] {
+            let of_kind = caches.iter().filter(|(values, _)| values["level"] == 1 && values["type"] == kind);
+            let covered: u32 = of_kind.map(|(_, map)| map.iter().sum::<u32>()).sum();
+            assert_eq!(covered, kinds * profile.cus, "{} {kind}", profile.name);
         }
-        assert!(covered.keys().any(|(_, _, kind)| kind == "9"));
-        for (key, total) in covered {
-            let cus = profile.cus as usize;
-            // Vector and scalar caches of the same size count together.
-            assert!(total[0] > 0 && total[..cus].iter().all(|&sum| sum == total[0]), "{key:?}");
-            assert!(total[cus..].iter().all(|&sum| sum == 0), "{key:?}");
+        for (values, map) in caches.iter().filter(|(values, _)| values["level"] == 1) {
+            // The map starts with the unit that the cache is named by, and has one word.
+            assert!(map[0] == 1 && map.len() == 32);
+            assert!(values["processor_id_low"] >= 0x8000_1000 && values["cache_lines_per_tag"] == 0);
         }
     }
+}
+
+#[test]
+fn there_is_one_entry_for_each_higher_level() {
+    for profile in profiles() {
+        let caches = caches(&profile);
+        let levels: Vec<u64> = caches.iter().map(|(values, _)| values["level"]).filter(|&level| level > 1).collect();
+        assert_eq!(levels, if profile.l3_kib > 0 { vec![2, 3] } else { vec![2] });
+        let (values, map) = &caches[caches.len() - levels.len()];
+        assert_eq!((values["cache_line_size"], values["processor_id_low"]), (128, 0x8000_1000));
+        assert_eq!(map.len() as u32, 32 * profile.engines_per_xcc() * profile.xcc);
+    }
+}
+
+/// Numbers of a real MI300X under Linux 6.12, all of its 304 compute units present.
+#[test]
+fn a_full_mi300x_has_the_numbers_of_a_real_one() {
+    let mut profile = Profile::load("mi300x").unwrap().with_cus(304).unwrap();
+    profile.gpus = 2;
+    let tree = Tree::new(&profile);
+    let dir = format!("{}/nodes", sysfs::TOPOLOGY_DIR);
+    let values = properties(&tree, &format!("{dir}/2/properties"));
+    for (name, value) in [
+        (node::SIMD_COUNT, 1216),
+        (node::MEM_BANKS_COUNT, 1),
+        (node::SIMD_ID_BASE, 0x8000_1000 + 40),
+        (node::MAX_WAVES_PER_SIMD, 8),
+        (node::ARRAY_COUNT, 32),
+        (node::CU_PER_SIMD_ARRAY, 10),
+        (node::MAX_SLOTS_SCRATCH_CU, 32),
+        (node::NUM_SDMA_XGMI_ENGINES, 14),
+        (node::NUM_CP_QUEUES, 24),
+        (node::CAPABILITY, 746_037_888),
+        (node::DEBUG_PROP, 1511),
+        // 304 vector caches, 160 of each kind that two compute units share, and one of each higher level.
+        (node::CACHES_COUNT, 626),
+    ] {
+        assert_eq!(values[name], value, "{name}");
+    }
+    // The driver knows no caches of a processor, and of its memory only the size.
+    let processor = properties(&tree, &format!("{dir}/0/properties"));
+    assert_eq!((processor[node::CACHES_COUNT], processor[node::MEM_BANKS_COUNT]), (0, 1));
+    let bank = properties(&tree, &format!("{dir}/0/mem_banks/0/properties"));
+    assert_eq!((bank["heap_type"], bank["width"], bank["mem_clk_max"]), (0, 0, 0));
+    for at in 0..=2 {
+        assert_eq!(tree.lookup(&format!("{dir}/{at}/perf")), Some(Node::Dir(Vec::new())));
+    }
+}
+
+#[test]
+fn an_mi210_watches_other_addresses() {
+    let tree = Tree::new(&Profile::load("mi210").unwrap());
+    let values = properties(&tree, &format!("{}/nodes/1/properties", sysfs::TOPOLOGY_DIR));
+    assert_eq!(values[node::DEBUG_PROP], 29 << 4 | 6);
+    assert_eq!(Capability(values[node::CAPABILITY] as u32).watch_points(), 4);
+}
+
+#[test]
+fn partitions_of_a_device_are_closer_than_devices() {
+    let link = |mut profile: Profile| {
+        profile.gpus = 2;
+        let tree = Tree::new(&profile);
+        let link = properties(&tree, &format!("{}/nodes/1/io_links/1/properties", sysfs::TOPOLOGY_DIR));
+        (link["type"], link["weight"], link["max_bandwidth"])
+    };
+    assert_eq!(link(Profile::load("mi300x-cpx").unwrap()), (11, 13, 819_200));
+    assert_eq!(link(Profile::load("mi300x").unwrap()), (11, 15, 64_000));
 }
 
 #[test]

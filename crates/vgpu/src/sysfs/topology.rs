@@ -17,8 +17,12 @@ const SIMD_ID_BASE: u32 = 0x8000_1000;
 const SCRATCH_SLOTS_PER_CU: u32 = 32;
 const LANES_PER_WAVE: u32 = 64;
 const AMD_VENDOR_ID: u32 = 0x1002;
-/// `debug_prop` of a gpu whose dispatch id is valid and whose watch addresses have bits 7 to 29.
-const DEBUG_PROPERTIES: u64 = 0x400 | 29 << 4 | 7;
+/// Addresses a gpu can watch, as a power of two.
+const WATCH_POINTS_LOG2: u32 = 2;
+/// Weight and bandwidth of a link between partitions of one device.
+const INTRA_SOCKET_LINK: (u64, u64) = (13, 819_200);
+/// The same between devices one hop apart.
+const XGMI_LINK: (u64, u64) = (15, 64_000);
 
 pub(super) fn build(tree: &mut Tree, profile: &Profile, host: Host) {
     tree.own(KFD_DEVICE_DIR);
@@ -51,26 +55,15 @@ fn properties(names: &[&str], values: &[u64]) -> String {
     })
 }
 
+/// The processor. The driver knows neither its caches nor its memory's width and clock; runtimes ask the kernel itself.
 fn processor(tree: &mut Tree, dir: &str, gpus: &[Gpu], host: Host) {
-    let mut caches: u64 = 0;
-    // A level-1 and a level-2 cache for each core, and a level-3 cache for all, in KiB.
-    for (level, kib, shared) in [(1, 32, false), (2, 1024, false), (3, 32_768, true)] {
-        let owners = if shared { 1 } else { host.cores };
-        for core in 0..owners {
-            let siblings = if shared { 0..host.cores } else { core..core + 1 };
-            let cache = Cache { first: core, level, kib, kind: CacheType::DATA | CacheType::CPU, siblings };
-            tree.text(&format!("{dir}/{}/{caches}/{}", file::CACHES, file::PROPERTIES), cache.text(host.cores));
-            caches += 1;
-        }
-    }
     for (at, gpu) in gpus.iter().enumerate() {
         tree.text(&format!("{dir}/{}/{at}/{}", file::IO_LINKS, file::PROPERTIES), pcie_link(0, gpu.node));
     }
-    memory_bank(tree, dir, HeapType::SYSTEM, host.memory_bytes, 64, 3200);
+    memory_bank(tree, dir, HeapType::SYSTEM, host.memory_bytes, 0, 0);
     let text = node_text(node::EVERY, |name| match name {
         node::CPU_CORES_COUNT => host.cores.into(),
         node::MEM_BANKS_COUNT => 1,
-        node::CACHES_COUNT => caches,
         node::IO_LINKS_COUNT => gpus.len() as u64,
         _ => 0,
     });
@@ -86,15 +79,17 @@ fn gpu_node(tree: &mut Tree, dir: &str, profile: &Profile, gpu: &Gpu, gpus: &[Gp
         profile.memory_bus_bits,
         profile.memory_clock_mhz,
     );
-    let caches = gpu_caches(profile);
+    let simd_id_base = simd_id_base(profile, gpu);
+    let caches = gpu_caches(profile, simd_id_base);
     for (at, cache) in caches.iter().enumerate() {
-        tree.text(&format!("{dir}/{}/{at}/{}", file::CACHES, file::PROPERTIES), cache.text(profile.cus));
+        tree.text(&format!("{dir}/{}/{at}/{}", file::CACHES, file::PROPERTIES), cache.text());
     }
     tree.text(&format!("{dir}/{}/0/{}", file::IO_LINKS, file::PROPERTIES), pcie_link(gpu.node, 0));
     let peers = gpus.iter().filter(|peer| peer.index != gpu.index);
     for (at, peer) in peers.enumerate() {
         let path = format!("{dir}/{}/{}/{}", file::IO_LINKS, at + 1, file::PROPERTIES);
-        tree.text(&path, xgmi_link(gpu.node, peer.node));
+        let (weight, bandwidth) = if profile.partitions { INTRA_SOCKET_LINK } else { XGMI_LINK };
+        tree.text(&path, link(IoLinkType::XGMI, gpu.node, peer.node, weight, bandwidth));
     }
 
     let save_area = profile.save_area();
@@ -107,13 +102,13 @@ fn gpu_node(tree: &mut Tree, dir: &str, profile: &Profile, gpu: &Gpu, gpus: &[Gp
             node::MEM_BANKS_COUNT => 1,
             node::CACHES_COUNT => caches.len() as u64,
             node::IO_LINKS_COUNT => gpus.len() as u64,
-            node::SIMD_ID_BASE => SIMD_ID_BASE.into(),
+            node::SIMD_ID_BASE => simd_id_base.into(),
             node::MAX_WAVES_PER_SIMD => profile.waves_per_simd.into(),
             node::LDS_SIZE_IN_KB => profile.lds_kib.into(),
             node::WAVE_FRONT_SIZE => LANES_PER_WAVE.into(),
             node::ARRAY_COUNT => geometry.array_count.into(),
             node::SIMD_ARRAYS_PER_ENGINE => geometry.simd_arrays_per_engine.into(),
-            node::CU_PER_SIMD_ARRAY => profile.cus_per_xcc().div_ceil(profile.engines_per_xcc().max(1)).into(),
+            node::CU_PER_SIMD_ARRAY => profile.cus_per_engine().into(),
             node::SIMD_PER_CU => profile.simd_per_cu.into(),
             node::MAX_SLOTS_SCRATCH_CU => SCRATCH_SLOTS_PER_CU.into(),
             node::GFX_TARGET_VERSION => profile.gfx.version().0.into(),
@@ -132,11 +127,12 @@ fn gpu_node(tree: &mut Tree, dir: &str, profile: &Profile, gpu: &Gpu, gpus: &[Gp
             node::MAX_ENGINE_CLK_FCOMPUTE => profile.max_engine_clock_mhz.into(),
             node::FW_VERSION => profile.gfx.mec_firmware().into(),
             node::CAPABILITY => capability(profile.gfx).0.into(),
-            node::DEBUG_PROP => DEBUG_PROPERTIES,
+            node::DEBUG_PROP => debug_properties(profile.gfx),
             node::SDMA_FW_VERSION => profile.gfx.sdma_firmware().into(),
             node::UNIQUE_ID => gpu.unique_id,
             node::NUM_XCC => profile.xcc.into(),
-            // No processors here, no global data share, no links beside the direct ones.
+            // No processors here, no global data share, no links beside the direct ones. The real driver shows 64
+            // entries of global wave sync, by which runtimes offer launches whose workgroups all run at once.
             _ => 0,
         }
     };
@@ -160,23 +156,32 @@ fn finish(tree: &mut Tree, dir: &str, gpu_id: u32, name: &str, mut text: String)
     tree.text(&format!("{dir}/{}", file::PROPERTIES), text);
     tree.line(&format!("{dir}/{}", file::GPU_ID), gpu_id);
     tree.line(&format!("{dir}/{}", file::NAME), name);
-    for list in [file::MEM_BANKS, file::CACHES, file::IO_LINKS, file::P2P_LINKS] {
+    for list in [file::MEM_BANKS, file::CACHES, file::IO_LINKS, file::P2P_LINKS, file::PERF] {
         tree.dir(&format!("{dir}/{list}"));
     }
 }
 
-/// What the virtual gpus can do. Debugging is complete; without it on every gpu a runtime would not enable itself.
+/// What a gpu can do, as `kfd_topology_add_device` puts it together. Debugging is complete; without it on every gpu a
+/// runtime would not enable itself.
 fn capability(gfx: Gfx) -> Capability {
     let debugger = Capability::TRAP_DEBUG_SUPPORT
         | Capability::TRAP_DEBUG_WAVE_LAUNCH_TRAP_OVERRIDE_SUPPORTED
         | Capability::TRAP_DEBUG_WAVE_LAUNCH_MODE_SUPPORTED
         | Capability::TRAP_DEBUG_FIRMWARE_SUPPORTED;
-    let memory = Capability::SRAM_EDCSUPPORTED | Capability::MEM_EDCSUPPORTED | Capability::SVMAPI_SUPPORTED;
-    let precise = match gfx {
-        Gfx::Gfx942 => Capability::TRAP_DEBUG_PRECISE_MEMORY_OPERATIONS_SUPPORTED,
-        Gfx::Gfx90a => Capability::EMPTY,
-    };
-    (debugger | memory | precise).with_doorbell_type(Capability::DOORBELL_2_0)
+    let precise = Capability::TRAP_DEBUG_PRECISE_MEMORY_OPERATIONS_SUPPORTED;
+    let memory = Capability::SRAM_EDCSUPPORTED | Capability::MEM_EDCSUPPORTED | Capability::RASEVENTNOTIFY;
+    let watch = Capability::WATCH_POINTS_SUPPORTED | Capability(WATCH_POINTS_LOG2 << 8);
+    let revision = Capability(gfx.chip_revision() << 22);
+    (debugger | precise | memory | Capability::SVMAPI_SUPPORTED | watch | revision)
+        .with_doorbell_type(Capability::DOORBELL_2_0)
+}
+
+/// For debuggers: which bits of an address can be watched, and whether the dispatch id in a trap is always valid.
+const fn debug_properties(gfx: Gfx) -> u64 {
+    match gfx {
+        Gfx::Gfx942 => 0x400 | 30 << 4 | 7,
+        Gfx::Gfx90a => 29 << 4 | 6,
+    }
 }
 
 fn memory_bank(tree: &mut Tree, dir: &str, heap: HeapType, bytes: u64, width: u32, clock_mhz: u32) {
@@ -187,10 +192,6 @@ fn memory_bank(tree: &mut Tree, dir: &str, heap: HeapType, bytes: u64, width: u3
 
 fn pcie_link(from: u32, to: u32) -> String {
     link(IoLinkType::PCIEXPRESS, from, to, 20, 64_000)
-}
-
-fn xgmi_link(from: u32, to: u32) -> String {
-    link(IoLinkType::XGMI, from, to, 15, 64_000)
 }
 
 fn link(kind: IoLinkType, from: u32, to: u32, weight: u64, megabytes_per_second: u64) -> String {
@@ -213,54 +214,68 @@ fn link(kind: IoLinkType, from: u32, to: u32, weight: u64, megabytes_per_second:
     properties(IO_LINK_PROPERTIES, &values)
 }
 
-/// A cache and the units that share it, numbered within their node.
+/// Number of a gpu's first compute unit. The driver counts those of one XCC only, whatever their number.
+fn simd_id_base(profile: &Profile, gpu: &Gpu) -> u32 {
+    SIMD_ID_BASE + gpu.index * profile.engines_per_xcc() * profile.cus_per_engine()
+}
+
+/// A cache, and the compute units that share it.
 struct Cache {
     first: u32,
     level: u32,
     kib: u32,
+    line_bytes: u32,
     kind: CacheType,
-    siblings: std::ops::Range<u32>,
+    /// Words of 32 units each, the first unit in the lowest bit.
+    siblings: Vec<u32>,
 }
 
 impl Cache {
-    /// Its properties in a node of so many units. The map has whole words of 32 units.
-    fn text(&self, units: u32) -> String {
-        const LINE_BYTES: u64 = 64;
-        let values = [self.first.into(), self.level.into(), self.kib.into(), LINE_BYTES, 1, 0, 0, self.kind.0.into()];
-        let map: Vec<&str> =
-            (0..units.next_multiple_of(32)).map(|unit| if self.siblings.contains(&unit) { "1" } else { "0" }).collect();
+    fn text(&self) -> String {
+        let values = [self.first, self.level, self.kib, self.line_bytes, 0, 0, 0, self.kind.0].map(u64::from);
+        let map: Vec<&str> = self
+            .siblings
+            .iter()
+            .flat_map(|word| (0..32).map(move |unit| if word >> unit & 1 == 1 { "1" } else { "0" }))
+            .collect();
         let (map_name, others) = CACHE_PROPERTIES.split_last().unwrap_or((&"sibling_map", &[]));
         properties(others, &values) + &format!("{map_name} {}\n", map.join(","))
     }
 }
 
-/// Vector, scalar and instruction caches of the compute units, the XCCs' second level, the device's last level.
-fn gpu_caches(profile: &Profile) -> Vec<Cache> {
+/// The lowest `units` bits.
+fn units(units: u32) -> u32 {
+    u32::try_from((1_u64 << units.min(32)) - 1).unwrap_or(u32::MAX)
+}
+
+/// Vector, instruction and scalar caches of the compute units, then one entry each for the second and the last level.
+///
+/// As in the driver, the map of a first-level cache starts with its own first unit. The one of the other levels has a
+/// word for each engine of each XCC; the driver takes the first engine's for the first two.
+fn gpu_caches(profile: &Profile, first: u32) -> Vec<Cache> {
     let data = CacheType::DATA | CacheType::HSACU;
     let instruction = CacheType::INSTRUCTION | CacheType::HSACU;
-    let xcc_cus = profile.cus_per_xcc();
-    let vector_kib = if profile.gfx == Gfx::Gfx942 { 32 } else { 16 };
-    let instruction_kib = if profile.gfx == Gfx::Gfx942 { 64 } else { 32 };
-    let mut kinds = vec![
-        // Level, size, kind, compute units that share one.
-        (1, vector_kib, data, 1),
-        (1, 16, data, 2),
-        (1, instruction_kib, instruction, 2),
-        (2, profile.l2_kib_per_xcc, data, xcc_cus),
-    ];
-    if profile.l3_kib > 0 {
-        kinds.push((3, profile.l3_kib, data, profile.cus));
-    }
+    // Size, line, kind, compute units that share one.
+    let level_1 = match profile.gfx {
+        Gfx::Gfx942 => [(32, 128, data, 1), (64, 64, instruction, 2), (16, 64, data, 2)],
+        Gfx::Gfx90a => [(16, 64, data, 1), (32, 64, instruction, 2), (16, 64, data, 2)],
+    };
+    let room = profile.cus_per_engine();
+    let engines = || (0..profile.xcc).flat_map(|_| profile.engine_cus());
     let mut caches = Vec::new();
-    for (level, kib, kind, share) in kinds {
-        // A cache never spans two XCCs, except the last level.
-        let whole = if level == 3 { profile.cus } else { xcc_cus };
-        for start in (0..profile.cus).step_by(whole.max(1) as usize) {
-            let end = start + whole;
-            for first in (start..end).step_by(share.max(1) as usize) {
-                let siblings = first..(first + share).min(end);
-                caches.push(Cache { first: SIMD_ID_BASE + first, level, kib, kind, siblings });
+    for (kib, line_bytes, kind, share) in level_1 {
+        for (engine, here) in (0..).zip(engines()) {
+            for at in (0..here).step_by(share as usize) {
+                let siblings = vec![units(share.min(here - at))];
+                caches.push(Cache { first: first + engine * room + at, level: 1, kib, line_bytes, kind, siblings });
             }
+        }
+    }
+    let words: Vec<u32> = engines().map(units).collect();
+    let siblings: Vec<u32> = words.first().into_iter().chain(&words).take(words.len()).copied().collect();
+    for (level, kib, line_bytes) in [(2, profile.l2_kib_per_xcc, 128), (3, profile.l3_kib, 64)] {
+        if kib > 0 {
+            caches.push(Cache { first, level, kib, line_bytes, kind: data, siblings: siblings.clone() });
         }
     }
     caches

@@ -3,6 +3,8 @@
 //! The doorbells of copy queues are fixed by hardware: each engine listens to its own, so compute queues leave them
 //! out.
 
+use std::ops::Range;
+
 use kfd_abi::queue::{DOORBELL_SIZE, MAX_QUEUES_PER_PROCESS};
 
 use crate::driver::ids::Ids;
@@ -88,12 +90,19 @@ impl SdmaSlots {
 
     /// A queue of an ordinary engine.
     pub(super) fn take(&mut self) -> Option<SdmaSlot> {
-        (0..self.ordinary as u32).find_map(|engine| self.take_on(engine))
+        self.take_among(0..self.ordinary)
     }
 
     /// A queue of an engine for other gpus.
     pub(super) fn take_xgmi(&mut self) -> Option<SdmaSlot> {
-        (self.ordinary as u32..self.engines.len() as u32).find_map(|engine| self.take_on(engine))
+        self.take_among(self.ordinary..self.engines.len())
+    }
+
+    /// The lowest free queue of any of these engines, so that the first queues are on different engines.
+    fn take_among(&mut self, engines: Range<usize>) -> Option<SdmaSlot> {
+        let free = |engine: &usize| self.engines.get(*engine).and_then(Ids::lowest);
+        let engine = engines.filter(|engine| free(engine).is_some()).min_by_key(free)?;
+        self.take_on(engine as u32)
     }
 
     /// A queue of this engine.
@@ -134,6 +143,12 @@ mod tests {
             compute.put(doorbell);
         }
         assert_eq!(std::iter::from_fn(|| compute.take()).collect::<Vec<_>>(), doorbells);
+        // Queues go to the engines in turn.
+        let engines: Vec<u32> = slots.iter().map(|slot| slot.engine).collect();
+        assert_eq!(
+            (&engines[..4], &engines[16..32]),
+            (&[0, 1, 0, 1][..], &[2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 2, 3][..])
+        );
         sdma.put(slots[3]);
         assert_eq!(sdma.take(), Some(slots[3]));
         assert_eq!(sdma.take(), None);

@@ -1,6 +1,6 @@
 use kfd_abi::event::{
     CreateEventArgs, DestroyEventArgs, EVENT_PAGE_SIZE, EventData, EventType, ResetEventArgs, SetEventArgs,
-    WaitEventsArgs,
+    WaitEventsArgs, WaitResult,
 };
 
 use super::*;
@@ -98,7 +98,8 @@ fn a_wait_names_events_that_exist() {
     let answer = wait(&mut machine, &[known]);
     assert_eq!(answer.call.effects, [Effect::WaitEvents { ids: vec![known], all: true, timeout: 30 }]);
     answer.ok();
-    assert_eq!(wait(&mut machine, &[known, known + 1]).errno(), Some(Errno::EINVAL));
+    let unknown = wait(&mut machine, &[known, known + 1]);
+    assert_eq!((unknown.errno(), unknown.args.wait_result), (Some(Errno::EINVAL), WaitResult::FAIL));
     assert_eq!(machine.driver.wait_events(ALICE, &[known]), Ok(()));
     assert_eq!(machine.driver.wait_events(BOB, &[known]), Err(Errno::EINVAL));
     let unreadable = WaitEventsArgs { num_events: 1, ..WaitEventsArgs::ZERO };

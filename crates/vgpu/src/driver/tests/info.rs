@@ -37,7 +37,7 @@ fn apertures_are_those_of_a_gfx9_gpu() {
         lds_limit: 0x1_0000_FFFF_FFFF,
         scratch_base: 0x2_0000_0000_0000,
         scratch_limit: 0x2_0000_FFFF_FFFF,
-        gpuvm_base: 0x100_0000,
+        gpuvm_base: 0x1_0000,
         gpuvm_limit: 0x7FFF_FFFF_FFFF,
         gpu_id,
         pad: 0,
@@ -49,7 +49,9 @@ fn apertures_are_those_of_a_gfx9_gpu() {
         machine.call::<GetProcessAperturesNewArgs>(ALICE, call)
     };
     assert_eq!(ask(&mut machine, 0).ok().num_of_nodes, 2);
-    for (room, filled) in [(1, 1), (2, 2), (1000, 2)] {
+    // There may be room for every node, with the processor's, and for no more.
+    assert_eq!(ask(&mut machine, 4).errno(), Some(Errno::EINVAL));
+    for (room, filled) in [(1, 1), (2, 2), (3, 2)] {
         let answer = ask(&mut machine, room);
         assert_eq!(answer.args.num_of_nodes, filled);
         assert_eq!(answer.call.buffers[0].len(), filled as usize * DeviceApertures::SIZE);

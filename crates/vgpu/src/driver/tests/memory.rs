@@ -70,7 +70,11 @@ fn allocations_that_cannot_be_are_refused() {
     assert_eq!(machine.run(ALICE, fine).errno(), None);
     for (broken, errno) in [
         (AllocMemoryArgs { size: 0, ..fine }, Errno::EINVAL),
-        (AllocMemoryArgs { size: u64::MAX, ..fine }, Errno::ENOMEM),
+        (AllocMemoryArgs { size: 1 << 60, ..fine }, Errno::ENOMEM),
+        // Rounded up to pages it is nothing.
+        (AllocMemoryArgs { size: u64::MAX, ..fine }, Errno::EINVAL),
+        // The kind is looked at before the size.
+        (AllocMemoryArgs { size: 1 << 60, flags: AllocFlags::WRITABLE, ..fine }, Errno::EINVAL),
         (AllocMemoryArgs { gpu_id: 0, ..fine }, Errno::EINVAL),
         (AllocMemoryArgs { flags: AllocFlags::WRITABLE, ..fine }, Errno::EINVAL),
         (AllocMemoryArgs { flags: AllocFlags::VRAM | AllocFlags::GTT, ..fine }, Errno::EINVAL),
@@ -102,12 +106,17 @@ fn memory_is_shared_by_all_processes_and_ends() {
     assert_eq!(available(&mut machine), 24 * mib);
     assert_eq!(machine.alloc(BOB, VA, 25 * mib, AllocFlags::VRAM | RW).errno(), Some(Errno::ENOMEM));
     machine.alloc(BOB, VA, PAGE, AllocFlags::VRAM | RW).ok();
-    // What is left is told in steps of 2 MiB.
+    // What is left is told in steps of 2 MiB, and a smaller buffer takes a whole one.
+    assert_eq!(available(&mut machine), 22 * mib);
+    let second = machine.alloc(BOB, VA, PAGE, AllocFlags::VRAM | RW).ok().handle;
+    assert_eq!(available(&mut machine), 20 * mib);
+    machine.free(BOB, second).ok();
     assert_eq!(available(&mut machine), 22 * mib);
     machine.alloc(BOB, VA, 24 * mib - PAGE, AllocFlags::VRAM | RW).ok();
+    assert_eq!(available(&mut machine), 0);
     assert_eq!(machine.alloc(BOB, VA, 1, AllocFlags::VRAM | RW).errno(), Some(Errno::ENOMEM));
     machine.free(ALICE, first).ok();
-    assert_eq!(available(&mut machine), 40 * mib);
+    assert_eq!(available(&mut machine), 38 * mib);
     // System memory has its own account, in which a process's own memory counts too.
     machine.alloc(ALICE, VA, 32 * mib, AllocFlags::GTT | RW).ok();
     machine.alloc(ALICE, VA, 32 * mib, AllocFlags::USERPTR | RW).ok();
@@ -209,6 +218,28 @@ fn a_dma_buffer_holds_its_memory() {
 }
 
 #[test]
+fn whoever_imports_a_buffer_may_do_everything_with_it() {
+    let mut machine = Machine::new("mi300x-cpx");
+    let (first, second) = (machine.gpu_id(0), machine.gpu_id(1));
+    // Read-only, on the second gpu; of system memory it is not remembered whether the host may reach it.
+    let flags = AllocFlags::GTT | AllocFlags::PUBLIC;
+    let args = AllocMemoryArgs { va_addr: VA, size: PAGE, gpu_id: second, flags, ..AllocMemoryArgs::ZERO };
+    let handle = machine.run(ALICE, args).ok().handle;
+    let export = machine.run(ALICE, ExportDmabufArgs { handle, flags: 0, dmabuf_fd: 0 });
+    let [Effect::ExportDmabuf { token, .. }] = export.call.effects[..] else { panic!("{export:?}") };
+    let fd = Some(FdKind::Dmabuf { token });
+    let call = Call { fd, ..Call::new(&GetDmabufInfoArgs::ZERO) };
+    let info = machine.call::<GetDmabufInfoArgs>(ALICE, call).ok();
+    assert_eq!((info.flags, info.gpu_id), (AllocFlags::GTT, first));
+    let args = ImportDmabufArgs { va_addr: VA + PAGE, gpu_id: first, ..ImportDmabufArgs::ZERO };
+    let import = machine.call::<ImportDmabufArgs>(ALICE, Call { fd, ..Call::new(&args) }).ok().handle;
+    for (handle, gpu_id, allowed) in [(handle, second, flags), (import, first, AllocFlags::GTT | RW)] {
+        let map = machine.map(ALICE, handle, &[gpu_id]);
+        assert!(matches!(map.call.effects[..], [Effect::MapMemory { flags, .. }] if flags == allowed), "{map:?}");
+    }
+}
+
+#[test]
 fn sysfs_shows_what_a_process_has() {
     let mut machine = Machine::new("mi300x");
     let gpu_id = machine.gpu_id(0);
@@ -220,6 +251,10 @@ fn sysfs_shows_what_a_process_has() {
     assert_eq!(file(&format!("/sys/class/kfd/kfd/proc/100/vram_{gpu_id}")), "4096\n");
     assert_eq!(file(&format!("/sys/devices/virtual/kfd/kfd/proc/200/vram_{gpu_id}")), "0\n");
     assert_eq!(file("/sys/class/kfd/kfd/proc/100/pasid"), "32768\n");
+    assert_eq!(file(&format!("/sys/class/kfd/kfd/proc/100/stats_{gpu_id}/cu_occupancy")), "0\n");
+    assert_eq!(file(&format!("/sys/class/kfd/kfd/proc/100/stats_{gpu_id}/evicted_ms")), "0\n");
+    assert_eq!(file(&format!("/sys/class/kfd/kfd/proc/100/counters_{gpu_id}/page_out")), "0\n");
+    assert_eq!(machine.driver.sysfs(&format!("/sys/class/kfd/kfd/proc/100/stats_{gpu_id}/faults")), None);
     assert_eq!(file("/sys/class/kfd/kfd/topology/generation_id"), "2\n");
     assert_eq!(machine.driver.sysfs("/sys/class/kfd/kfd/proc/101"), None);
     assert_eq!(machine.driver.sysfs("/sys/class/kfd/kfd/process"), None);

@@ -97,6 +97,8 @@ fn buffers_of_a_queue_must_fit_exactly() {
         (CreateQueueArgs { ring_base_address: 0, ..fine }, Errno::EINVAL),
         (CreateQueueArgs { ring_base_address: RING + PAGE, ring_size: 4096, ..fine }, Errno::EINVAL),
         (CreateQueueArgs { eop_buffer_size: 8192, ..fine }, Errno::EINVAL),
+        (CreateQueueArgs { eop_buffer_size: 4095, ..fine }, Errno::EINVAL),
+        (CreateQueueArgs { eop_buffer_size: 1 << 32, ..fine }, Errno::EINVAL),
         (CreateQueueArgs { eop_buffer_address: RING, ..fine }, Errno::EINVAL),
         (CreateQueueArgs { ctl_stack_size: fine.ctl_stack_size + 4096, ..fine }, Errno::EINVAL),
         (CreateQueueArgs { ctx_save_restore_size: fine.ctx_save_restore_size - 1, ..fine }, Errno::EINVAL),
@@ -110,7 +112,13 @@ fn buffers_of_a_queue_must_fit_exactly() {
     }
     // An end-of-packet buffer is not needed, and a ring of less than a page may lie in any buffer.
     machine.run(ALICE, CreateQueueArgs { eop_buffer_address: 0, eop_buffer_size: 1, ..fine }).ok();
-    machine.run(ALICE, CreateQueueArgs { ring_size: 512, ..fine }).ok();
+    // The caller sees that its ring was made larger.
+    assert_eq!(machine.run(ALICE, CreateQueueArgs { ring_size: 512, ..fine }).ok().ring_size, 1024);
+    assert_eq!(machine.run(ALICE, CreateQueueArgs { ring_size: 0, gpu_id: 0, ..fine }).args.ring_size, 1024);
+    // A larger end-of-packet buffer than needed is fine if it is all of its own buffer.
+    machine.mapped(ALICE, BASE + 0x40_0000, 3 * PAGE, AllocFlags::VRAM | RW);
+    let larger = CreateQueueArgs { eop_buffer_address: BASE + 0x40_0000, eop_buffer_size: 2 * PAGE + 1, ..fine };
+    machine.run(ALICE, larger).ok();
     machine.run(ALICE, fine).ok();
 }
 
@@ -149,11 +157,22 @@ fn copy_queues_have_slots_of_their_engines() {
     assert_eq!(machine.run(BOB, other).errno(), Some(Errno::ENOMEM));
     let by_engine = CreateQueueArgs { queue_type: QueueType::SDMA_BY_ENG_ID, sdma_engine_id: 1, ..other };
     assert_eq!(machine.run(BOB, by_engine).errno(), Some(Errno::ENOMEM));
-    machine.run(ALICE, DestroyQueueArgs { queue_id: 15, pad: 0 }).ok();
-    machine.run(BOB, by_engine).ok();
+    // The second queue of all is the first one of the second engine.
+    machine.run(ALICE, DestroyQueueArgs { queue_id: 1, pad: 0 }).ok();
+    let chosen = machine.run(BOB, by_engine);
+    assert_eq!(chosen.args.doorbell_offset, layout::doorbells(0) + (0x100 + 10) * 8);
+    chosen.ok();
     let xgmi = machine.run(BOB, CreateQueueArgs { queue_type: QueueType::SDMA_XGMI, ..other });
     let [Effect::CreateQueue(spec)] = &xgmi.call.effects[..] else { panic!("{xgmi:?}") };
     assert_eq!(spec.kind, QueueKind::Sdma { engine: 2 });
+    let chosen = CreateQueueArgs { queue_type: QueueType::SDMA_BY_ENG_ID, sdma_engine_id: 2, ..other };
+    machine.run(BOB, chosen).ok();
+    // In sysfs a queue on a chosen engine is one of that engine's kind.
+    for (id, kind) in [(0, "1"), (1, "4"), (2, "4")] {
+        let path = format!("/sys/class/kfd/kfd/proc/{}/queues/{id}/type", BOB.pid);
+        assert_eq!(machine.driver.sysfs(&path), Some(crate::sysfs::Node::File(kind.to_owned())));
+    }
+    machine.run(BOB, DestroyQueueArgs { queue_id: 2, pad: 0 }).ok();
     // The queue that could not be made left no trace.
     assert_eq!(machine.driver.process(BOB).unwrap().queues.keys().copied().collect::<Vec<_>>(), [0, 1]);
 }
@@ -216,6 +235,7 @@ fn an_update_changes_every_setting() {
     ] {
         assert_eq!(machine.run(ALICE, broken).errno(), Some(errno), "{broken:?}");
     }
+    assert_eq!(machine.run(ALICE, UpdateQueueArgs { ring_size: 0, queue_id: 9, ..fine }).args.ring_size, 1024);
     let target = machine.run(ALICE, UpdateQueueArgs { queue_percentage: 3 << 8 | 100, ..fine });
     assert!(matches!(
         target.call.effects[..],

@@ -128,7 +128,6 @@ fn impossible_ranges_and_attributes_are_refused_and_change_nothing() {
         SvmArgs { size: 1, ..fine },
         SvmArgs { start_addr: 0, ..fine },
         SvmArgs { size: 0, ..fine },
-        SvmArgs { size: u64::MAX - 4095, ..fine },
         SvmArgs { op: SvmOp(2), ..fine },
     ] {
         assert_eq!(svm_call(&mut machine, broken, &[]).errno(), Some(Errno::EINVAL), "{broken:?}");
@@ -139,11 +138,24 @@ fn impossible_ranges_and_attributes_are_refused_and_change_nothing() {
         (SvmAttr::NO_ACCESS, gpu ^ 1),
         (SvmAttr::PREFERRED_LOC, gpu ^ 1),
         (SvmAttr::PREFETCH_LOC, 1),
+        // It may be preferred that nothing is, but memory is not moved to nowhere.
+        (SvmAttr::PREFETCH_LOC, LOCATION_UNDEFINED),
     ] {
         let answer = svm_call(&mut machine, fine, &[(SvmAttr::GRANULARITY, 1), attribute]);
         assert_eq!(answer.errno(), Some(Errno::EINVAL), "{attribute:?}");
     }
     let ask = SvmArgs { op: SvmOp::GET_ATTR, ..fine };
+    for broken in [SvmArgs { size: u64::MAX - 4095, ..fine }, SvmArgs { start_addr: (1 << 47) - PAGE, ..fine }] {
+        for op in [SvmOp::SET_ATTR, SvmOp::GET_ATTR] {
+            let answer = svm_call(&mut machine, SvmArgs { op, ..broken }, &[]);
+            assert_eq!(answer.errno(), Some(Errno::EFAULT), "{broken:?}");
+        }
+    }
+    let carol = ProcessKey { pid: 300, start: 3 };
+    machine.driver.open(carol).unwrap();
+    // A process without a gpu shares nothing.
+    assert_eq!(machine.run(carol, fine).errno(), Some(Errno::EINVAL));
+    assert_eq!(machine.run(carol, ask).errno(), None);
     assert_eq!(svm_call(&mut machine, ask, &[(SvmAttr::NO_ACCESS, gpu)]).errno(), Some(Errno::EINVAL));
     assert_eq!(get(&mut machine, BASE, 1, &[(SvmAttr::GRANULARITY, 0)]), [(SvmAttr::GRANULARITY, 9)]);
     // More attributes announced than there are.
@@ -158,6 +170,8 @@ fn buffers_and_shared_ranges_exclude_each_other() {
     machine.mapped(ALICE, BASE, 2 * PAGE, AllocFlags::GTT | RW);
     let over = set(&mut machine, BASE + PAGE, 4, &[(SvmAttr::ACCESS, gpu)]);
     assert_eq!(over.errno(), Some(Errno::EADDRINUSE));
+    let ask = SvmArgs { start_addr: BASE, size: PAGE, op: SvmOp::GET_ATTR, nattr: 0 };
+    assert_eq!(svm_call(&mut machine, ask, &[]).errno(), Some(Errno::EADDRINUSE));
     set(&mut machine, BASE + 2 * PAGE, 4, &[(SvmAttr::ACCESS, gpu)]).ok();
     let alloc = machine.alloc(ALICE, BASE + 5 * PAGE, PAGE, AllocFlags::GTT | RW);
     assert_eq!(alloc.errno(), Some(Errno::EADDRINUSE));
