@@ -15,6 +15,9 @@ use crate::measure::percentile;
 /// Where a signal holds the time at which its packet started.
 const START: u64 = std::mem::offset_of!(AmdSignal, start_ts) as u64;
 
+/// Bytes for what a kernel writes: a number for each work item of the largest launch, 64 workgroups of a wave.
+const OUT: usize = 64 * 64 * 4;
+
 /// The argument that makes a client of this executable; the task follows.
 pub(crate) const OPTION: &str = "--client";
 
@@ -48,7 +51,7 @@ impl Program {
         let job = suite::find(name).and_then(|test| test.job(1)).expect("a kernel of the suite");
         let code = Executable::load(&mut bench.queue, &CodeObject::parse(job.object)?)?;
         let kernel = code.kernel(job.kernel)?;
-        let out = bench.device().allocate(4096, Placement::Gtt)?;
+        let out = bench.device().allocate(OUT, Placement::Gtt)?;
         let arguments = numbers.iter().fold(Arguments::default().address(out.address()), |all, n| all.u32(*n));
         let arguments = bench.buffer(&arguments.block(kernel.argument_bytes), Placement::Gtt)?;
         let signal = Signal::new(bench.device(), 1)?;
