@@ -56,3 +56,15 @@ fn this_commands_directory_comes_first_in_the_path() {
     let text = shell("command -v gpreempt");
     assert_eq!(std::path::Path::new(text.trim()), super::executable());
 }
+
+#[test]
+fn the_machines_own_pci_devices_stay_visible_beside_the_gpu() {
+    let script = "ls /sys/bus/pci/devices | while read device; do cat /sys/bus/pci/devices/$device/vendor; done; \
+                  ls /sys/bus/pci/devices";
+    let outside = std::process::Command::new("sh").args(["-c", script]).output().expect("can be started");
+    assert_eq!(shell(script).as_bytes(), outside.stdout);
+    // The gpu itself is found by its address.
+    let gpu = shell("readlink -f /sys/class/drm/renderD128/device; cat /sys/class/drm/renderD128/device/vendor");
+    let address = gpu.lines().next().and_then(|line| line.rsplit('/').next()).unwrap_or_default().to_owned();
+    assert_eq!(shell(&format!("cat /sys/bus/pci/devices/{address}/vendor")), "0x1002\n", "{gpu}");
+}

@@ -56,7 +56,31 @@ fn is_in_tree(path: &str) -> bool {
     }) || pci_device(path)
 }
 
-/// The PCI device directories that links of the tree lead to.
+/// PCI devices that links of the tree lead to. The machine has devices of its own beside them, so the supervisor is asked
+/// which are which; directories that hold both stay the machine's.
 fn pci_device(path: &str) -> bool {
-    path.starts_with("/sys/devices/pci") || path.starts_with("/sys/bus/pci/devices/")
+    let inside = path.starts_with("/sys/devices/pci") || path.starts_with("/sys/bus/pci/devices/");
+    (inside && path.split('/').any(is_pci_address) || path.starts_with("/sys/bus/pci/drivers/amdgpu"))
+        && super::lookup(path).is_ok()
+}
+
+/// Domain, bus, device and function, such as `0000:c1:00.0`.
+fn is_pci_address(name: &str) -> bool {
+    let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut parts = name.split([':', '.']);
+    let mut next = |count| parts.next().is_some_and(|part| digits(part, count));
+    name.len() == "0000:c1:00.0".len() && next(4) && next(2) && next(2) && next(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pci_addresses_are_told_from_other_names() {
+        assert!(is_pci_address("0000:c1:00.0"));
+        for name in ["pci0000:c1", "0000:c1:00", "0000:c1:0000", "drivers_autop", "0000.c1.00.0x"] {
+            assert!(!is_pci_address(name), "{name}");
+        }
+    }
 }
