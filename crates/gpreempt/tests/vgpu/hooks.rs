@@ -6,12 +6,15 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use kfd_workload::{Queue, Runtime, Signal};
+use kfd_workload::{
+    Arguments, Buffer, CodeObject, Executable, Launch, Order, Placement, Queue, Result, Runtime, Signal, suite,
+};
 
 use super::faults::on_the_gpu;
 use super::life::{engines, until};
 use super::shell;
 
+const LIMIT: Duration = Duration::from_secs(60);
 const GET_VERSION: libc::c_ulong = 0x8008_4B01;
 
 fn open(path: &std::ffi::CStr, flags: i32) -> io::Result<RawFd> {
@@ -34,20 +37,60 @@ fn hidden_descriptors() -> Vec<RawFd> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|&fd| fd >= 200).collect()
 }
 
+/// Starts a kernel that takes as long as `iterations`; it completes `done`. What it needs is returned.
+fn start_spin(queue: &mut Queue, iterations: u32, done: &Signal) -> Result<(Executable, [Buffer; 2])> {
+    let job = suite::find("spin").and_then(|test| test.job(1)).expect("in the suite");
+    let program = Executable::load(queue, &CodeObject::parse(job.object)?)?;
+    let kernel = program.kernel(job.kernel)?;
+    let out = queue.device().allocate(4096, Placement::Vram)?;
+    let block = Arguments::default().address(out.address()).u32(iterations).block(kernel.argument_bytes);
+    let mut arguments = queue.device().allocate(block.len(), Placement::Gtt)?;
+    arguments.write(0, &block)?;
+    queue.dispatch(&kernel, arguments.address(), &Launch::linear(1, 64), Order::AfterPrevious, done)?;
+    Ok((program, [out, arguments]))
+}
+
+#[test]
+fn a_kernel_goes_on_while_the_program_is_stopped() {
+    on_the_gpu("hooks::a_kernel_goes_on_while_the_program_is_stopped", || {
+        let runtime = Runtime::open()?;
+        let mut queue = Queue::new(runtime.device(0)?)?;
+        let done = Signal::new(queue.device(), 1)?;
+        let pid = std::process::id();
+        // Continues this process when the signal's value, which follows its first word, has become 0 while it is stopped.
+        let script = format!(
+            "stopped() {{ grep -q '^State:.T' /proc/{pid}/status; }}; \
+             value() {{ dd if=/proc/{pid}/mem bs=8 count=1 skip={} iflag=skip_bytes status=none | od -An -td8; }}; \
+             tries=0; until stopped && [ \"$(value)\" -eq 0 ] || [ $tries -ge 3000 ]; do tries=$((tries+1)); sleep 0.01; done; \
+             stopped && [ \"$(value)\" -eq 0 ]; code=$?; kill -CONT {pid}; exit $code",
+            done.handle().0 + 8
+        );
+        let mut observer = Command::new("sh").args(["-c", &script]).spawn().expect("can be started");
+        let _kept = start_spin(&mut queue, 200_000, &done)?;
+        // SAFETY: stops this process until the observer continues it.
+        unsafe { libc::raise(libc::SIGSTOP) };
+        assert!(observer.wait().expect("ends").success());
+        queue.wait(&done, LIMIT)
+    });
+}
+
 #[test]
 fn waits_end_when_the_engine_is_killed() {
     on_the_gpu("hooks::waits_end_when_the_engine_is_killed", || {
         let runtime = Runtime::open()?;
-        let queue = Queue::new(runtime.device(0)?)?;
+        let mut queue = Queue::new(runtime.device(0)?)?;
         let done = Signal::new(queue.device(), 1)?;
+        let kept = start_spin(&mut queue, u32::MAX, &done)?;
         until("an engine runs", || !engines(std::process::id()).is_empty());
         for engine in engines(std::process::id()) {
             // SAFETY: sends a signal to a process that this one started.
             unsafe { libc::kill(engine.cast_signed(), libc::SIGKILL) };
         }
-        let outcome = queue.wait(&done, Duration::from_secs(60));
+        let outcome = queue.wait(&done, LIMIT);
         let text = format!("{:?}", outcome.expect_err("nobody completes the signal"));
         assert!(!text.contains("Timeout"), "{text}");
+        // Memory that the kernel used, and its queue, can be given back.
+        drop((kept, queue));
         Ok(())
     });
 }
@@ -175,7 +218,7 @@ fn one_who_comes_too_late_does_not_take_the_gpu_from_others() {
     };
     let programs: Vec<_> = (0..PROGRAMS).map(|_| start()).collect();
     drop(answer);
-    let lines: Vec<_> = BufReader::new(answers).lines().take(PROGRAMS).map_while(Result::ok).collect();
+    let lines: Vec<_> = BufReader::new(answers).lines().take(PROGRAMS).map_while(io::Result::ok).collect();
     let opened = lines.iter().filter(|line| *line == "open").count();
     assert!(opened > 0 && opened < PROGRAMS, "{lines:?}");
     assert_eq!(version(kfd), None, "the first one has its gpu still");
