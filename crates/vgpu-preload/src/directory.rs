@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_long};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use vgpu::client::{self, EntryKind, Node};
@@ -20,10 +20,31 @@ struct Open {
 
 /// How many there are: almost always none, and then nobody takes the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-static OPEN: Mutex<Option<HashMap<usize, Box<Open>>>> = Mutex::new(None);
+static OPEN: Mutex<Table> = Mutex::new(None);
+/// The lock while the process forks: the child must find it free, whoever lists a directory at that moment.
+static FORKING: AtomicPtr<MutexGuard<'static, Table>> = AtomicPtr::new(std::ptr::null_mut());
 
-fn open_directories() -> MutexGuard<'static, Option<HashMap<usize, Box<Open>>>> {
+type Table = Option<HashMap<usize, Box<Open>>>;
+
+fn open_directories() -> MutexGuard<'static, Table> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes forks wait for the lock. The allocator must have done the same before.
+pub(crate) fn watch_forks() {
+    extern "C" fn before() {
+        let guard = Box::into_raw(Box::new(open_directories()));
+        FORKING.store(guard, Ordering::Release);
+    }
+    extern "C" fn after() {
+        let guard = FORKING.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        if !guard.is_null() {
+            // SAFETY: comes from `before`, and the lock it holds lets nobody else get there.
+            drop(unsafe { Box::from_raw(guard) });
+        }
+    }
+    // SAFETY: the handlers live as long as this library.
+    unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) };
 }
 
 fn with<T>(directory: *mut libc::DIR, then: impl FnOnce(&mut Open) -> T) -> Option<T> {
@@ -109,6 +130,50 @@ pub(crate) unsafe extern "C" fn readdir64(directory: *mut libc::DIR) -> *mut lib
 pub(crate) unsafe extern "C" fn readdir(directory: *mut libc::DIR) -> *mut libc::dirent {
     with(directory, |open| next_entry(open).cast())
         .unwrap_or_else(|| real!(c"readdir", std::ptr::null_mut(), fn(*mut libc::DIR) -> *mut libc::dirent, directory))
+}
+
+macro_rules! readdir_r_hooks {
+    ($($name:ident $entry:ident $text:literal;)*) => {
+        $(
+            /// # Safety
+            /// As the function of the same name in libc.
+            #[unsafe(no_mangle)]
+            pub(crate) unsafe extern "C" fn $name(
+                directory: *mut libc::DIR,
+                entry: *mut libc::$entry,
+                result: *mut *mut libc::$entry,
+            ) -> c_int {
+                let ours = with(directory, |open| {
+                    let next = next_entry(open).cast::<libc::$entry>();
+                    // SAFETY: the caller gives room for an entry and for a pointer.
+                    unsafe {
+                        if next.is_null() {
+                            *result = std::ptr::null_mut();
+                        } else {
+                            entry.copy_from(next, 1);
+                            *result = entry;
+                        }
+                    }
+                    0
+                });
+                ours.unwrap_or_else(|| {
+                    real!(
+                        $text,
+                        libc::ENOSYS,
+                        fn(*mut libc::DIR, *mut libc::$entry, *mut *mut libc::$entry) -> c_int,
+                        directory,
+                        entry,
+                        result
+                    )
+                })
+            }
+        )*
+    };
+}
+
+readdir_r_hooks! {
+    readdir_r dirent c"readdir_r";
+    readdir64_r dirent64 c"readdir64_r";
 }
 
 /// # Safety

@@ -17,13 +17,16 @@ mod text;
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
-/// Runs when the library is loaded: a child of a fork must find the allocator's lock free, whoever held it.
+/// Runs when the library is loaded: a child of a fork must find its locks free, whoever held them.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = {
     extern "C" fn on_load() {
         // SAFETY: called once, before anything else of this library runs.
         unsafe { dlmalloc::enable_alloc_after_fork() };
+        directory::watch_forks();
+        // Asked for now, because a fork in the middle of the first question would leave the child without an answer.
+        vgpu::client::is_in_use();
     }
     on_load
 };

@@ -12,23 +12,24 @@ use crate::cli::{VgpuEnv, VgpuProfile, VgpuRun};
 const DETACH: &[&str] = &["vgpu", "supervise", "--detach"];
 const SUPERVISE: &[&str] = &["vgpu", "supervise"];
 
-fn start(gpu: &VgpuProfile, hold: Option<u32>) -> Result<Started> {
+fn start(gpu: &VgpuProfile, hold: u32) -> Result<Started> {
     let mut profile = Profile::load(&gpu.profile)?;
     if let Some(cus) = gpu.cus {
         profile = profile.with_cus(cus)?;
     }
-    Ok(launch::start(&profile, hold, DETACH)?)
+    Ok(launch::start(&profile, Some(hold), DETACH)?)
 }
 
 pub(crate) fn run(options: &VgpuRun) -> Result<()> {
     let (program, arguments) = options.command.split_first().context("there is no program to run")?;
-    let started = start(&options.gpu, None)?;
+    // The program may close the connection it inherits without knowing of it, so it also holds the gpu by itself.
+    let started = start(&options.gpu, std::process::id())?;
     Err(launch::exec(started, program, arguments).into())
 }
 
 pub(crate) fn env(options: &VgpuEnv, out: &mut impl Write) -> Result<()> {
     let hold = options.hold.unwrap_or_else(std::os::unix::process::parent_id);
-    let started = start(&options.gpu, Some(hold))?;
+    let started = start(&options.gpu, hold)?;
     for (name, value) in &started.environment.variables {
         let value = value.to_string_lossy().replace('\'', r"'\''");
         writeln!(out, "export {name}='{value}'")?;

@@ -10,7 +10,7 @@ use kfd_workload::{Result, Runtime, Signal, suite};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs `body` on the virtual gpu: in another process, unless this one is on it already.
-fn on_the_gpu(test: &str, body: fn() -> Result<()>) {
+pub(super) fn on_the_gpu(test: &str, body: fn() -> Result<()>) {
     if std::env::var_os("GPREEMPT_VGPU").is_some() {
         body().expect("the program works");
         return;
@@ -56,6 +56,19 @@ fn an_access_outside_any_mapping_is_reported_with_its_page() {
         assert_eq!(done.value()?, 1, "a kernel that faulted has not completed");
         Ok(())
     });
+}
+
+#[test]
+fn a_fault_is_reported_even_if_nothing_can_be_said_about_it() {
+    let own = std::env::current_exe().expect("this test is a program");
+    let test = "faults::an_access_outside_any_mapping_is_reported_with_its_page";
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("every Linux has it");
+    let status = super::on_vgpu(&[own.to_str().expect("a path of text"), "--exact", test, "--nocapture"])
+        .stdout(std::process::Stdio::null())
+        .stderr(full)
+        .status()
+        .expect("can be started");
+    assert!(status.success(), "{status}");
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl Drop for Client {
     }
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(super) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
@@ -90,7 +90,7 @@ fn is_alive(pid: u32) -> bool {
 }
 
 /// Engine processes of a client.
-fn engines(client: u32) -> Vec<u32> {
+pub(super) fn engines(client: u32) -> Vec<u32> {
     let parent = client.to_string();
     let is_engine = |pid: &u32| {
         status(*pid, "Name").is_some_and(|name| name == "vgpu-engine") && status(*pid, "PPid").as_ref() == Some(&parent)
@@ -168,4 +168,17 @@ fn programs_that_touch_no_gpu_start_no_engine_and_keep_their_behaviour() {
     assert_eq!(status(pid, "Threads").as_deref(), Some("1"));
     client.finish();
     until("sockets are gone", || sockets(pid).is_empty());
+}
+
+#[test]
+fn nothing_is_left_of_programs_that_end_as_soon_as_they_have_opened_the_gpu() {
+    // Many engines, so that the program's end finds some of them just being born.
+    for _ in 0..20 {
+        let mut child = on_vgpu(&["sh", "-c", "exec 3<>/dev/kfd"])
+            .env("GPREEMPT_VGPU_WORKERS", "16")
+            .spawn()
+            .expect("can be started");
+        assert!(child.wait().expect("ends").success());
+        until("sockets are gone", || sockets(child.id()).is_empty());
+    }
 }

@@ -2,6 +2,7 @@
 
 mod faults;
 mod files;
+mod hooks;
 mod life;
 mod reports;
 mod symbols;

@@ -1,8 +1,9 @@
 //! A process that has opened the gpu: its memory, its events, its engine.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kfd_abi::event::{EVENT_PAGE_SIZE, MemoryErrorType, MemoryException, MemoryFailure};
 use kfd_abi::exception::ExceptionCode;
@@ -28,6 +29,16 @@ struct Gpu {
     engine: Arc<Mutex<Engine>>,
     /// Its doorbells, mapped when the first queue is made.
     doorbells: Mutex<Option<Map>>,
+}
+
+impl Gpu {
+    /// The engine, for us alone.
+    ///
+    /// # Errors
+    /// EIO if an engine process died with it.
+    fn engine(&self) -> Result<MutexGuard<'_, Engine>, i32> {
+        engine::lock(&self.engine).ok_or(libc::EIO)
+    }
 }
 
 /// The open gpus of this process.
@@ -82,7 +93,7 @@ impl Attached {
     /// # Errors
     /// What the operating system says.
     pub(super) fn open_kfd(&self) -> Result<OwnedFd, i32> {
-        self.memory.kfd().try_clone().map_err(|error| error.raw_os_error().unwrap_or(libc::EMFILE))
+        self.memory.kfd()?.try_clone().map_err(|error| error.raw_os_error().unwrap_or(libc::EMFILE))
     }
 
     /// A descriptor of a render node: an opening of its own, told by the file position.
@@ -91,7 +102,7 @@ impl Attached {
     /// What the operating system says.
     pub(super) fn open_render(&self, minor: u32) -> Result<OwnedFd, i32> {
         let failed = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EMFILE);
-        let file = sys::reopen(self.memory.render().as_fd()).map_err(failed)?;
+        let file = sys::reopen(self.memory.render()?.as_fd()).map_err(failed)?;
         // SAFETY: moves the position of a descriptor of ours.
         unsafe { libc::lseek(file.as_raw_fd(), super::files::next_opening(minor), libc::SEEK_SET) };
         Ok(file)
@@ -105,15 +116,15 @@ impl Attached {
         match effect {
             Effect::MapMemory { gpu, va, size, backing, flags, .. } => {
                 let space = self.memory.map(gpu as usize, va, size, backing, flags)?;
-                self.use_space(gpu, space);
+                self.use_space(gpu, space)?;
             }
-            Effect::UnmapMemory { gpu, va, size, .. } => self.unmap(gpu, va, size),
+            Effect::UnmapMemory { gpu, va, size, .. } => return self.unmap(gpu, va, size),
             Effect::FreeMemory { backing, size, .. } => self.memory.free(backing, size),
             Effect::SvmAccess { gpu, va, size, access: true, writable, executable } => {
                 let space = self.memory.map_own(gpu as usize, va, size, writable, executable);
-                self.use_space(gpu, space);
+                self.use_space(gpu, space)?;
             }
-            Effect::SvmAccess { gpu, va, size, access: false, .. } => self.unmap(gpu, va, size),
+            Effect::SvmAccess { gpu, va, size, access: false, .. } => return self.unmap(gpu, va, size),
             Effect::CreateQueue(spec) => return self.create_queue(&spec),
             Effect::UpdateQueue { id, settings } => {
                 let update = device::QueueUpdate {
@@ -122,11 +133,11 @@ impl Attached {
                     priority: settings.priority,
                     percent: if settings.active { settings.percent } else { 0 },
                 };
-                self.with_engine_of(id, |engine| engine.update_queue(device::QueueId(id), &update));
+                self.with_engine_of(id, |engine| engine.update_queue(device::QueueId(id), &update))?;
                 self.control.wake();
             }
             Effect::DestroyQueue { id } => {
-                self.with_engine_of(id, |engine| engine.destroy_queue(device::QueueId(id)));
+                self.with_engine_of(id, |engine| engine.destroy_queue(device::QueueId(id)))?;
                 self.queues.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
             }
             Effect::EventPage { backing, size } => self.events.set_page(self.memory.view(backing, size)?),
@@ -157,30 +168,33 @@ impl Attached {
     ) -> Result<(), i32> {
         if slot.is_some() && !self.events.has_page() {
             // A process that brings no event page gets the driver's, which /dev/kfd maps.
-            let page = Map::new(self.memory.kfd().as_fd(), layout::EVENT_PAGE, EVENT_PAGE_SIZE as usize);
+            let page = Map::new(self.memory.kfd()?.as_fd(), layout::EVENT_PAGE, EVENT_PAGE_SIZE as usize);
             self.events.set_page(page.map_err(|_| libc::ENOMEM)?);
         }
         self.events.create(id, kind, auto_reset, slot);
         Ok(())
     }
 
-    fn use_space(&self, gpu: u32, space: Arc<Space>) {
+    fn use_space(&self, gpu: u32, space: Arc<Space>) -> Result<(), i32> {
         if let Some(gpu) = self.gpus.get(gpu as usize) {
-            gpu.engine.lock().unwrap_or_else(PoisonError::into_inner).set_space(space);
+            gpu.engine()?.set_space(space);
         }
+        Ok(())
     }
 
-    fn unmap(&self, gpu: u32, va: u64, size: u64) {
+    fn unmap(&self, gpu: u32, va: u64, size: u64) -> Result<(), i32> {
         let (space, old) = self.memory.unmap(gpu as usize, va, size);
-        self.use_space(gpu, space);
+        self.use_space(gpu, space)?;
         wait_until_unused(&old);
+        Ok(())
     }
 
-    fn with_engine_of(&self, queue: u32, then: impl FnOnce(&mut Engine) -> bool) {
+    fn with_engine_of(&self, queue: u32, then: impl FnOnce(&mut Engine) -> bool) -> Result<(), i32> {
         let gpu = self.queues.lock().unwrap_or_else(PoisonError::into_inner).get(&queue).copied();
         if let Some(gpu) = gpu.and_then(|gpu| self.gpus.get(gpu)) {
-            then(&mut gpu.engine.lock().unwrap_or_else(PoisonError::into_inner));
+            then(&mut *gpu.engine()?);
         }
+        Ok(())
     }
 
     fn create_queue(&self, spec: &QueueSpec) -> Result<(), i32> {
@@ -209,7 +223,7 @@ impl Attached {
             priority: spec.settings.priority,
             percent: if spec.settings.active { spec.settings.percent } else { 0 },
         };
-        gpu.engine.lock().unwrap_or_else(PoisonError::into_inner).create_queue(spec);
+        gpu.engine()?.create_queue(spec);
         self.control.wake();
         Ok(())
     }
@@ -276,5 +290,6 @@ impl Interrupts for Wires {
 
 /// What a kernel log would hold. Standard error is the program's, but it has to learn why its queue stopped.
 fn say(text: &str) {
-    eprintln!("vgpu: {text}");
+    // It may be closed or full, which is no reason to fail.
+    let _ = writeln!(std::io::stderr(), "vgpu: {text}");
 }

@@ -1,10 +1,9 @@
 //! An ioctl on its way to the supervisor and back.
 
 use std::os::fd::RawFd;
-use std::time::Instant;
 
 use kfd_abi::Abi;
-use kfd_abi::event::{EventData, TIMEOUT_INFINITE, WaitEventsArgs, WaitResult};
+use kfd_abi::event::{EventData, WaitEventsArgs, WaitResult};
 use kfd_abi::ioctl as numbers;
 use kfd_abi::memory::{AllocFlags, AllocMemoryArgs};
 use kfd_abi::svm::SvmArgs;
@@ -67,8 +66,8 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
     let call = Call { args, buffers, fd: named, ..Call::default() };
     let (mut result, mut call) = ask(session, device, number, call)?;
     for effect in std::mem::take(&mut call.effects) {
-        if let Effect::WaitEvents { all, timeout, .. } = effect {
-            result = wait(attached, &mut call, all, timeout);
+        if let Effect::WaitEvents { all, .. } = effect {
+            result = wait(attached, &mut call, all);
         } else if let Err(errno) = attached.apply(effect, &mut call.args) {
             result = -i64::from(errno);
         }
@@ -147,26 +146,21 @@ fn kind_of(fd: RawFd) -> Option<FdKind> {
 }
 
 /// Sleeps for the events of a wait that the driver found in order.
-fn wait(attached: &super::attached::Attached, call: &mut Call, all: bool, timeout: u32) -> i64 {
+fn wait(attached: &super::attached::Attached, call: &mut Call, all: bool) -> i64 {
+    let mut args: WaitEventsArgs = call.decode();
     let Some(buffer) = call.buffers.first_mut() else { return -i64::from(libc::EFAULT) };
     let mut events: Vec<EventData> = buffer.chunks_exact(EventData::SIZE).filter_map(EventData::decode).collect();
-    let begun = Instant::now();
-    let outcome = attached.events.wait(&mut events, all, timeout);
+    let outcome = attached.events.wait(&mut events, all, &mut args.timeout);
     for (event, bytes) in events.iter().zip(buffer.chunks_exact_mut(EventData::SIZE)) {
         let _ = event.encode(bytes);
     }
-    let mut args: WaitEventsArgs = call.decode();
     args.wait_result = outcome.unwrap_or(WaitResult::FAIL);
-    // Callers come back after a signal with the same arguments, and then wait only for the rest.
-    if outcome == Err(libc::EINTR) && timeout != TIMEOUT_INFINITE {
-        args.timeout = timeout.saturating_sub(begun.elapsed().as_millis().try_into().unwrap_or(u32::MAX));
-    }
     let mut bytes = vec![0; WaitEventsArgs::SIZE];
     let _ = args.encode(&mut bytes);
     let length = call.args.len().min(bytes.len());
     call.args[..length].copy_from_slice(&bytes[..length]);
     match outcome {
-        // An event was destroyed.
+        // An event was destroyed while somebody waited for it.
         Ok(WaitResult::FAIL) => -i64::from(libc::EIO),
         Ok(_) => 0,
         Err(errno) => -i64::from(errno),

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use kfd_abi::Union;
@@ -14,6 +14,7 @@ use kfd_abi::event::{
     UNSIGNALED_SLOT, WaitResult,
 };
 
+use crate::engine;
 use crate::sys::{self, Map};
 
 struct Event {
@@ -54,8 +55,16 @@ pub(crate) struct Events {
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
 impl Events {
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The table, for us alone. `None` if an engine process died with it.
+    fn table(&self) -> Option<MutexGuard<'_, Table>> {
+        engine::lock(&self.table)
+    }
+
+    /// Does something to the table, if there is one.
+    fn change(&self, change: impl FnOnce(&mut Table)) {
+        if let Some(mut table) = self.table() {
+            change(&mut table);
+        }
     }
 
     fn changed(&self) {
@@ -69,94 +78,96 @@ impl Events {
                 word.store(UNSIGNALED_SLOT, Ordering::SeqCst);
             }
         }
-        self.table().page = Some(page);
+        self.change(|table| table.page = Some(page));
     }
 
     pub(crate) fn has_page(&self) -> bool {
-        self.table().page.is_some()
+        self.table().is_some_and(|table| table.page.is_some())
     }
 
     pub(crate) fn create(&self, id: u32, kind: EventType, auto_reset: bool, slot: Option<u32>) {
         let event = Event { kind, auto_reset, signaled: false, age: 1, data: None, slot, waiting: Vec::new() };
-        self.table().events.insert(id, event);
+        self.change(|table| {
+            table.events.insert(id, event);
+        });
     }
 
     pub(crate) fn destroy(&self, id: u32) {
-        let mut table = self.table();
-        if let Some(event) = table.events.remove(&id) {
-            for (wait, _) in event.waiting {
+        self.change(|table| {
+            for (wait, _) in table.events.remove(&id).map(|event| event.waiting).unwrap_or_default() {
                 if let Some(wait) = table.waits.get_mut(&wait) {
                     wait.failed = true;
                 }
             }
-        }
-        drop(table);
+        });
         self.changed();
     }
 
     pub(crate) fn set(&self, id: u32) {
-        self.table().signal(id);
+        self.change(|table| table.signal(id));
         self.changed();
     }
 
     pub(crate) fn reset(&self, id: u32) {
-        if let Some(event) = self.table().events.get_mut(&id) {
-            event.signaled = false;
-        }
+        self.change(|table| {
+            if let Some(event) = table.events.get_mut(&id) {
+                event.signaled = false;
+            }
+        });
     }
 
     /// An interrupt of the device. Without a number the event is found by the slot of the event page that was written.
     pub(crate) fn interrupt(&self, id: u32) {
-        let mut table = self.table();
-        let named = table.events.get(&id).is_some_and(|event| event.slot.is_some());
-        if named && id != 0 {
-            table.clear_slot(id);
-            table.signal(id);
-        } else {
-            for id in table.written_slots() {
+        self.change(|table| {
+            let named = table.events.get(&id).is_some_and(|event| event.slot.is_some());
+            let ids = if named && id != 0 { vec![id] } else { table.written_slots() };
+            for id in ids {
                 table.clear_slot(id);
                 table.signal(id);
             }
-        }
-        drop(table);
+        });
         self.changed();
     }
 
     /// A fault of the gpu.
     pub(crate) fn memory_exception(&self, exception: &MemoryException) {
-        self.table().raise(EventType::MEMORY, Union::of(exception));
+        self.change(|table| table.raise(EventType::MEMORY, Union::of(exception)));
         self.changed();
     }
 
     /// The gpu failed, or is gone for ever.
     pub(crate) fn hardware_exception(&self, exception: &HwException, lost: bool) {
-        let mut table = self.table();
-        table.lost |= lost;
-        table.raise(EventType::HW_EXCEPTION, Union::of(exception));
-        drop(table);
+        self.change(|table| {
+            table.lost |= lost;
+            table.raise(EventType::HW_EXCEPTION, Union::of(exception));
+        });
         self.changed();
     }
 
-    /// Waits for events; fills what the caller is told about them.
+    /// Waits for events; fills what the caller is told about them. After a signal `timeout` is what is left of it, and
+    /// events that the wait had consumed are there again: whoever repeats the call goes on waiting.
     ///
     /// # Errors
     /// EINTR after a signal, EIO if the gpu is lost, EINVAL if an event does not exist.
-    pub(crate) fn wait(&self, events: &mut [EventData], all: bool, timeout: u32) -> Result<WaitResult, i32> {
-        let deadline = match timeout {
+    pub(crate) fn wait(&self, events: &mut [EventData], all: bool, timeout: &mut u32) -> Result<WaitResult, i32> {
+        let deadline = match *timeout {
             TIMEOUT_INFINITE => None,
             limit => Some(Instant::now() + Duration::from_millis(limit.into())),
         };
-        let wait = self.table().begin(events)?;
+        let wait = self.table().ok_or(libc::EIO)?.begin(events)?;
         let outcome = loop {
             let seen = self.changes.load(Ordering::SeqCst);
-            if let Some(result) = self.table().ended(wait, all) {
+            let Some(table) = self.table() else { return Err(libc::EIO) };
+            let (ended, lost) = (table.ended(wait, all), table.lost);
+            drop(table);
+            if let Some(result) = ended {
                 break Ok(result);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if timeout == TIMEOUT_IMMEDIATE || left.is_some_and(|left| left.is_zero()) {
+            if *timeout == TIMEOUT_IMMEDIATE || left.is_some_and(|left| left.is_zero()) {
                 break Ok(WaitResult::TIMEOUT);
             }
-            if self.table().lost || crate::engine::has_failed() {
+            if lost || engine::has_failed() {
                 break Err(libc::EIO);
             }
             let interrupted =
@@ -165,7 +176,11 @@ impl Events {
                 break Err(libc::EINTR);
             }
         };
-        self.table().end(wait, events, &outcome);
+        if let Some(deadline) = deadline.filter(|_| outcome == Err(libc::EINTR)) {
+            let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+            *timeout = u32::try_from(left).unwrap_or(*timeout).min(*timeout);
+        }
+        self.change(|table| table.end(wait, events, &outcome));
         outcome
     }
 }
@@ -297,15 +312,15 @@ mod tests {
         let events = Events::default();
         signal_event(&events, 1, true);
         events.set(1);
-        assert_eq!(events.wait(&mut [data(1)], false, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
-        assert_eq!(events.wait(&mut [data(1)], false, TIMEOUT_IMMEDIATE), Ok(WaitResult::TIMEOUT));
+        assert_eq!(events.wait(&mut [data(1)], false, &mut 0), Ok(WaitResult::COMPLETE));
+        assert_eq!(events.wait(&mut [data(1)], false, &mut 0), Ok(WaitResult::TIMEOUT));
         signal_event(&events, 2, false);
         events.set(2);
         for _ in 0..2 {
-            assert_eq!(events.wait(&mut [data(2)], false, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+            assert_eq!(events.wait(&mut [data(2)], false, &mut 0), Ok(WaitResult::COMPLETE));
         }
         events.reset(2);
-        assert_eq!(events.wait(&mut [data(2)], false, TIMEOUT_IMMEDIATE), Ok(WaitResult::TIMEOUT));
+        assert_eq!(events.wait(&mut [data(2)], false, &mut 0), Ok(WaitResult::TIMEOUT));
     }
 
     #[test]
@@ -314,11 +329,11 @@ mod tests {
         signal_event(&events, 1, false);
         signal_event(&events, 2, false);
         events.set(1);
-        assert_eq!(events.wait(&mut [data(1), data(2)], true, TIMEOUT_IMMEDIATE), Ok(WaitResult::TIMEOUT));
-        assert_eq!(events.wait(&mut [data(1), data(2)], false, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+        assert_eq!(events.wait(&mut [data(1), data(2)], true, &mut 0), Ok(WaitResult::TIMEOUT));
+        assert_eq!(events.wait(&mut [data(1), data(2)], false, &mut 0), Ok(WaitResult::COMPLETE));
         let mut aged = data(2);
         aged.data = Union::of(&SignalEvent { last_event_age: 7 });
-        assert_eq!(events.wait(&mut [aged], false, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+        assert_eq!(events.wait(&mut [aged], false, &mut 0), Ok(WaitResult::COMPLETE));
     }
 
     fn aged(id: u32, last_event_age: u64) -> EventData {
@@ -336,15 +351,15 @@ mod tests {
         signal_event(&events, 2, true);
         events.set(1);
         let mut waited = [aged(1, 1), aged(2, 1)];
-        assert_eq!(events.wait(&mut waited, true, TIMEOUT_IMMEDIATE), Ok(WaitResult::TIMEOUT));
+        assert_eq!(events.wait(&mut waited, true, &mut 0), Ok(WaitResult::TIMEOUT));
         // The first event is not lost, although the wait consumed it: its age is still older.
         assert_eq!((age(&waited[0]), age(&waited[1])), (1, 1));
         events.set(2);
-        assert_eq!(events.wait(&mut waited, true, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+        assert_eq!(events.wait(&mut waited, true, &mut 0), Ok(WaitResult::COMPLETE));
         assert_eq!((age(&waited[0]), age(&waited[1])), (2, 2));
         events.set(1);
         let mut ageless = [data(1)];
-        assert_eq!(events.wait(&mut ageless, true, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+        assert_eq!(events.wait(&mut ageless, true, &mut 0), Ok(WaitResult::COMPLETE));
         assert_eq!(age(&ageless[0]), 0);
     }
 
@@ -355,10 +370,10 @@ mod tests {
         signal_event(&events, 2, true);
         events.set(1);
         let both = [data(1), data(2)];
-        let wait = events.table().begin(&both).expect("both exist");
+        let wait = events.table().expect("not lost").begin(&both).expect("both exist");
         events.set(1);
-        events.table().end(wait, &mut both.clone(), &Ok(WaitResult::TIMEOUT));
-        assert_eq!(events.wait(&mut [data(1)], true, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
+        events.table().expect("not lost").end(wait, &mut both.clone(), &Ok(WaitResult::TIMEOUT));
+        assert_eq!(events.wait(&mut [data(1)], true, &mut 0), Ok(WaitResult::COMPLETE));
     }
 
     #[test]
@@ -368,20 +383,20 @@ mod tests {
         signal_event(&events, 2, true);
         events.set(1);
         let mut both = [data(1), data(2)];
-        let wait = events.table().begin(&both).expect("both exist");
-        events.table().end(wait, &mut both, &Err(libc::EINTR));
-        assert_eq!(events.wait(&mut [data(1)], true, TIMEOUT_IMMEDIATE), Ok(WaitResult::COMPLETE));
-        assert_eq!(events.wait(&mut [data(2)], true, TIMEOUT_IMMEDIATE), Ok(WaitResult::TIMEOUT));
+        let wait = events.table().expect("not lost").begin(&both).expect("both exist");
+        events.table().expect("not lost").end(wait, &mut both, &Err(libc::EINTR));
+        assert_eq!(events.wait(&mut [data(1)], true, &mut 0), Ok(WaitResult::COMPLETE));
+        assert_eq!(events.wait(&mut [data(2)], true, &mut 0), Ok(WaitResult::TIMEOUT));
     }
 
     #[test]
     fn a_waiting_thread_is_woken_by_a_signal_by_destruction_and_by_loss() {
         let events = Arc::new(Events::default());
         signal_event(&events, 1, true);
-        let begun = || events.table().waits.len();
+        let begun = || events.table().expect("no engine died").waits.len();
         let sleeper = |events: &Arc<Events>| {
             let events = Arc::clone(events);
-            std::thread::spawn(move || events.wait(&mut [data(1)], true, TIMEOUT_INFINITE))
+            std::thread::spawn(move || events.wait(&mut [data(1)], true, &mut { TIMEOUT_INFINITE }))
         };
         let until_begun = || {
             while begun() == 0 {
@@ -401,7 +416,7 @@ mod tests {
         until_begun();
         events.hardware_exception(&HwException::default(), true);
         assert_eq!(thread.join().expect("no panic"), Err(libc::EIO));
-        assert_eq!(events.wait(&mut [data(9)], false, 0), Err(libc::EINVAL));
+        assert_eq!(events.wait(&mut [data(9)], false, &mut 0), Err(libc::EINVAL));
     }
 
     #[test]
@@ -411,7 +426,34 @@ mod tests {
         let fault = MemoryException { va: 0x1000, gpu_id: 3, ..Default::default() };
         events.memory_exception(&fault);
         let mut waited = [data(5)];
-        assert_eq!(events.wait(&mut waited, true, TIMEOUT_INFINITE), Ok(WaitResult::COMPLETE));
+        assert_eq!(events.wait(&mut waited, true, &mut { TIMEOUT_INFINITE }), Ok(WaitResult::COMPLETE));
         assert_eq!(waited[0].data.get::<MemoryException>(), fault);
+    }
+
+    #[test]
+    fn a_wait_that_a_signal_interrupts_loses_no_event() {
+        let mut table = Table::default();
+        for id in [1, 2] {
+            let event = Event {
+                kind: EventType::SIGNAL,
+                auto_reset: true,
+                signaled: false,
+                age: 1,
+                data: None,
+                slot: None,
+                waiting: vec![],
+            };
+            table.events.insert(id, event);
+        }
+        let mut both = [data(1), data(2)];
+        // One event came before the wait and one while it slept; the signal was faster than the sleeper.
+        table.signal(1);
+        let wait = table.begin(&both).expect("both exist");
+        table.signal(2);
+        table.end(wait, &mut both, true);
+        assert_eq!(both, [data(1), data(2)], "an interrupted wait tells nothing");
+        assert!(table.events.values().all(|event| event.signaled && event.waiting.is_empty()));
+        let again = table.begin(&both).expect("both exist");
+        assert_eq!(table.ended(again, true), Some(WaitResult::COMPLETE));
     }
 }

@@ -86,6 +86,9 @@ fn follow(from: &str, text: &str) -> Option<String> {
 /// # Errors
 /// As [`lookup`], and what the flags do not allow.
 pub fn open(path: &str, flags: i32) -> Result<RawFd, i32> {
+    if flags & (libc::O_NOFOLLOW | libc::O_PATH) == libc::O_NOFOLLOW && matches!(lookup(path)?, Node::Link(_)) {
+        return Err(libc::ELOOP);
+    }
     let (path, node) = resolve(path)?;
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
     let create = libc::O_CREAT | libc::O_EXCL;
@@ -112,6 +115,7 @@ pub fn open(path: &str, flags: i32) -> Result<RawFd, i32> {
 fn file_of(path: &str, text: &str) -> std::io::Result<OwnedFd> {
     use std::io::Write;
     let mut file = std::fs::File::from(sys::memfd(&format!("{FILE_PREFIX}{path}"), 0)?);
+    sys::within_limit(text.len() as u64)?;
     file.write_all(text.as_bytes())?;
     sys::reopen_read_only(file.as_fd())
 }

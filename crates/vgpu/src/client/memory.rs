@@ -13,12 +13,12 @@ use kfd_abi::memory::AllocFlags;
 use vgpu_isa::memory::{Mapping, Space};
 
 use crate::driver::Backing;
-use crate::sys::{self, Map};
+use crate::sys::{self, Known, Map};
 
 /// All buffers and address spaces of one process.
 pub(crate) struct Memory {
-    kfd: OwnedFd,
-    render: OwnedFd,
+    kfd: Known<OwnedFd>,
+    render: Known<OwnedFd>,
     state: Mutex<State>,
 }
 
@@ -32,7 +32,11 @@ struct State {
 impl Memory {
     pub(crate) fn new(kfd: OwnedFd, render: OwnedFd, gpus: usize) -> Self {
         let spaces = (0..gpus).map(|_| Arc::new(Space::new())).collect();
-        Self { kfd, render, state: Mutex::new(State { maps: HashMap::new(), spaces }) }
+        Self {
+            kfd: Known::new(kfd),
+            render: Known::new(render),
+            state: Mutex::new(State { maps: HashMap::new(), spaces }),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -42,7 +46,7 @@ impl Memory {
     /// The device's view of a buffer.
     ///
     /// # Errors
-    /// ENOMEM.
+    /// ENOMEM, or ENODEV if the program closed our file.
     pub(crate) fn view(&self, backing: Backing, size: u64) -> Result<Map, i32> {
         let (file, offset) = match backing {
             Backing::Vram { offset } | Backing::Gtt { offset } => (&self.render, offset),
@@ -50,7 +54,7 @@ impl Memory {
             Backing::UserPtr { .. } => return Err(libc::EINVAL),
         };
         let size = usize::try_from(size).map_err(|_| libc::ENOMEM)?;
-        Map::new(file.as_fd(), offset, size).map_err(|_| libc::ENOMEM)
+        Map::new(file.descriptor().ok_or(libc::ENODEV)?, offset, size).map_err(|_| libc::ENOMEM)
     }
 
     /// Makes a buffer visible to a gpu; returns the new address space.
@@ -107,19 +111,25 @@ impl Memory {
     /// Gives the bytes of a buffer back.
     pub(crate) fn free(&self, backing: Backing, size: u64) {
         self.state().maps.remove(&backing);
-        if let Backing::Vram { offset } | Backing::Gtt { offset } = backing {
-            sys::punch(self.render.as_fd(), offset, size);
+        if let (Backing::Vram { offset } | Backing::Gtt { offset }, Ok(file)) = (backing, self.render()) {
+            sys::punch(file.as_fd(), offset, size);
         }
     }
 
     /// The file of doorbells.
-    pub(crate) fn kfd(&self) -> &OwnedFd {
-        &self.kfd
+    ///
+    /// # Errors
+    /// ENODEV if the program closed it.
+    pub(crate) fn kfd(&self) -> Result<&OwnedFd, i32> {
+        self.kfd.get().ok_or(libc::ENODEV)
     }
 
     /// The file of buffers.
-    pub(crate) fn render(&self) -> &OwnedFd {
-        &self.render
+    ///
+    /// # Errors
+    /// ENODEV if the program closed it.
+    pub(crate) fn render(&self) -> Result<&OwnedFd, i32> {
+        self.render.get().ok_or(libc::ENODEV)
     }
 }
 

@@ -1,18 +1,20 @@
 //! The connection of this process to the supervisor.
 
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, Once, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::attached::Attached;
 use super::paths;
 use crate::protocol::{Reply, Request};
-use crate::sys;
+use crate::sys::{self, Known};
 
 /// One process's dealings with its virtual gpu.
 pub(super) struct Session {
-    stream: Mutex<UnixStream>,
+    stream: Known<UnixStream>,
+    /// Held from a question to its answer.
+    asking: Mutex<()>,
     /// Set when the process first opens `/dev/kfd`.
     pub(super) attached: OnceLock<Result<Attached, i32>>,
     /// The process this session belongs to.
@@ -21,7 +23,6 @@ pub(super) struct Session {
 
 /// Never freed: hooks may be using it at any time. A fork's child starts with none.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
-static CONNECTING: Mutex<()> = Mutex::new(());
 
 /// Whether this process has asked about the virtual gpu already: descriptors of ours can exist only then, or if they
 /// were inherited from a process that has.
@@ -36,35 +37,38 @@ fn current() -> Option<&'static Session> {
 }
 
 /// The session of this process, begun if need be. `None` if there is no supervisor (any more).
+///
+/// There is no lock: a child that is forked meanwhile would find it taken for ever. Of threads that begin at the same
+/// time one wins.
 pub(super) fn get() -> Option<&'static Session> {
     if let Some(session) = current() {
         return Some(session);
     }
-    let _guard = CONNECTING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(session) = current() {
-        return Some(session);
-    }
     let stream = UnixStream::from(sys::out_of_the_way(sys::connect(paths::socket()?).ok()?.into()).ok()?);
-    static FORKS: Once = Once::new();
-    FORKS.call_once(|| {
-        // SAFETY: the handler only stores to an atomic and closes a descriptor.
+    static WATCHING_FORKS: AtomicBool = AtomicBool::new(false);
+    if !WATCHING_FORKS.load(Ordering::Acquire) {
+        // SAFETY: the handler only stores to atomics and closes a descriptor; being called twice does not harm it.
         unsafe { libc::pthread_atfork(None, None, Some(forget)) };
-    });
+        WATCHING_FORKS.store(true, Ordering::Release);
+    }
     // SAFETY: takes no argument and cannot fail.
     let pid = unsafe { libc::getpid() };
-    let session = Box::new(Session { stream: Mutex::new(stream), attached: OnceLock::new(), pid });
-    SESSION.store(Box::into_raw(session), Ordering::Release);
+    let session = Session { stream: Known::new(stream), asking: Mutex::new(()), attached: OnceLock::new(), pid };
+    let session = Box::into_raw(Box::new(session));
+    if SESSION.compare_exchange(std::ptr::null_mut(), session, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        // SAFETY: made above and seen by nobody else.
+        drop(unsafe { Box::from_raw(session) });
+    }
     current()
 }
 
 /// In the child of a fork: the gpu is the parent's. Locks may be held by threads that do not exist here, so nothing is
 /// taken apart.
 extern "C" fn forget() {
+    crate::engine::forget();
     let session = SESSION.swap(std::ptr::null_mut(), Ordering::AcqRel);
-    // SAFETY: sessions are never freed; the stream's lock is not taken, only its descriptor number is read.
-    if let Some(session) = unsafe { session.as_ref() }
-        && let Ok(stream) = session.stream.try_lock()
-    {
+    // SAFETY: sessions are never freed.
+    if let Some(stream) = unsafe { session.as_ref() }.and_then(|session| session.stream.get()) {
         // SAFETY: the child's copy of the descriptor; nobody uses it again.
         unsafe { libc::close(stream.as_raw_fd()) };
     }
@@ -74,15 +78,16 @@ impl Session {
     /// Asks the supervisor. `None` if it is gone.
     pub(super) fn ask(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Option<Reply> {
         let bytes = serde_json::to_vec(request).ok()?;
-        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        sys::send(&stream, &bytes, fds).ok()?;
-        let frame = sys::receive(&stream).ok()??;
+        let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = self.stream.get()?;
+        sys::send(stream, &bytes, fds).ok()?;
+        let frame = sys::receive(stream).ok()??;
         serde_json::from_slice(&frame.bytes).ok()
     }
 
-    /// The descriptor of the connection.
-    pub(super) fn connection(&self) -> RawFd {
-        self.stream.lock().unwrap_or_else(PoisonError::into_inner).as_raw_fd()
+    /// The connection.
+    pub(super) fn connection(&self) -> &Known<UnixStream> {
+        &self.stream
     }
 
     /// The open gpu of this process.

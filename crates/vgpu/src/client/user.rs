@@ -3,9 +3,10 @@
 fn transfer(address: u64, local: *mut u8, length: usize, write: bool) -> Result<(), i32> {
     let local = libc::iovec { iov_base: local.cast(), iov_len: length };
     let remote = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(address as usize), iov_len: length };
-    // SAFETY: the local part is a buffer of ours; for the other the kernel checks every page.
+    // SAFETY: the local part is a buffer of ours; for the other the kernel checks every page. The thread stands for the
+    // process, whose first thread may have ended.
     let done = unsafe {
-        let pid = libc::getpid();
+        let pid = libc::gettid();
         if write {
             libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0)
         } else {

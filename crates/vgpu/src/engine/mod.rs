@@ -7,7 +7,8 @@
 mod faults;
 mod spawn;
 
-use std::os::fd::RawFd;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,8 +18,9 @@ use kfd_abi::event::{HwException, ResetCause, ResetType};
 use crate::client::Events;
 use crate::control::Control;
 use crate::device::{Config, Engine, Pulse, Worker};
+use crate::sys::Known;
 
-pub(crate) use faults::has_failed;
+pub(crate) use faults::{forget, has_failed, lock};
 
 /// Instructions a wave runs before its workgroup comes back.
 const QUANTUM: u64 = 4096;
@@ -37,7 +39,9 @@ pub(crate) struct Shared {
     pub(crate) control: Arc<Control>,
     pub(crate) events: Arc<Events>,
     /// The connection to the supervisor: it hangs up when the supervisor is gone.
-    pub(crate) connection: RawFd,
+    pub(crate) connection: &'static Known<UnixStream>,
+    /// The process whose gpu this is.
+    client: i32,
     lost: AtomicBool,
 }
 
@@ -47,9 +51,11 @@ impl Shared {
         config: Config,
         control: Arc<Control>,
         events: Arc<Events>,
-        connection: RawFd,
+        connection: &'static Known<UnixStream>,
     ) -> Self {
-        Self { gpus, config, control, events, connection, lost: AtomicBool::new(false) }
+        // SAFETY: takes no argument and cannot fail.
+        let client = unsafe { libc::getpid() };
+        Self { client, gpus, config, control, events, connection, lost: AtomicBool::new(false) }
     }
 }
 
@@ -109,7 +115,7 @@ impl Shared {
         })
     }
 
-    /// The driver is gone: the gpu fell off the bus.
+    /// The driver or an engine is gone: the gpu fell off the bus.
     fn lose(&self) {
         self.lost.store(true, Ordering::Relaxed);
         for (gpu_id, _) in &self.gpus {
@@ -124,9 +130,10 @@ impl Shared {
     }
 }
 
-/// Whether the other end of a connection is closed.
-fn hung_up(connection: RawFd) -> bool {
-    let mut poll = libc::pollfd { fd: connection, events: 0, revents: 0 };
+/// Whether the other end of a connection is closed, or ours.
+fn hung_up(connection: &Known<UnixStream>) -> bool {
+    let Some(stream) = connection.get() else { return true };
+    let mut poll = libc::pollfd { fd: stream.as_raw_fd(), events: 0, revents: 0 };
     // SAFETY: one structure, no waiting.
     unsafe { libc::poll(&raw mut poll, 1, 0) };
     poll.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0

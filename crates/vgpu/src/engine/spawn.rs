@@ -4,9 +4,12 @@
 //! own. A thread of the client, the donor, lends its: it starts the worker with `clone` and sleeps for ever.
 
 use std::ffi::{c_int, c_void};
+use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{Shared, faults, work};
+use crate::sys;
 
 const STACK: usize = 4 << 20;
 
@@ -24,33 +27,44 @@ pub(super) fn worker(shared: Arc<Shared>) -> Result<(), i32> {
 
 fn donate(shared: Arc<Shared>) {
     block_signals();
-    let argument = Arc::into_raw(shared).cast_mut().cast::<c_void>();
+    let argument = Arc::into_raw(Arc::clone(&shared)).cast_mut().cast::<c_void>();
     // The worker is a process of its own that shares memory, descriptors and directory; no tracer of the client follows
     // it, and because it sends no signal when it ends, no wait() sees it.
     let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_UNTRACED;
     let started = match stack() {
         // SAFETY: the stack is the worker's alone; the argument is a counted pointer that the worker owns; this thread
-        // does nothing but sleep from now on, so its thread-local data is the worker's too.
+        // only sleeps until the worker has ended, so its thread-local data is the worker's too.
         Some(top) => unsafe { libc::clone(enter, top, flags, argument) },
         None => -1,
     };
     if started < 0 {
         // Less faithful: a thread stops when the program is stopped. Some sandboxes allow nothing else.
         if std::env::var_os("GPREEMPT_VGPU_LOG").is_some() {
-            eprintln!(
+            let _ = writeln!(
+                std::io::stderr(),
                 "vgpu: this system allows no process that shares memory; the gpu stops when the program is stopped"
             );
         }
         enter(argument);
         return;
     }
+    until_ended(started);
+    if !shared.lost.load(Ordering::Relaxed) {
+        // It crashed, or somebody killed it. What it held is held for ever.
+        faults::fail();
+        shared.lose();
+    }
+    // This thread's data is as the worker left it, perhaps in the middle of something.
     loop {
-        // SAFETY: waits for a signal of the empty set of signals that are not blocked.
-        unsafe {
-            let mut all = std::mem::zeroed();
-            libc::sigfillset(&raw mut all);
-            libc::sigsuspend(&raw const all);
-        }
+        std::thread::park();
+    }
+}
+
+/// Waits for a worker, which only this kind of wait sees.
+fn until_ended(worker: libc::pid_t) {
+    // SAFETY: no status is asked for.
+    while unsafe { libc::waitpid(worker, std::ptr::null_mut(), libc::__WCLONE) } < 0 && sys::last_error() == libc::EINTR
+    {
     }
 }
 
@@ -85,14 +99,13 @@ extern "C" fn enter(argument: *mut c_void) -> c_int {
     // SAFETY: system calls without arguments.
     let own_process = unsafe { libc::syscall(libc::SYS_gettid) == libc::syscall(libc::SYS_getpid) };
     if own_process {
-        faults::prepare();
+        faults::prepare(shared.client);
     }
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&shared))).is_err() {
         faults::fail();
     }
     if own_process {
-        // SAFETY: ends this process without running the client's exit handlers.
-        unsafe { libc::syscall(libc::SYS_exit_group, 0) };
+        faults::end(0);
     }
     0
 }

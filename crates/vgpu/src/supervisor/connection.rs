@@ -1,7 +1,9 @@
 //! One connection: requests of one process, answered in order.
 
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{Device, Supervisor};
 use crate::driver::{Call, Clocks, Effect, Errno, ProcessKey};
@@ -16,7 +18,9 @@ pub(super) fn serve(supervisor: &Arc<Supervisor>, stream: &UnixStream) {
     if uid != own && uid != 0 {
         return;
     }
-    let key = ProcessKey { pid: pid.cast_unsigned(), start: sys::start_time(pid) };
+    // After an exec the same process comes with a new connection, perhaps before the old one is seen to be closed.
+    let start = supervisor.accepted.fetch_add(1, Ordering::Relaxed);
+    let key = ProcessKey { pid: pid.cast_unsigned(), start };
     let mut client = Client { supervisor, pid, key, attached: false };
     while let Ok(Some(frame)) = sys::receive(stream) {
         let reply = client.answer(frame);
@@ -65,7 +69,7 @@ impl Client<'_> {
         let (Some(kfd), Some(control)) = (fds.next(), fds.next()) else {
             return Reply::Refused("attach needs the kfd file and the control page".into());
         };
-        if let Err(error) = self.supervisor.poller.add(self.pid, kfd, &control) {
+        if let Err(error) = self.supervisor.poller.add(self.key, kfd, &control) {
             return Reply::Refused(format!("cannot map the control page: {error}"));
         }
         let mut driver = device.driver();
@@ -88,7 +92,7 @@ impl Client<'_> {
         drop(driver);
         for effect in &call.effects {
             if let Err(error) = self.watch(effect) {
-                eprintln!("vgpu: cannot watch the doorbell of process {}: {error}", self.pid);
+                let _ = writeln!(std::io::stderr(), "vgpu: cannot watch the doorbell of process {}: {error}", self.pid);
                 return (-i64::from(Errno::ENOMEM.0), call);
             }
         }
@@ -99,9 +103,9 @@ impl Client<'_> {
     fn watch(&self, effect: &Effect) -> std::io::Result<()> {
         let poller = &self.supervisor.poller;
         match effect {
-            Effect::CreateQueue(queue) => poller.add_queue(self.pid, queue.id, queue.gpu, queue.doorbell),
+            Effect::CreateQueue(queue) => poller.add_queue(self.key, queue.id, queue.gpu, queue.doorbell),
             Effect::DestroyQueue { id } => {
-                poller.remove_queue(self.pid, *id);
+                poller.remove_queue(self.key, *id);
                 Ok(())
             }
             _ => Ok(()),
@@ -112,10 +116,64 @@ impl Client<'_> {
 impl Drop for Client<'_> {
     fn drop(&mut self) {
         if self.attached {
-            self.supervisor.poller.remove(self.pid);
+            self.supervisor.poller.remove(self.key);
             if let Some(device) = self.supervisor.device() {
                 device.driver().close(self.key);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::sync::OnceLock;
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::control::Control;
+    use crate::driver::layout;
+    use crate::profile::Profile;
+    use crate::supervisor::Poller;
+
+    fn ask(stream: &UnixStream, request: &Request, fds: &[std::os::fd::BorrowedFd<'_>]) -> Reply {
+        let bytes = serde_json::to_vec(request).expect("can be written");
+        sys::send(stream, &bytes, fds).expect("is served");
+        let frame = sys::receive(stream).expect("is answered").expect("is open");
+        serde_json::from_slice(&frame.bytes).expect("a reply")
+    }
+
+    fn attach(stream: &UnixStream) {
+        let kfd = sys::memfd("kfd", layout::kfd_file_size()).expect("a file");
+        let (_control, file) = Control::new().expect("a page");
+        let reply = ask(stream, &Request::Attach, &[kfd.as_fd(), file.as_fd()]);
+        assert!(matches!(reply, Reply::Attached(_)), "{reply:?}");
+    }
+
+    #[test]
+    fn the_end_of_an_old_connection_does_not_take_the_gpu_from_the_same_process_after_an_exec() {
+        let supervisor = Arc::new(Supervisor {
+            device: OnceLock::new(),
+            poller: Poller::start().expect("a thread"),
+            connections: 0.into(),
+            accepted: AtomicU64::new(0),
+        });
+        supervisor.configure(Profile::load("mi300x").expect("built in"), None).expect("not configured yet");
+        let connect = || {
+            let (ours, theirs) = UnixStream::pair().expect("sockets");
+            let supervisor = Arc::clone(&supervisor);
+            (ours, std::thread::spawn(move || serve(&supervisor, &theirs)))
+        };
+        let (before, thread) = connect();
+        attach(&before);
+        let (after, _) = connect();
+        attach(&after);
+        drop(before);
+        thread.join().expect("ends");
+        let driver = supervisor.device().expect("configured").driver();
+        let proc = format!("/sys/class/kfd/kfd/proc/{}", std::process::id());
+        assert!(driver.sysfs(&proc).is_some(), "the driver knows the process still");
+        drop(driver);
+        drop(after);
     }
 }

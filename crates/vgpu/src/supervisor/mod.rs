@@ -10,8 +10,9 @@ mod poller;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::driver::Driver;
 use crate::profile::Profile;
@@ -24,6 +25,8 @@ pub struct Supervisor {
     device: OnceLock<Device>,
     poller: Poller,
     connections: AtomicUsize,
+    /// Connections there ever were.
+    accepted: AtomicU64,
 }
 
 /// The gpu, once it is known.
@@ -38,16 +41,44 @@ struct Device {
 pub fn main() -> io::Result<()> {
     detach();
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let supervisor = Arc::new(Supervisor { device: OnceLock::new(), poller: Poller::start()?, connections: 0.into() });
+    let supervisor = Arc::new(Supervisor {
+        device: OnceLock::new(),
+        poller: Poller::start()?,
+        connections: 0.into(),
+        accepted: 0.into(),
+    });
+    let mut spare = listener.try_clone().ok();
     loop {
-        let (stream, _) = match listener.accept() {
-            Ok(accepted) => accepted,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
+        let stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                turn_away(&listener, &mut spare, error)?;
+                continue;
+            }
         };
         let clone = Arc::clone(&supervisor);
-        supervisor.attend("connection", move || connection::serve(&clone, &stream))?;
+        // Without a thread for it the connection closes.
+        let _ = supervisor.attend("connection", move || connection::serve(&clone, &stream));
     }
+}
+
+/// What to do about a connection that cannot be accepted. Those who are connected must not lose their gpu because there
+/// are too many of them; the one who comes too late learns that there is none for him, which takes a spare descriptor.
+fn turn_away(listener: &UnixListener, spare: &mut Option<UnixListener>, error: io::Error) -> io::Result<()> {
+    match error.raw_os_error() {
+        Some(libc::EINTR | libc::ECONNABORTED) => return Ok(()),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {}
+        _ => return Err(error),
+    }
+    match spare.take() {
+        Some(descriptor) => {
+            drop(descriptor);
+            drop(listener.accept());
+        }
+        None => std::thread::sleep(Duration::from_millis(10)),
+    }
+    *spare = listener.try_clone().ok();
+    Ok(())
 }
 
 /// Leaves the launcher's session and its signals.
@@ -57,6 +88,11 @@ fn detach() {
     unsafe {
         libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0);
         libc::setsid();
+        let mut files = std::mem::zeroed::<libc::rlimit>();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut files) == 0 {
+            files.rlim_cur = files.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const files);
+        }
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         libc::prctl(libc::PR_SET_NAME, c"vgpu-supervisor".as_ptr());
     }
@@ -71,12 +107,10 @@ impl Supervisor {
     /// connection comes first, so that is when everybody is gone.
     fn attend(self: &Arc<Self>, name: &str, what: impl FnOnce() + Send + 'static) -> io::Result<()> {
         self.connections.fetch_add(1, Ordering::SeqCst);
-        let supervisor = Arc::clone(self);
+        let attended = Attended(Arc::clone(self));
         let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+            let _attended = attended;
             what();
-            if supervisor.connections.fetch_sub(1, Ordering::SeqCst) == 1 {
-                std::process::exit(0);
-            }
         });
         thread.map(drop)
     }
@@ -90,6 +124,17 @@ impl Supervisor {
         self.device
             .set(Device { driver: Mutex::new(Driver::new(profile)) })
             .map_err(|_| "the virtual gpu is configured already".to_owned())
+    }
+}
+
+/// Counts as one who does something, however that ends.
+struct Attended(Arc<Supervisor>);
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        if self.0.connections.fetch_sub(1, Ordering::SeqCst) == 1 {
+            std::process::exit(0);
+        }
     }
 }
 

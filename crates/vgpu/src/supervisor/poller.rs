@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::control::Control;
-use crate::driver::layout;
+use crate::driver::{ProcessKey, layout};
 use crate::sys::Map;
 
 /// Pause between two looks shortly after something happened.
@@ -33,7 +33,7 @@ struct Watched {
 
 #[derive(Default)]
 struct State {
-    processes: HashMap<i32, Watched>,
+    processes: HashMap<ProcessKey, Watched>,
 }
 
 /// The thread and what it watches.
@@ -62,16 +62,16 @@ impl Poller {
     ///
     /// # Errors
     /// If its control page cannot be mapped.
-    pub fn add(&self, pid: i32, kfd: OwnedFd, control: &OwnedFd) -> io::Result<()> {
+    pub fn add(&self, process: ProcessKey, kfd: OwnedFd, control: &OwnedFd) -> io::Result<()> {
         let control = Control::open(control.as_fd())?;
         let watched = Watched { control, kfd, pages: HashMap::new(), queues: HashMap::new() };
-        self.state().processes.insert(pid, watched);
+        self.state().processes.insert(process, watched);
         Ok(())
     }
 
     /// A process is gone.
-    pub fn remove(&self, pid: i32) {
-        self.state().processes.remove(&pid);
+    pub fn remove(&self, process: ProcessKey) {
+        self.state().processes.remove(&process);
     }
 
     /// A queue has come: its doorbell is word `index` of the gpu's page. The word is made such that the first ring
@@ -79,9 +79,9 @@ impl Poller {
     ///
     /// # Errors
     /// If the doorbell page cannot be mapped.
-    pub fn add_queue(&self, pid: i32, queue: u32, gpu: u32, index: u32) -> io::Result<()> {
+    pub fn add_queue(&self, process: ProcessKey, queue: u32, gpu: u32, index: u32) -> io::Result<()> {
         let mut state = self.state();
-        let Some(watched) = state.processes.get_mut(&pid) else { return Ok(()) };
+        let Some(watched) = state.processes.get_mut(&process) else { return Ok(()) };
         if !watched.pages.contains_key(&gpu) {
             let page = Map::new(watched.kfd.as_fd(), layout::doorbells(gpu), layout::DOORBELLS_SIZE as usize)?;
             watched.pages.insert(gpu, page);
@@ -95,8 +95,8 @@ impl Poller {
     }
 
     /// A queue is gone.
-    pub fn remove_queue(&self, pid: i32, queue: u32) {
-        if let Some(watched) = self.state().processes.get_mut(&pid) {
+    pub fn remove_queue(&self, process: ProcessKey, queue: u32) {
+        if let Some(watched) = self.state().processes.get_mut(&process) {
             watched.queues.remove(&queue);
         }
     }

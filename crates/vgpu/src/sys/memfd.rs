@@ -28,11 +28,23 @@ pub fn memfd(name: &str, size: u64) -> io::Result<OwnedFd> {
         OwnedFd::from_raw_fd(fd)
     };
     let size = libc::off_t::try_from(size).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    within_limit(size.unsigned_abs())?;
     // SAFETY: a system call on a descriptor of ours.
     if unsafe { libc::ftruncate(file.as_raw_fd(), size) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(file)
+}
+
+/// The limit on the size of files counts for memory files, too, and exceeding it would send a signal to the program.
+///
+/// # Errors
+/// EFBIG.
+pub fn within_limit(size: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the kernel writes one structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    if size > limit.rlim_cur { Err(io::Error::from_raw_os_error(libc::EFBIG)) } else { Ok(()) }
 }
 
 /// Gives the memory behind a range back; it reads as zero afterwards.
@@ -61,7 +73,7 @@ pub fn reopen(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 }
 
 fn open_again(file: BorrowedFd<'_>, access: i32) -> io::Result<OwnedFd> {
-    let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let path = path_of(file.as_raw_fd())?;
     let flags = access | libc::O_CLOEXEC;
     // SAFETY: the path is a C string; `syscall` because `open` may be one of our own hooks.
     let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) };
@@ -72,9 +84,14 @@ fn open_again(file: BorrowedFd<'_>, access: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
+/// Where the kernel shows a descriptor. By thread, because the first one of the process may have ended.
+fn path_of(fd: RawFd) -> io::Result<CString> {
+    Ok(CString::new(format!("/proc/thread-self/fd/{fd}"))?)
+}
+
 /// The name of a memory file of this project, if `fd` is one: what follows `prefix` in its name.
 pub fn name_of(fd: RawFd, prefix: &str) -> Option<String> {
-    let path = CString::new(format!("/proc/self/fd/{fd}")).ok()?;
+    let path = path_of(fd).ok()?;
     let mut target = [0_u8; 512];
     // SAFETY: the buffer is as long as we say; `syscall` because `readlink` may be one of our own hooks.
     let length = unsafe {

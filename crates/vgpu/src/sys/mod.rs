@@ -1,6 +1,7 @@
 //! The few things this crate asks of the operating system, each a small safe function.
 
 mod futex;
+mod known;
 mod map;
 mod memfd;
 mod process;
@@ -8,9 +9,10 @@ mod socket;
 mod time;
 
 pub use futex::{wait, wake};
+pub use known::Known;
 pub use map::Map;
-pub use memfd::{memfd, name_of, out_of_the_way, punch, reopen, reopen_read_only};
-pub use process::{pidfd, start_time, wait_for_exit};
+pub use memfd::{memfd, name_of, out_of_the_way, punch, reopen, reopen_read_only, within_limit};
+pub use process::{pidfd, wait_for_exit};
 pub use socket::{Frame, abstract_listener, connect, peer, receive, send};
 pub use time::{boottime_ns, monotonic_raw_ns, realtime_100mhz};
 

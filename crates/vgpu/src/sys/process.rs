@@ -26,12 +26,3 @@ pub fn wait_for_exit(process: &OwnedFd) {
         }
     }
 }
-
-/// When a process started, in clock ticks since boot; 0 if it is gone.
-pub fn start_time(pid: i32) -> u64 {
-    const FIELD_AFTER_NAME: usize = 19;
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name may hold anything, so fields are counted from its closing parenthesis.
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    fields.split_whitespace().nth(FIELD_AFTER_NAME).and_then(|field| field.parse().ok()).unwrap_or(0)
-}
