@@ -450,7 +450,7 @@ mod tests {
         table.signal(1);
         let wait = table.begin(&both).expect("both exist");
         table.signal(2);
-        table.end(wait, &mut both, true);
+        table.end(wait, &mut both, &Err(libc::EINTR));
         assert_eq!(both, [data(1), data(2)], "an interrupted wait tells nothing");
         assert!(table.events.values().all(|event| event.signaled && event.waiting.is_empty()));
         let again = table.begin(&both).expect("both exist");

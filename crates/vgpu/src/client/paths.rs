@@ -56,12 +56,18 @@ fn is_in_tree(path: &str) -> bool {
     }) || pci_device(path)
 }
 
-/// PCI devices that links of the tree lead to. The machine has devices of its own beside them, so the supervisor is asked
-/// which are which; directories that hold both stay the machine's.
+/// PCI devices that links of the tree lead to, and the directories on the way that the machine does not have. It has
+/// devices of its own beside them, so the supervisor is asked which are which.
 fn pci_device(path: &str) -> bool {
-    let inside = path.starts_with("/sys/devices/pci") || path.starts_with("/sys/bus/pci/devices/");
-    (inside && path.split('/').any(is_pci_address) || path.starts_with("/sys/bus/pci/drivers/amdgpu"))
-        && super::lookup(path).is_ok()
+    let may_be = path.starts_with("/sys/devices/pci") || path.starts_with("/sys/bus/pci/");
+    may_be && (path.split('/').any(is_pci_address) || !exists_for_real(path)) && super::lookup(path).is_ok()
+}
+
+/// Whether the machine has such a file, past our own hooks.
+fn exists_for_real(path: &str) -> bool {
+    let Ok(path) = std::ffi::CString::new(path) else { return false };
+    // SAFETY: the path is a C string; `syscall` because `access` is one of our own hooks.
+    unsafe { libc::syscall(libc::SYS_faccessat, libc::AT_FDCWD, path.as_ptr(), libc::F_OK) == 0 }
 }
 
 /// Domain, bus, device and function, such as `0000:c1:00.0`.
