@@ -66,7 +66,7 @@ fn a_kernel_goes_on_while_the_program_is_stopped() {
             done.handle().0 + 8
         );
         let mut observer = Command::new("sh").args(["-c", &script]).spawn().expect("can be started");
-        let _kept = start_spin(&mut queue, 200_000, &done)?;
+        let _kept = start_spin(&mut queue, 1_000_000, &done).expect("can be started");
         // SAFETY: stops this process until the observer continues it.
         unsafe { libc::raise(libc::SIGSTOP) };
         assert!(observer.wait().expect("ends").success());
