@@ -101,8 +101,7 @@ impl Workgroup {
             self.launch.locate(&mut member.wave, index, &place);
         }
         self.place = Some(place);
-        let used = |place: &Place| (place.cu, place.simds.map(usize::from));
-        self.was.is_none_or(|was| used(&was) != used(&place))
+        self.was.is_none_or(|was| (was.cu, was.simds) != (place.cu, place.simds))
     }
 
     /// Runs each wave for at most `quantum` instructions, in turns that end at barriers.

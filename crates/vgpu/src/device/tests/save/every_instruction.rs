@@ -1,5 +1,8 @@
 //! Saved and restored between any two instructions.
 
+use kfd_abi::save_area::hwreg;
+use vgpu_isa::wave::{mode, status};
+
 use super::super::kernels::{ADD, COUNT, PRIVATE, REVERSE, SPIN};
 use super::super::machine::{dispatch, halves};
 use super::super::walker::walk;
@@ -63,6 +66,28 @@ fn a_kernel_stopped_after_every_instruction_has_the_same_result() {
 }
 
 #[test]
+fn registers_lie_where_a_debugger_looks_for_them() {
+    let mut run = Run::new(&Case { items: 128, ..ADDING }, ROOM);
+    // Both groups are past their first load then, and neither has ended.
+    run.turns(12);
+    assert_eq!(run.save(), 2);
+    let found = walk(&mut run.machine.port(), run.area.address, run.area.control_stack);
+    let mut groups = Vec::new();
+    for wave in found {
+        let word = |offset: u32| run.machine.u32(wave.at + u64::from(offset));
+        let (layout, [low, high]) = (wave.layout, halves(run.out));
+        assert_eq!((layout.arch_vgprs, layout.acc_vgprs, layout.sgprs, layout.lds_bytes), (8, 0, 48, 0));
+        assert_eq!([6, 7].map(|n| word(layout.sgpr(n))), [low, high]);
+        assert_eq!([hwreg::EXEC_LO, hwreg::EXEC_HI].map(|n| word(layout.hwreg(n))), [!0; 2]);
+        assert_eq!(word(layout.hwreg(hwreg::MODE)), mode::USUAL);
+        assert_eq!(word(layout.hwreg(hwreg::STATUS)), status::VALID | status::VCCZ);
+        groups.push(word(layout.ttmp(8)));
+    }
+    groups.sort_unstable();
+    assert_eq!(groups, [0, 1]);
+}
+
+#[test]
 fn a_register_changed_in_the_area_is_what_the_wave_continues_with() {
     const LANE: u64 = 37;
     // After eight instructions of the only wave, v1 holds what was loaded and nothing was added to it.
@@ -72,11 +97,13 @@ fn a_register_changed_in_the_area_is_what_the_wave_continues_with() {
     assert_eq!(run.save(), 1);
     let found = walk(&mut run.machine.port(), run.area.address, run.area.control_stack);
     let at = found[0].at + u64::from(found[0].layout.arch_vgpr(1)) + 4 * LANE;
-    assert_eq!(run.machine.u32(at), LANE as u32 * 3);
-    run.machine.set_u32(at, LANE as u32 * 3 ^ 1 << 20);
+    let loaded = LANE as u32 * 3;
+    assert_eq!(run.machine.u32(at), loaded);
+    let changed = loaded ^ (1 << 20);
+    run.machine.set_u32(at, changed);
     run.restore();
     let mut predicted = expected(&case);
-    predicted[LANE as usize] = (LANE as u32 * 3 ^ 1 << 20) + 7;
+    predicted[LANE as usize] = changed + 7;
     assert_eq!(run.finish(case.items), predicted);
 }
 
