@@ -130,7 +130,52 @@ fn bytes_mut(words: &mut [u32]) -> &mut [u8] {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use vgpu_isa::memory::{Mapping, Space};
+
     use super::*;
+
+    const START: u64 = 1 << 32;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let layout = WaveLayout { arch_vgprs: 12, acc_vgprs: 20, sgprs: 32, lds_bytes: 0 };
+        let memory: Vec<AtomicU64> = (0..layout.size() / 8).map(|_| AtomicU64::new(0)).collect();
+        let host = memory.as_ptr().cast_mut().cast();
+        let end = START + u64::from(layout.size());
+        let mut space = Space::new();
+        // SAFETY: the memory outlives the space and is made of atomics.
+        unsafe { space.insert(Mapping { start: START, end, host, writable: true, executable: false, guarded: false }) };
+        let mut port = Port::new(&space);
+
+        let mut wave = Wave::new();
+        let numbers = |from: u32| (from..).step_by(7).map(|n| n.wrapping_mul(0x9E37_79B9));
+        wave.v.as_flattened_mut().iter_mut().zip(numbers(1)).for_each(|(lane, n)| *lane = n);
+        wave.a.as_flattened_mut().iter_mut().zip(numbers(2)).for_each(|(lane, n)| *lane = n);
+        wave.s.iter_mut().zip(numbers(3)).for_each(|(register, n)| *register = n);
+        wave.pc = 0x7FFF_1234_5678;
+        wave.scc = true;
+        wave.status |= status::IN_TG | status::IN_BARRIER;
+        wave.trapsts = 0x55;
+        wave.set_mode(0x2C3);
+        write(&mut port, START, &wave, &layout, 6).unwrap();
+
+        let mut copy = Wave::new();
+        read(&mut port, START, &mut copy, &layout, 6).unwrap();
+        assert_eq!((&copy.v[..12], &copy.a[..20]), (&wave.v[..12], &wave.a[..20]));
+        assert!(copy.v[12..].iter().chain(&copy.a[20..]).all(|register| *register == [0; 64]), "not allocated");
+        let scalars: Vec<_> = (0..26).chain(102..108).chain(TTMPS.map(|n| TTMP0 + n)).chain([M0]).collect();
+        assert_eq!(scalars.iter().map(|&n| copy.s[n]).collect::<Vec<_>>(), {
+            scalars.iter().map(|&n| wave.s[n]).collect::<Vec<_>>()
+        });
+        assert_eq!((copy.pc, copy.exec(), copy.scc, copy.mode()), (wave.pc, wave.exec(), wave.scc, wave.mode()));
+        assert_eq!((copy.status, copy.trapsts), (wave.status, wave.trapsts));
+        assert_eq!((copy.unusual(), copy.s[TTMP0]), (wave.unusual(), 0));
+
+        poison(&mut wave, &layout);
+        assert!(wave.v[..12].iter().chain(&wave.a[..20]).all(|register| *register == [POISON; 64]));
+    }
 
     #[test]
     fn special_registers_are_the_last_of_the_allocation() {

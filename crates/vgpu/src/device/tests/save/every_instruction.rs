@@ -7,7 +7,7 @@ use super::super::kernels::{ADD, COUNT, PRIVATE, REVERSE, SPIN};
 use super::super::machine::{dispatch, halves};
 use super::super::walker::walk;
 use super::{Case, Run, machine};
-use crate::device::{Pulse, QueueKind};
+use crate::device::{Member, Pulse, QueueKind, WaveState};
 
 const ADDING: Case = Case { code: ADD, lds: 0, scratch: 0, items: 320, group: 64, input: true };
 const REVERSING: Case = Case { code: REVERSE, lds: 4096, scratch: 0, items: 1024, group: 1024, input: false };
@@ -85,6 +85,25 @@ fn registers_lie_where_a_debugger_looks_for_them() {
     }
     groups.sort_unstable();
     assert_eq!(groups, [0, 1]);
+}
+
+#[test]
+fn waves_wait_at_their_barrier_and_ended_ones_stay_ended() {
+    let mut run = Run::new(&REVERSING, ROOM);
+    run.turns(3);
+    let mut engine = run.machine.engine.lock().unwrap();
+    engine.suspend(run.queue.id);
+    let states = |waves: &[Member]| waves.iter().map(|member| member.state).collect::<Vec<_>>();
+    let group = &mut engine.off_device(run.queue.id).unwrap()[0];
+    group.waves[0].state = WaveState::Ended;
+    group.waves[4].state = WaveState::AtBarrier;
+    group.waves[4].wave.status |= status::IN_BARRIER;
+    let before = states(&group.waves);
+    assert_eq!(engine.save(run.queue.id).unwrap().waves, 15);
+    let found = walk(&mut run.machine.port(), run.area.address, run.area.control_stack);
+    assert_eq!(found[0].layout.lds_bytes, 4096, "the first wave that is left saves the LDS");
+    engine.restore(run.queue.id).unwrap();
+    assert_eq!(states(&engine.take().unwrap().group.waves), before);
 }
 
 #[test]
