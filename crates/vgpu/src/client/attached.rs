@@ -46,6 +46,8 @@ pub(super) struct Attached {
     memory: Memory,
     pub(super) events: Arc<Events>,
     gpus: Vec<Gpu>,
+    /// XCCs of each.
+    xccs: u32,
     /// Index of the gpu of each queue.
     queues: Mutex<HashMap<u32, usize>>,
     control: Arc<Control>,
@@ -85,7 +87,7 @@ impl Attached {
             engine::Shared::new(engines, config, Arc::clone(&control), Arc::clone(&events), session.connection());
         engine::start(&Arc::new(shared))?;
         let memory = Memory::new(kfd, render, gpus.len());
-        Ok(Self { memory, events, gpus, queues: Mutex::default(), control })
+        Ok(Self { memory, events, gpus, xccs: profile.xcc, queues: Mutex::default(), control })
     }
 
     /// Another descriptor of `/dev/kfd`.
@@ -222,6 +224,12 @@ impl Attached {
             doorbell: Some(doorbell),
             priority: spec.settings.priority,
             percent: if spec.settings.active { spec.settings.percent } else { 0 },
+            save_area: (spec.ctx_save != 0).then_some(device::SaveArea {
+                address: spec.ctx_save,
+                size: spec.ctx_save_size,
+                control_stack: spec.ctl_stack_size,
+                xccs: self.xccs,
+            }),
         };
         gpu.engine()?.create_queue(spec);
         self.control.wake();

@@ -9,6 +9,7 @@ use super::context::{Context, Step};
 use super::errors::Halt;
 use super::pool::Pool;
 use super::queue::{Queue, QueueId, QueueSpec, QueueUpdate};
+use super::save::{SaveCounters, SaveError};
 use super::slots::Slots;
 use super::workgroup::Workgroup;
 use super::{Config, Interrupts, signal};
@@ -42,6 +43,7 @@ pub struct Engine {
     /// Workgroups that come back to the device and need room.
     pub(super) returning: VecDeque<Workgroup>,
     pub(super) pool: Pool,
+    pub(super) counters: SaveCounters,
     /// Queues created so far.
     created: u64,
     /// Workgroups started so far.
@@ -63,6 +65,7 @@ impl Engine {
             ready: VecDeque::new(),
             returning: VecDeque::new(),
             pool: Pool::default(),
+            counters: SaveCounters::default(),
             created: 0,
             starts: 0,
             turns: 0,
@@ -107,7 +110,7 @@ impl Engine {
     }
 
     /// Takes a queue off the device. Its workgroups keep their state; those that workers hold follow when they are put
-    /// back. Whether there is such a queue.
+    /// back ([`Engine::is_off_device`]). Then [`Engine::save`] may follow. Whether there is such a queue.
     pub fn suspend(&mut self, id: QueueId) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else { return false };
         queue.suspended = true;
@@ -115,19 +118,17 @@ impl Engine {
         true
     }
 
-    /// Brings a queue back; whether there is one.
+    /// Brings a queue back, from its save area if it was saved; whether there is one. If it cannot be restored it has
+    /// stopped.
     pub fn resume(&mut self, id: QueueId) -> bool {
-        let Some(queue) = self.queues.get_mut(&id) else { return false };
-        queue.suspended = false;
-        self.settle(id);
-        true
+        self.restore(id) != Err(SaveError::NoQueue)
     }
 
-    /// The workgroups of a queue that is off the device, for those who save and restore them; `None` while workers
-    /// still hold some, or if there is no such queue.
+    /// The workgroups of a queue that is off the device and not saved; `None` while workers still hold some, or if
+    /// there is no such queue.
     pub fn off_device(&mut self, id: QueueId) -> Option<&mut Vec<Workgroup>> {
         let queue = self.queues.get_mut(&id)?;
-        (!queue.active() && queue.handed_out == 0).then_some(&mut queue.parked)
+        queue.is_off_device().then_some(&mut queue.parked)
     }
 
     /// Whether a queue met an error.

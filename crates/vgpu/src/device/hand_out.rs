@@ -79,7 +79,7 @@ impl Engine {
             self.ready.push_back(group);
             return;
         }
-        if let Some(place) = group.place.take() {
+        if let Some(place) = group.leave() {
             self.slots.give(&place);
         }
         queue.parked.push(group);
@@ -102,7 +102,7 @@ impl Engine {
             let (off, rest): (Vec<_>, _) = list.drain(..).partition(|group| group.queue == id);
             list.extend::<Vec<_>>(rest);
             for mut group in off {
-                if let Some(place) = group.place.take() {
+                if let Some(place) = group.leave() {
                     self.slots.give(&place);
                 }
                 queue.parked.push(group);
@@ -127,7 +127,8 @@ impl Engine {
             let group = &self.returning[index];
             if let Some(place) = self.slots.take(&group.launch.need(group.id)) {
                 let mut group = self.returning.remove(index)?;
-                group.place = Some(place);
+                self.counters.landed += 1;
+                self.counters.moved += u64::from(group.land(place));
                 return Some(group);
             }
         }
@@ -135,12 +136,14 @@ impl Engine {
     }
 
     /// Starts a workgroup: of the queue with the highest priority that finds room, and among equals of the one that
-    /// has waited longest.
+    /// has waited longest. A queue whose workgroups wait for room starts no others: what it has started fitted on the
+    /// device at one time, and so into its save area.
     fn start(&mut self) -> Option<Workgroup> {
         let mut candidates: Vec<_> = self
             .queues
             .iter()
             .filter(|(_, queue)| queue.active() && queue.dispatches.startable().is_some())
+            .filter(|(id, _)| self.returning.iter().all(|group| group.queue != **id))
             .map(|(id, queue)| (std::cmp::Reverse(queue.spec.priority), queue.last_start, *id))
             .collect();
         candidates.sort_unstable();
@@ -166,6 +169,7 @@ impl Engine {
             lds: self.pool.lds(launch.lds),
             launch,
             place: Some(place),
+            was: None,
         })
     }
 }

@@ -94,17 +94,12 @@ impl Launch {
 
     fn prepare(&self, wave: &mut Wave, id: [u32; 3], index: u32, count: u32) {
         let kernel = &self.kernel;
-        let (vgprs, architectural) = kernel.vgprs();
         // Preloading firmware skips 256 bytes in which the compiler loads the same arguments for firmware that does
         // not. To execute them is harmless, and right for kernels without them.
         wave.pc = kernel.entry;
         wave.set_mode(kernel.mode());
         wave.status = status::VALID | if count > 1 { status::IN_TG } else { 0 };
-        wave.vgprs = architectural as u16;
-        wave.agprs = (vgprs - architectural) as u16;
-        wave.sgprs = kernel.sgprs() as u16;
-        wave.lds_size = self.lds;
-        wave.index = index;
+        self.allocate(wave, index);
         wave.s[M0] = 0;
         wave.set_s64(FLAT_SCRATCH, 0);
         let user = kernel.user_sgprs();
@@ -132,8 +127,18 @@ impl Launch {
         }
     }
 
+    /// Tells the wave what it has.
+    pub(crate) fn allocate(&self, wave: &mut Wave, index: u32) {
+        let (vgprs, architectural) = self.kernel.vgprs();
+        wave.vgprs = architectural as u16;
+        wave.agprs = (vgprs - architectural) as u16;
+        wave.sgprs = self.kernel.sgprs() as u16;
+        wave.lds_size = self.lds;
+        wave.index = index;
+    }
+
     /// Tells the wave where it runs (HW_ID: wave, SIMD, compute unit, shader engine).
-    fn locate(&self, wave: &mut Wave, index: u32, place: &Place) {
+    pub(crate) fn locate(&self, wave: &mut Wave, index: u32, place: &Place) {
         const CUS_OF_ENGINE: u32 = 16;
         let simd = u32::from(place.simds[index as usize % place.simds.len()]);
         let cu = place.cu % CUS_OF_ENGINE;

@@ -9,6 +9,7 @@ use super::context::{Context, Step};
 use super::dispatch::Dispatches;
 use super::errors::Halt;
 use super::pm4::Pm4;
+use super::save::{SaveArea, Saved};
 use super::sdma::Sdma;
 use super::stream::Stream;
 use super::workgroup::Workgroup;
@@ -77,6 +78,8 @@ pub struct QueueSpec {
     pub priority: u32,
     /// 0 is off, the rest is on.
     pub percent: u32,
+    /// Where its waves are saved. Queues without waves need none.
+    pub save_area: Option<SaveArea>,
 }
 
 /// What the driver may change later.
@@ -112,6 +115,8 @@ pub(crate) struct Queue {
     pub(crate) dispatches: Dispatches,
     /// Workgroups off the device.
     pub(crate) parked: Vec<Workgroup>,
+    /// Workgroups whose waves are in the save area.
+    pub(crate) saved: Option<Saved>,
     /// Workgroups in the hands of workers.
     pub(crate) handed_out: usize,
     /// Met an error; never runs again.
@@ -136,6 +141,7 @@ impl Queue {
             pm4: Pm4::default(),
             dispatches: Dispatches::default(),
             parked: Vec::new(),
+            saved: None,
             handed_out: 0,
             stopped: false,
             suspended: false,
@@ -145,7 +151,13 @@ impl Queue {
 
     /// Whether it may process packets and run waves.
     pub(crate) fn active(&self) -> bool {
-        !self.stopped && !self.suspended && self.spec.percent > 0 && self.spec.ring_bytes > 0
+        let stays_off = self.stopped || self.suspended || self.saved.is_some();
+        !stays_off && self.spec.percent > 0 && self.spec.ring_bytes > 0
+    }
+
+    /// Whether it may not run and no worker holds a workgroup of it.
+    pub(crate) fn is_off_device(&self) -> bool {
+        !self.active() && self.handed_out == 0
     }
 
     /// Whether nothing of it is under way.

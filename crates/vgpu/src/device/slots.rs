@@ -84,20 +84,21 @@ struct Cu {
 
 impl Cu {
     /// Adds a workgroup; `None`, and nothing changed, if it does not fit.
-    fn with(mut self, need: &Need, size: &Geometry) -> Option<(Self, [u8; MAX_WAVES])> {
+    /// The search starts at SIMD `first`.
+    fn with(mut self, need: &Need, size: &Geometry, first: usize) -> Option<(Self, [u8; MAX_WAVES])> {
         self.lds = self.lds.checked_add(need.lds).filter(|&lds| lds <= size.lds)?;
         let mut simds = [0; MAX_WAVES];
         for at in simds.get_mut(..need.waves as usize)? {
-            let (number, simd) = self
-                .simds
-                .iter_mut()
-                .enumerate()
-                .filter(|(_, simd)| {
+            let number = (first..first + SIMDS)
+                .map(|number| number % SIMDS)
+                .filter(|&number| {
+                    let simd = &self.simds[number];
                     simd.waves < size.waves
                         && simd.vgprs + need.vgprs <= size.vgprs
                         && simd.sgprs + need.sgprs <= size.sgprs
                 })
-                .min_by_key(|(_, simd)| simd.waves)?;
+                .min_by_key(|&number| self.simds[number].waves)?;
+            let simd = &mut self.simds[number];
             simd.waves += 1;
             simd.vgprs += need.vgprs;
             simd.sgprs += need.sgprs;
@@ -122,6 +123,16 @@ struct State {
     cus: Vec<Cu>,
     /// Where the search starts, so that workgroups spread over the device.
     next: usize,
+    /// Changes with every workgroup, without a short period: which SIMD is asked first.
+    turn: u32,
+}
+
+impl State {
+    /// The SIMD to ask first.
+    fn first_simd(&mut self) -> usize {
+        self.turn = self.turn.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (self.turn >> 24) as usize % SIMDS
+    }
 }
 
 /// Compute units of one process alone.
@@ -133,7 +144,7 @@ pub struct LocalSlots {
 impl LocalSlots {
     /// An empty device.
     pub fn new(size: Geometry) -> Self {
-        Self { size, state: Mutex::new(State { cus: vec![Cu::default(); size.cus as usize], next: 0 }) }
+        Self { size, state: Mutex::new(State { cus: vec![Cu::default(); size.cus as usize], next: 0, turn: 0 }) }
     }
 
     /// Waves resident now.
@@ -151,10 +162,10 @@ impl LocalSlots {
 impl Slots for LocalSlots {
     fn take(&self, need: &Need) -> Option<Place> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = state.cus.len();
+        let (count, first) = (state.cus.len(), state.first_simd());
         for n in 0..count {
             let index = (state.next + n) % count;
-            if let Some((cu, simds)) = state.cus[index].with(need, &self.size) {
+            if let Some((cu, simds)) = state.cus[index].with(need, &self.size, first) {
                 state.cus[index] = cu;
                 state.next = (index + 1) % count;
                 let number = index as u32;
@@ -172,7 +183,7 @@ impl Slots for LocalSlots {
     }
 
     fn possible(&self, need: &Need) -> bool {
-        Cu::default().with(need, &self.size).is_some()
+        Cu::default().with(need, &self.size, 0).is_some()
     }
 }
 

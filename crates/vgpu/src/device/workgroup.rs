@@ -52,6 +52,8 @@ pub struct Workgroup {
     pub lds: Vec<u8>,
     /// Where it runs; `None` while it is off the device.
     pub place: Option<Place>,
+    /// Where it ran last; `None` before it first left the device.
+    pub(crate) was: Option<Place>,
 }
 
 /// How a quantum ended.
@@ -86,6 +88,22 @@ pub struct Work {
 }
 
 impl Workgroup {
+    /// Leaves its place; which one that was.
+    pub(crate) fn leave(&mut self) -> Option<Place> {
+        let place = self.place.take()?;
+        self.was = Some(place);
+        Some(place)
+    }
+
+    /// Takes another place, and tells the waves; whether it is another one than before.
+    pub(crate) fn land(&mut self, place: Place) -> bool {
+        for (index, member) in (0..).zip(&mut self.waves) {
+            self.launch.locate(&mut member.wave, index, &place);
+        }
+        self.place = Some(place);
+        self.was.is_none_or(|was| (was.cu, was.simds) != (place.cu, place.simds))
+    }
+
     /// Runs each wave for at most `quantum` instructions, in turns that end at barriers.
     /// Adds interrupts that they ask for to `messages`.
     pub(crate) fn run(

@@ -3,7 +3,10 @@
 mod library;
 mod manifest;
 mod rig;
+mod storm;
 mod suite;
+#[path = "../../src/device/tests/walker.rs"]
+mod walker;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use kfd_workload::{Arguments, CodeObject, GpuAddr, Launch};
 use library::Library;
 use manifest::Kernel;
-use rig::Rig;
+use rig::{Rig, Weather};
+use storm::{QUIET, Storm};
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 const LEVELS: [&str; 2] = ["O0", "O2"];
@@ -35,6 +39,23 @@ fn sources() -> PathBuf {
 #[test]
 #[ignore = "needs clang-19"]
 fn the_corpus_gives_the_same_bits_as_the_host() {
+    whole_corpus(|kernel, object, input, seed| {
+        let mut rig = Rig::new(room(kernel, object, input), quantum(seed));
+        run(kernel, object, input, &mut rig, &mut ())
+    });
+}
+
+#[test]
+#[ignore = "needs clang-19"]
+fn the_corpus_gives_the_same_bits_in_a_storm() {
+    whole_corpus(|kernel, object, input, seed| {
+        let mut rig = Rig::saving(room(kernel, object, input), QUIET);
+        run(kernel, object, input, &mut rig, &mut Storm::new(seed, storm::preemptions() / 10))
+    });
+}
+
+/// Runs every kernel at all levels with all seeds by `run`, which says what is in the output then.
+fn whole_corpus(run: impl Fn(&Kernel, &CodeObject, &[u8], u64) -> Result<Vec<u8>, String> + Sync) {
     let directory = tempfile::tempdir().unwrap();
     let built = Command::new("sh").arg(sources().join("build.sh")).arg(directory.path()).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
@@ -48,7 +69,7 @@ fn the_corpus_gives_the_same_bits_as_the_host() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 while let Some(kernel) = kernels.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = check(kernel, &library, directory.path());
+                    let found = check(kernel, &library, directory.path(), &run);
                     wrong.lock().unwrap().extend(found);
                 }
             });
@@ -60,7 +81,12 @@ fn the_corpus_gives_the_same_bits_as_the_host() {
 }
 
 /// Runs a kernel at all levels with all seeds; a line for each run that is wrong.
-fn check(kernel: &Kernel, library: &Library, directory: &Path) -> Vec<String> {
+fn check(
+    kernel: &Kernel,
+    library: &Library,
+    directory: &Path,
+    run: impl Fn(&Kernel, &CodeObject, &[u8], u64) -> Result<Vec<u8>, String>,
+) -> Vec<String> {
     let mut wrong = Vec::new();
     for seed in SEEDS {
         let input = library.fill(&kernel.input, seed);
@@ -69,7 +95,7 @@ fn check(kernel: &Kernel, library: &Library, directory: &Path) -> Vec<String> {
         for level in LEVELS {
             let file = directory.join(format!("{}.{level}.hsaco", kernel.name));
             let object = CodeObject::parse(&std::fs::read(&file).unwrap()).unwrap();
-            let said = match run(kernel, &object, &input, quantum(seed)) {
+            let said = match run(kernel, &object, &input, seed) {
                 Ok(found) => kernel.output.difference(&found, &expected),
                 Err(error) => Some(error),
             };
@@ -79,16 +105,26 @@ fn check(kernel: &Kernel, library: &Library, directory: &Path) -> Vec<String> {
     wrong
 }
 
+/// Bytes that a run needs.
+fn room(kernel: &Kernel, object: &CodeObject, input: &[u8]) -> usize {
+    object.size() + input.len() + kernel.output.start().len()
+}
+
 /// What a kernel leaves in its output, or what went wrong.
-fn run(kernel: &Kernel, object: &CodeObject, input: &[u8], quantum: u64) -> Result<Vec<u8>, String> {
+fn run(
+    kernel: &Kernel,
+    object: &CodeObject,
+    input: &[u8],
+    rig: &mut Rig,
+    weather: &mut dyn Weather,
+) -> Result<Vec<u8>, String> {
     let start = kernel.output.start();
-    let mut rig = Rig::new(object.size() + input.len() + start.len(), quantum);
     let from = rig.place(input);
     let guarded = rig.place(&[&GUARD, start.as_slice(), &GUARD].concat());
     let to = guarded + GUARD.len() as u64;
     let arguments = Arguments::default().address(GpuAddr(from)).address(GpuAddr(to)).u32(kernel.items.cast_unsigned());
     let launch = Launch { grid: kernel.grid(), group: kernel.group };
-    rig.dispatch(object, &kernel.name, &launch, arguments, kernel.stack)?;
+    rig.dispatch(weather, object, &kernel.name, &launch, arguments, kernel.stack)?;
     let after = rig.read(guarded, start.len() + 2 * GUARD.len());
     let (before, rest) = after.split_at(GUARD.len());
     let (found, behind) = rest.split_at(start.len());

@@ -1,15 +1,18 @@
 //! A device with some memory and one queue.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kfd_abi::Abi;
 use kfd_abi::aql::{FenceScope, Header, KernelDispatch, PacketType};
+use kfd_abi::cwsr::{self, SaveAreaSize};
 use kfd_abi::exception::ExceptionCode;
 use kfd_abi::hsa::{AmdQueue, AmdSignal};
+use kfd_abi::topology::GfxVersion;
 use kfd_workload::{Arguments, CodeObject, GpuAddr, Launch};
 use vgpu::device::{
-    Config, Doorbell, Engine, Geometry, Interrupts, LocalSlots, Pulse, QueueId, QueueKind, QueueSpec, Worker,
+    Config, Doorbell, Engine, Geometry, Interrupts, LocalSlots, Pulse, QueueId, QueueKind, QueueSpec, SaveArea, Worker,
 };
 use vgpu_isa::inst::Target;
 use vgpu_isa::memory::{Fault, Mapping, Port, Space};
@@ -46,11 +49,29 @@ fn clock() -> u64 {
     TICKS.fetch_add(1, Ordering::Relaxed)
 }
 
-const CONFIG: Config = Config { target: Target::Gfx942, clock };
+pub(crate) const CONFIG: Config = Config { target: Target::Gfx942, clock };
+
+/// The rig's only queue.
+pub(crate) const QUEUE: QueueId = QueueId(1);
+
+/// What happens to a rig's queue while a kernel runs.
+pub(crate) trait Weather {
+    /// Between two turns, which `worker` runs; the code is at `code`.
+    fn blow(&mut self, rig: &Rig, worker: &mut Worker, code: &Range<u64>) -> Result<(), String>;
+}
+
+/// Nothing.
+impl Weather for () {
+    fn blow(&mut self, _: &Rig, _: &mut Worker, _: &Range<u64>) -> Result<(), String> {
+        Ok(())
+    }
+}
 
 pub(crate) struct Rig {
-    engine: Mutex<Engine>,
-    worker: Worker,
+    pub(crate) engine: Mutex<Engine>,
+    quantum: u64,
+    /// Where waves are saved.
+    pub(crate) save_area: Option<SaveArea>,
     complaints: Arc<Complaints>,
     space: Arc<Space>,
     used: u64,
@@ -62,6 +83,28 @@ impl Rig {
     /// A device of two compute units with room for `bytes` of buffers, whose waves take turns after `quantum`
     /// instructions.
     pub(crate) fn new(bytes: usize, quantum: u64) -> Rig {
+        Rig::with(bytes, quantum, Geometry::cdna(2, 1))
+    }
+
+    /// A device of four compute units on two XCCs whose queue can be saved.
+    pub(crate) fn saving(bytes: usize, quantum: u64) -> Rig {
+        let (cus, xccs) = (4, 2);
+        let size = SaveAreaSize::of(&cwsr::Geometry {
+            gfx: GfxVersion::GFX942,
+            simd_count: cus * 4,
+            simd_per_cu: 4,
+            array_count: xccs,
+            simd_arrays_per_engine: 1,
+            num_xcc: xccs,
+        })
+        .unwrap();
+        let mut rig = Rig::with(bytes + size.total as usize, quantum, Geometry::cdna(cus, xccs));
+        let address = rig.reserve(size.total as usize);
+        rig.save_area = Some(SaveArea { address, size: size.cwsr, control_stack: size.ctl_stack, xccs });
+        rig
+    }
+
+    fn with(bytes: usize, quantum: u64, geometry: Geometry) -> Rig {
         let size = (bytes as u64 + OVERHEAD).next_multiple_of(PAGE);
         let memory: Box<[AtomicU64]> = (0..size / 8).map(|_| AtomicU64::new(0)).collect();
         let mut space = Space::new();
@@ -71,11 +114,10 @@ impl Rig {
         unsafe { space.insert(mapping) };
         let space = Arc::new(space);
         let complaints = Arc::new(Complaints::default());
-        let slots = Arc::new(LocalSlots::new(Geometry::cdna(2, 1)));
+        let slots = Arc::new(LocalSlots::new(geometry));
         let mut engine = Engine::new(CONFIG, complaints.clone(), slots);
         engine.set_space(space.clone());
-        let worker = Worker::new(CONFIG, quantum);
-        Rig { engine: Mutex::new(engine), worker, complaints, space, used: 0, memory }
+        Rig { engine: Mutex::new(engine), quantum, save_area: None, complaints, space, used: 0, memory }
     }
 
     fn reserve(&mut self, bytes: usize) -> u64 {
@@ -102,9 +144,14 @@ impl Rig {
         bytes
     }
 
+    pub(crate) fn port(&self) -> Port<'_> {
+        Port::new(&self.space)
+    }
+
     /// Loads a program, runs one of its kernels and waits for its end; what the device says if it does not come.
     pub(crate) fn dispatch(
         &mut self,
+        weather: &mut dyn Weather,
         object: &CodeObject,
         name: &str,
         launch: &Launch,
@@ -136,7 +183,14 @@ impl Rig {
             completion_signal: signal,
             ..KernelDispatch::ZERO
         });
-        let busy = (0..TURNS).all(|_| self.worker.turn(&self.engine) == Pulse::Busy);
+        let mut worker = Worker::new(CONFIG, self.quantum);
+        let code = code..code + object.size() as u64;
+        let mut turns = 0;
+        while worker.turn(&self.engine) == Pulse::Busy && turns < TURNS {
+            weather.blow(self, &mut worker, &code)?;
+            turns += 1;
+        }
+        let busy = turns == TURNS;
         let complaints = std::mem::take(&mut *self.complaints.0.lock().unwrap());
         if !complaints.is_empty() {
             return Err(complaints.join("; "));
@@ -160,7 +214,7 @@ impl Rig {
         self.write(write_pointer, &1u64.to_le_bytes());
         let word: *const AtomicU64 = &raw const self.memory[(doorbell - BASE) as usize / 8];
         self.engine.lock().unwrap().create_queue(QueueSpec {
-            id: QueueId(1),
+            id: QUEUE,
             kind: QueueKind::Aql,
             ring,
             ring_bytes: RING,
@@ -170,6 +224,7 @@ impl Rig {
             doorbell: Some(unsafe { Doorbell::new(word) }),
             priority: 7,
             percent: 100,
+            save_area: self.save_area,
         });
     }
 }

@@ -3,14 +3,14 @@
 use kfd_workload::suite::{ALL, Argument, Job};
 use kfd_workload::{Arguments, CodeObject, GpuAddr};
 
-use crate::rig::Rig;
+use crate::rig::{Rig, Weather};
 
-/// Runs a job; what is wrong with it.
-fn wrong(job: &Job, quantum: u64) -> Option<String> {
+/// Runs a job on a rig for so many bytes; what is wrong with it.
+pub(crate) fn wrong(job: &Job, rig: impl FnOnce(usize) -> Rig, weather: &mut dyn Weather) -> Option<String> {
     let object = CodeObject::parse(job.object).unwrap();
     let buffers = || job.arguments.iter().filter_map(Argument::buffer);
     let bytes: usize = buffers().map(|buffer| buffer.contents.len()).sum();
-    let mut rig = Rig::new(object.size() + bytes, quantum);
+    let mut rig = rig(object.size() + bytes);
     let mut places = Vec::new();
     let mut arguments = Arguments::default();
     for argument in &job.arguments {
@@ -24,7 +24,7 @@ fn wrong(job: &Job, quantum: u64) -> Option<String> {
             }
         };
     }
-    if let Err(error) = rig.dispatch(&object, job.kernel, &job.launch, arguments, 0) {
+    if let Err(error) = rig.dispatch(weather, &object, job.kernel, &job.launch, arguments, 0) {
         return Some(error);
     }
     let mut results = buffers().zip(places).enumerate();
@@ -38,7 +38,7 @@ fn every_job_of_the_self_test_has_its_results() {
     for test in ALL {
         for seed in [1, 2] {
             let Some(job) = test.job(seed) else { continue };
-            let said = wrong(&job, crate::quantum(seed));
+            let said = wrong(&job, |bytes| Rig::new(bytes, crate::quantum(seed)), &mut ());
             failures.extend(said.map(|said| format!("{} seed {seed}: {said}", test.name)));
         }
     }

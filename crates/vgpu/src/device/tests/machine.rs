@@ -11,7 +11,7 @@ use vgpu_isa::inst::Target;
 use vgpu_isa::memory::{Fault, Mapping, Port, Space};
 
 use super::super::{
-    Config, Doorbell, Engine, Geometry, Interrupts, LocalSlots, Pulse, QueueId, QueueKind, QueueSpec, Worker,
+    Config, Doorbell, Engine, Geometry, Interrupts, LocalSlots, Pulse, QueueId, QueueKind, QueueSpec, SaveArea, Worker,
 };
 
 /// Where memory starts.
@@ -69,6 +69,8 @@ pub(super) struct Machine {
     memory: Box<[AtomicU64]>,
     used: u64,
     queues: u32,
+    /// Given to queues created from now on.
+    pub(super) save_area: Option<SaveArea>,
 }
 
 /// A queue from the outside.
@@ -108,7 +110,7 @@ impl Machine {
         let mut engine = Engine::new(config, log.clone(), slots.clone());
         engine.set_space(space.clone());
         let worker = Worker::new(config, quantum);
-        Self { engine: Mutex::new(engine), worker, slots, log, space, memory, used: 0, queues: 0 }
+        Self { engine: Mutex::new(engine), worker, slots, log, space, memory, used: 0, queues: 0, save_area: None }
     }
 
     /// Memory of its own, zero, aligned to 256 bytes.
@@ -210,6 +212,7 @@ impl Machine {
             doorbell: Some(unsafe { Doorbell::new(word) }),
             priority: 7,
             percent: 100,
+            save_area: self.save_area,
         });
         Ring { id, kind, ring, read, write, doorbell, object }
     }

@@ -8,4 +8,6 @@ mod malformed;
 mod pm4;
 mod preemption;
 mod random;
+mod save;
 mod sdma;
+mod walker;

@@ -1,0 +1,298 @@
+//! Wave save and restore: the workgroups of a queue in the application's own save area.
+//!
+//! [`Engine::save`] writes everything the waves of a queue consist of into the area, in the layout of gfx9
+//! ([`kfd_abi::save_area`], [`kfd_abi::control_stack`]), and gives their records back; [`Engine::restore`] makes waves
+//! of what it finds there. The area belongs to the application: a debugger may have changed a register, which is then
+//! what the wave continues with, and a list that no longer fits what was saved stops the queue.
+//!
+//! What the area cannot express stays behind in a [`Remains`]: which dispatch and which number of the grid a workgroup
+//! is, which of its waves have ended, and the private memory. On hardware that is ordinary memory of the process, which
+//! no one saves; here waves carry it along, and so does the record.
+
+mod list;
+mod plan;
+mod registers;
+
+use std::sync::Arc;
+
+use kfd_abi::exception::ExceptionCode;
+use kfd_abi::save_area::WaveLayout;
+use vgpu_isa::inst::Target;
+use vgpu_isa::memory::{Fault, Port};
+use vgpu_isa::wave::{Scratch, status};
+
+use super::engine::Engine;
+use super::errors::Halt;
+use super::kernel::properties;
+use super::launch::Launch;
+use super::pool::Pool;
+use super::queue::{Queue, QueueId};
+use super::slots::Place;
+use super::workgroup::{Member, WaveState, Workgroup};
+use plan::Plan;
+
+/// A queue's context save area, as the driver was told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SaveArea {
+    /// Address of the first XCC's part. The others follow.
+    pub address: u64,
+    /// Bytes of an XCC's part: header, control stack and waves.
+    pub size: u32,
+    /// Bytes of header and control stack.
+    pub control_stack: u32,
+    /// XCCs.
+    pub xccs: u32,
+}
+
+impl SaveArea {
+    /// Address of an XCC's part.
+    #[must_use]
+    pub fn part(&self, xcc: u32) -> u64 {
+        self.address.wrapping_add(u64::from(self.size) * u64::from(xcc))
+    }
+}
+
+/// Why waves were not saved or restored. All but the first two stop the queue with a preemption error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SaveError {
+    /// No queue has this number.
+    #[error("there is no such queue")]
+    NoQueue,
+    /// The queue was not taken off the device, or workers still hold workgroups of it.
+    #[error("workgroups of the queue are on the device")]
+    OnDevice,
+    /// The queue was created without an area.
+    #[error("the queue has waves and no save area")]
+    NoArea,
+    /// The waves, or their list, are larger than the area.
+    #[error("the waves do not fit into the save area")]
+    TooSmall,
+    /// The area, or a part of it, is not mapped.
+    #[error("the save area cannot be accessed at {0:#x}")]
+    Memory(u64),
+    /// The list of waves in the area is not the one that was written.
+    #[error("the control stack of XCC {xcc} is damaged: {what}")]
+    Damaged {
+        /// In whose part.
+        xcc: u32,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+impl From<Fault> for SaveError {
+    fn from(fault: Fault) -> Self {
+        Self::Memory(fault.address)
+    }
+}
+
+/// What is in a save area.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Workgroups.
+    pub workgroups: u32,
+    /// Waves that have not ended.
+    pub waves: u32,
+    /// Bytes of wave state and control stacks.
+    pub bytes: u64,
+}
+
+/// What saving and restoring has amounted to since the engine exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SaveCounters {
+    /// Queues saved.
+    pub saves: u64,
+    /// Queues restored.
+    pub restores: u64,
+    /// Waves saved.
+    pub waves: u64,
+    /// Bytes saved.
+    pub bytes: u64,
+    /// Workgroups that found room again after they had been off the device.
+    pub landed: u64,
+    /// Those among them that run on another compute unit or on other SIMDs than before.
+    pub moved: u64,
+}
+
+/// A queue's workgroups while their waves are in the save area: what is left of them for each XCC, in the order of its
+/// list.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    parts: Vec<Vec<Remains>>,
+    extent: Extent,
+}
+
+/// What is left of a workgroup whose waves are in the save area.
+#[derive(Debug)]
+struct Remains {
+    dispatch: u64,
+    launch: Arc<Launch>,
+    id: [u32; 3],
+    was: Option<Place>,
+    /// For each wave that has not ended its private memory.
+    waves: Vec<Option<Scratch>>,
+}
+
+impl Remains {
+    /// Waves that have not ended.
+    fn live(&self) -> impl Iterator<Item = usize> {
+        self.waves.iter().enumerate().filter(|(_, scratch)| scratch.is_some()).map(|(index, _)| index)
+    }
+}
+
+/// What the waves of a dispatch save.
+fn layout(launch: &Launch) -> WaveLayout {
+    /// The control stack cannot say more. They are all there is: what follows are trap temporaries.
+    const MOST_SGPRS: u32 = 112;
+    let (vgprs, architectural) = launch.kernel.vgprs();
+    WaveLayout {
+        arch_vgprs: architectural,
+        acc_vgprs: vgprs - architectural,
+        sgprs: launch.kernel.sgprs().min(MOST_SGPRS),
+        lds_bytes: launch.lds,
+    }
+}
+
+/// Scalar registers at the end of the allocation that are VCC, and with six XNACK_MASK and FLAT_SCRATCH. A kernel for
+/// gfx90a that does not ask for FLAT_SCRATCH may use all but VCC as it likes.
+fn special_registers(launch: &Launch) -> usize {
+    let ordinary = launch.target == Target::Gfx90a && !launch.kernel.has(properties::FLAT_SCRATCH_INIT);
+    if ordinary { 2 } else { 6 }
+}
+
+impl Engine {
+    /// Whether a queue is off the device: it may not run, and no worker holds a workgroup of it.
+    pub fn is_off_device(&self, id: QueueId) -> bool {
+        self.queues.get(&id).is_some_and(Queue::is_off_device)
+    }
+
+    /// Whether the waves of a queue are in its save area.
+    pub fn is_saved(&self, id: QueueId) -> bool {
+        self.queues.get(&id).is_some_and(|queue| queue.saved.is_some())
+    }
+
+    /// What saving and restoring has amounted to.
+    pub fn save_counters(&self) -> SaveCounters {
+        self.counters
+    }
+
+    /// Writes the waves of a queue that is off the device to its save area and gives their records back. The queue
+    /// stays off the device until [`Engine::restore`]. What is saved already stays as it is.
+    ///
+    /// # Errors
+    /// See [`SaveError`].
+    pub fn save(&mut self, id: QueueId) -> Result<Extent, SaveError> {
+        let queue = self.queues.get_mut(&id).ok_or(SaveError::NoQueue)?;
+        if !queue.is_off_device() {
+            return Err(SaveError::OnDevice);
+        }
+        if let Some(saved) = &queue.saved {
+            return Ok(saved.extent);
+        }
+        let mut memory = Port::new(&self.space);
+        let planned = Plan::new(queue.spec.save_area, &queue.parked);
+        let plan = match planned.and_then(|plan| plan.write(&mut memory, &queue.parked).map(|()| plan)) {
+            Ok(plan) => plan,
+            Err(error) => return Err(self.fail(id, error)),
+        };
+        let extent = plan.extent();
+        let mut groups: Vec<_> = queue.parked.drain(..).map(Some).collect();
+        let pool = &mut self.pool;
+        let mut leave = |order: &Vec<usize>| -> Vec<Remains> {
+            order.iter().filter_map(|&index| groups.get_mut(index)?.take()).map(|group| dissolve(group, pool)).collect()
+        };
+        queue.saved = Some(Saved { parts: plan.orders().map(&mut leave).collect(), extent });
+        self.counters.saves += 1;
+        self.counters.waves += u64::from(extent.waves);
+        self.counters.bytes += extent.bytes;
+        Ok(extent)
+    }
+
+    /// Makes waves of what is in the save area, if the queue was saved, and brings the queue back to the device.
+    ///
+    /// # Errors
+    /// See [`SaveError`].
+    pub fn restore(&mut self, id: QueueId) -> Result<(), SaveError> {
+        let queue = self.queues.get_mut(&id).ok_or(SaveError::NoQueue)?;
+        queue.suspended = false;
+        if let Some(saved) = queue.saved.take() {
+            let mut memory = Port::new(&self.space);
+            match assemble(&mut memory, queue, saved, &mut self.pool) {
+                Ok(groups) => queue.parked.extend(groups),
+                Err(error) => return Err(self.fail(id, error)),
+            }
+            self.counters.restores += 1;
+        }
+        self.settle(id);
+        Ok(())
+    }
+
+    /// Stops a queue whose waves cannot be saved or restored.
+    fn fail(&mut self, id: QueueId, error: SaveError) -> SaveError {
+        self.halt(id, Halt::error(ExceptionCode::QUEUE_PREEMPTION_ERROR, error.to_string()));
+        error
+    }
+}
+
+/// Overwrites what was saved of a workgroup and gives its records back.
+fn dissolve(group: Workgroup, pool: &mut Pool) -> Remains {
+    let Workgroup { dispatch, launch, id, waves, mut lds, was, .. } = group;
+    let layout = layout(&launch);
+    let mut leave = |member: Member| {
+        let Member { mut wave, state } = member;
+        let scratch = std::mem::take(&mut wave.scratch);
+        registers::poison(&mut wave, &layout);
+        pool.give_wave(wave);
+        (state != WaveState::Ended).then_some(scratch)
+    };
+    let waves = waves.into_iter().map(&mut leave).collect();
+    lds.fill(registers::POISON as u8);
+    pool.give_lds(lds);
+    Remains { dispatch, launch, id, was, waves }
+}
+
+/// The workgroups of a save area.
+fn assemble(memory: &mut Port<'_>, queue: &Queue, saved: Saved, pool: &mut Pool) -> Result<Vec<Workgroup>, SaveError> {
+    let mut groups = Vec::new();
+    for (xcc, part) in (0..).zip(saved.parts).filter(|(_, part)| !part.is_empty()) {
+        let area = queue.spec.save_area.ok_or(SaveError::NoArea)?;
+        let mut places = list::read(memory, &area, xcc, &part)?.into_iter();
+        for remains in part {
+            groups.push(assemble_group(memory, queue, remains, &mut places, pool)?);
+        }
+    }
+    Ok(groups)
+}
+
+/// The next workgroup of a list; `places` are the addresses of its waves.
+fn assemble_group(
+    memory: &mut Port<'_>,
+    queue: &Queue,
+    remains: Remains,
+    places: &mut impl Iterator<Item = u64>,
+    pool: &mut Pool,
+) -> Result<Workgroup, SaveError> {
+    let Remains { dispatch, launch, id, was, waves } = remains;
+    let layout = layout(&launch);
+    let special = special_registers(&launch);
+    let mut lds = pool.lds(launch.lds);
+    let mut lds_unread = true;
+    let mut members = Vec::with_capacity(waves.len());
+    for (index, scratch) in (0..).zip(waves) {
+        let mut wave = pool.wave(0);
+        launch.allocate(&mut wave, index);
+        let mut state = WaveState::Ended;
+        if let Some(scratch) = scratch {
+            let Some(at) = places.next() else { break };
+            registers::read(memory, at, &mut wave, &layout, special)?;
+            if std::mem::take(&mut lds_unread) {
+                memory.read(at.wrapping_add(u64::from(layout.lds())), &mut lds)?;
+            }
+            wave.scratch = scratch;
+            state = if wave.status & status::IN_BARRIER == 0 { WaveState::Running } else { WaveState::AtBarrier };
+        }
+        members.push(Member { wave, state });
+    }
+    let (queue, queue_serial) = (queue.spec.id, queue.serial);
+    Ok(Workgroup { queue, queue_serial, dispatch, launch, id, waves: members, lds, place: None, was })
+}
