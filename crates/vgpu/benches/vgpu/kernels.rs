@@ -70,7 +70,7 @@ pub(crate) fn run(report: &mut Report, costs: &[(&str, f64)]) {
             // SAFETY: the arrays have at least as many numbers as the functions are told.
             let sides: [&dyn Fn(); 3] = unsafe {
                 [&|| (host.vadd)(a, b, to, COUNT), &|| (host.matmul)(a, b, to, SIDE), &|| {
-                    (host.softmax)(a, to, ROWS, COLUMNS)
+                    (host.softmax)(a, to, ROWS, COLUMNS);
                 }]
             };
             [&vadd, &matmul, &softmax]
@@ -99,7 +99,7 @@ fn compare(report: &mut Report, machine: &mut Machine, case: &Case, host: &dyn F
     // SAFETY: the host's side has written so many numbers there, and nobody writes now.
     let expected = unsafe { std::slice::from_raw_parts(result, case.length) };
     let found = machine.read_floats(case.out, case.length);
-    let far = found.iter().zip(expected).position(|(a, b)| !((a - b).abs() <= case.tolerance * b.abs()));
+    let far = found.iter().zip(expected).position(|(a, b)| (a - b).abs() > case.tolerance * b.abs() || a.is_nan());
     assert_eq!(far, None, "{}: the kernel and the host's code disagree", case.name);
     report.aimed(&case.title, virtual_gpu / cpu, "x", AIM);
     report.row(&format!("{}: kernel", case.title), virtual_gpu * 1e6, "us");

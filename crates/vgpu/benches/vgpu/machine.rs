@@ -104,6 +104,7 @@ impl Machine {
             doorbell: Some(unsafe { Doorbell::new(word) }),
             priority: 7,
             percent: 100,
+            save_area: None,
         };
         self.engine.lock().unwrap_or_else(PoisonError::into_inner).create_queue(spec);
     }
