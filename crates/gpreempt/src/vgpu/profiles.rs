@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use serde::Serialize;
-use vgpu::profile::Profile;
+use vgpu::profile::{Profile, ProfileError};
 
 use crate::output;
 
@@ -21,10 +21,8 @@ struct Row<'a> {
 
 pub(crate) fn run(name: Option<&str>, json: bool, out: &mut impl Write) -> Result<()> {
     if let Some(name) = name {
-        let Some(text) = Profile::builtin_text(name) else {
-            let known = Profile::builtin_names().join(", ");
-            return Err(anyhow::anyhow!("there is no built-in profile {name}; there are {known}"));
-        };
+        let unknown = || ProfileError::Unknown { name: name.to_owned(), known: Profile::builtin_names().join(", ") };
+        let text = Profile::builtin_text(name).ok_or_else(unknown)?;
         write!(out, "{text}")?;
         return Ok(());
     }

@@ -52,6 +52,23 @@ fn a_program_that_does_not_exist_and_a_profile_that_does_not_are_named() {
 }
 
 #[test]
+fn wrong_flags_and_names_are_wrong_usage_and_start_nothing() {
+    let run = |words: &[&str]| {
+        let output = std::process::Command::new(super::executable()).args(words).output().expect("can be started");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, text) = run(&["vgpu", "run", "--bogus", "--", "true"]);
+    assert!(code == Some(2) && text.contains("unexpected argument '--bogus'"), "{text}");
+    let (code, text) = run(&["vgpu", "profiles", "mi9"]);
+    assert!(code == Some(2) && text.contains("mi9") && text.contains("mi300x-cpx"), "{text}");
+    let (code, text) = run(&["vgpu", "run", "--profile", "/no/file.toml", "--", "true"]);
+    assert_eq!((code, text.matches("No such file").count()), (Some(2), 1), "{text}");
+    // Options of the program are the program's, with or without the two dashes.
+    let (code, _) = run(&["vgpu", "run", "sh", "-c", "exit 9"]);
+    assert_eq!(code, Some(9));
+}
+
+#[test]
 fn this_commands_directory_comes_first_in_the_path() {
     let text = shell("command -v gpreempt");
     assert_eq!(std::path::Path::new(text.trim()), super::executable());

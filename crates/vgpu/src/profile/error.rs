@@ -12,7 +12,7 @@ pub enum ProfileError {
         known: String,
     },
     /// The file cannot be read.
-    #[error("cannot read the profile {file}: {source}; check the path and its permissions")]
+    #[error("cannot read the profile {file}; check the path and its permissions")]
     Read {
         /// The file.
         file: String,
