@@ -152,7 +152,7 @@ impl Attached {
             // scratch, and traps are reported as the runtime's handler would.
             Effect::SetScratchBacking { .. } | Effect::SetTrapHandler { .. } | Effect::XnackMode { .. } => {}
             // What these change is the driver's business alone until queues can be stopped.
-            Effect::RuntimeMode { .. } | Effect::CuMask { .. } => {}
+            Effect::RuntimeMode { .. } | Effect::CuMask { .. } | Effect::Cycle { .. } => {}
             // Queues that are off keep their waves in the engine's records; there is no save area to describe yet.
             Effect::ReadWaveState { .. } => return Err(libc::EINVAL),
             // The caller sleeps where it has the arguments at hand.

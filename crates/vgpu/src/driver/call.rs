@@ -52,6 +52,18 @@ pub struct Clocks {
     pub boottime_ns: u64,
 }
 
+/// What a call waits for. Whoever made it sleeps and repeats it with [`Driver::retry`](super::Driver::retry).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Blocked {
+    /// A queue that a debugger stopped is to be destroyed: that waits until it is resumed.
+    DestroyQueue {
+        /// The queue.
+        id: u32,
+    },
+    /// The runtime offers itself to a debugger, or ceases to, and waits for the debugger's word.
+    Runtime,
+}
+
 /// A call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
@@ -69,6 +81,10 @@ pub struct Call {
     pub checkpoint_restore: bool,
     /// The process that traces the target of a debugger call is the caller.
     pub traces_target: bool,
+    /// The thread that makes the call.
+    pub tid: u32,
+    /// What the call waits for, filled; its result counts for nothing then.
+    pub blocked: Option<Blocked>,
     /// What the device has to do, filled; it counts even if the call fails.
     pub effects: Vec<Effect>,
 }

@@ -99,6 +99,34 @@ pub struct QueueSpec {
     pub ctl_stack_size: u32,
 }
 
+/// Why the queues of a gpu were taken off it and put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// A queue was made.
+    CreateQueue,
+    /// A queue was destroyed.
+    DestroyQueue,
+    /// A queue has other settings.
+    UpdateQueue,
+    /// A queue has other compute units.
+    CuMask,
+    /// A debugger stopped queues.
+    Suspend,
+    /// A debugger let queues go on.
+    Resume,
+    /// A debugger came, went, or changed how waves start.
+    Debug,
+    /// A process's queues had to leave the gpu.
+    Evict,
+    /// They came back.
+    Restore,
+    /// A process ended.
+    ProcessEnd,
+    /// More queues than the hardware holds: others have their turn.
+    Quantum,
+}
+
 /// Something for the device to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
@@ -115,6 +143,15 @@ pub enum Effect {
     DestroyQueue {
         /// The queue.
         id: u32,
+    },
+    /// All queues of a gpu are taken off it, and those of the runlist put back.
+    Cycle {
+        /// Index of the gpu.
+        gpu: u32,
+        /// Why.
+        cause: Cause,
+        /// Grace period as the caller gave it, or the default.
+        grace: Option<u32>,
     },
     /// A queue's waves may only run on these compute units: bit i is on XCC i modulo their number.
     CuMask {

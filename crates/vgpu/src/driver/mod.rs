@@ -22,6 +22,7 @@ mod memory;
 mod proc;
 mod process;
 mod queues;
+mod runlist;
 mod svm;
 
 use std::collections::BTreeMap;
@@ -30,12 +31,13 @@ use kfd_abi::ioctl::{self, Argument, Command, Direction, Lookup};
 
 use crate::profile::{Gpu, Profile};
 use crate::sysfs::{Host, Tree};
-pub use call::{BufferDirection, BufferSpec, Call, Clocks, FdKind, MAX_ARGS, buffers, drm_buffers};
-pub use effects::{Backing, Effect, QueueKind, QueueSettings, QueueSpec};
+pub use call::{Blocked, BufferDirection, BufferSpec, Call, Clocks, FdKind, MAX_ARGS, buffers, drm_buffers};
+pub use effects::{Backing, Cause, Effect, QueueKind, QueueSettings, QueueSpec};
 pub use errno::Errno;
 use ids::Ids;
 use process::Process;
 pub use process::ProcessKey;
+pub use runlist::{Mapped, Runlist};
 
 /// What the gpus of the machine have in common for all processes.
 #[derive(Debug)]
@@ -168,6 +170,27 @@ impl Driver {
         let result = self.dispatch(caller, command, call);
         call.args.truncate(given);
         result
+    }
+
+    /// Repeats a call that had to wait. It may have to wait again.
+    ///
+    /// # Errors
+    /// As the call itself.
+    pub fn retry(&mut self, caller: ProcessKey, nr: u32, call: &mut Call) -> Result<i64, Errno> {
+        self.ioctl(caller, nr, call)
+    }
+
+    /// A call that waited is not repeated: a signal ended it, or its process is gone.
+    pub fn abandon(&mut self, caller: ProcessKey, blocked: Blocked) {
+        let Ok(process) = self.process_mut(caller) else { return };
+        match blocked {
+            Blocked::DestroyQueue { id } => {
+                if let Some(queue) = process.queues.get_mut(&id) {
+                    queue.being_destroyed = false;
+                }
+            }
+            Blocked::Runtime => {}
+        }
     }
 
     fn dispatch(&mut self, caller: ProcessKey, command: Command, call: &mut Call) -> Result<i64, Errno> {

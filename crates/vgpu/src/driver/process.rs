@@ -34,6 +34,8 @@ pub(super) struct ProcessGpu {
     /// Bytes of video memory, as sysfs shows them.
     pub(super) vram_usage: u64,
     pub(super) queues: u32,
+    /// How many reasons there are why its queues may not be on the gpu.
+    pub(super) evicted: u32,
 }
 
 impl ProcessGpu {
@@ -46,6 +48,7 @@ impl ProcessGpu {
             doorbells: DoorbellSlots::new(),
             vram_usage: 0,
             queues: 0,
+            evicted: 0,
         }
     }
 

@@ -32,6 +32,17 @@ pub(super) struct Queue {
     ring_mapping: u64,
     /// Starts of the other mappings on its gpu that it cannot do without.
     mappings: Vec<u64>,
+    /// A debugger stopped it.
+    pub(super) suspended: bool,
+    /// Somebody waits to destroy it.
+    pub(super) being_destroyed: bool,
+}
+
+impl Queue {
+    /// Whether it belongs into the runlist, as far as it is its own doing.
+    pub(super) fn is_active(&self) -> bool {
+        self.spec.settings.active && !self.suspended
+    }
 }
 
 /// Percentage in the low byte, target XCC in the next. Rings smaller than the smallest are made larger, also those of
@@ -126,7 +137,10 @@ impl Driver {
             (QueueType::SDMA_BY_ENG_ID, _) => QueueType::SDMA_XGMI,
             (other, _) => other,
         };
-        process.queues.insert(id, Queue { spec, queue_type, sdma, ring_mapping, mappings });
+        process.queues.insert(
+            id,
+            Queue { spec, queue_type, sdma, ring_mapping, mappings, suspended: false, being_destroyed: false },
+        );
         Ok(0)
     }
 
