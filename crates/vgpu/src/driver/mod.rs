@@ -15,10 +15,12 @@ mod drm;
 mod effects;
 mod errno;
 mod events;
+mod hardware;
 mod ids;
 mod info;
 pub mod layout;
 mod memory;
+mod observed;
 mod proc;
 mod process;
 mod queues;
@@ -34,10 +36,12 @@ use crate::sysfs::{Host, Tree};
 pub use call::{Blocked, BufferDirection, BufferSpec, Call, Clocks, FdKind, MAX_ARGS, buffers, drm_buffers};
 pub use effects::{Backing, Cause, Effect, QueueKind, QueueSettings, QueueSpec};
 pub use errno::Errno;
+pub use hardware::{Connected, Saved, Span, Unmapped};
 use ids::Ids;
+pub use observed::{Observed, Unobserved};
 use process::Process;
 pub use process::ProcessKey;
-pub use runlist::{Mapped, Runlist};
+pub use runlist::{Mapped, MappedQueue, Place, Runlist, Slot};
 
 /// What the gpus of the machine have in common for all processes.
 #[derive(Debug)]
@@ -49,6 +53,7 @@ struct GpuState {
     /// Queues of all processes.
     queues: u32,
     sdma: queues::SdmaSlots,
+    descriptors: hardware::Descriptors,
 }
 
 /// The driver.
@@ -86,6 +91,7 @@ impl Driver {
                 vram_reserved: 0,
                 queues: 0,
                 sdma: queues::SdmaSlots::new(&profile),
+                descriptors: hardware::Descriptors::new(&profile),
             })
             .collect();
         Driver {

@@ -5,7 +5,7 @@ use kfd_abi::sysfs::{PROCESS_DIR, SysfsQueueType, process};
 
 use super::process::Process;
 use super::queues::Queue;
-use super::{Driver, GpuState, ProcessKey};
+use super::{Driver, GpuState, Observed, ProcessKey, QueueKind, Unobserved};
 use crate::sysfs::{DirEntry, EntryKind, KFD_DEVICE_DIR, Node};
 
 /// Files of a gpu's page-fault counters.
@@ -20,25 +20,31 @@ impl Driver {
     /// the way are followed and the last one is not.
     #[must_use]
     pub fn sysfs(&self, path: &str) -> Option<Node> {
+        self.sysfs_observed(path, &Unobserved)
+    }
+
+    /// The same, with what the device knows at this moment.
+    #[must_use]
+    pub fn sysfs_observed(&self, path: &str, observed: &dyn Observed) -> Option<Node> {
         let real = format!("{KFD_DEVICE_DIR}/proc");
         let rest = path.strip_prefix(PROCESS_DIR).or_else(|| path.strip_prefix(&real));
         match rest {
-            Some("") => self.processes_node(""),
-            Some(rest) if rest.starts_with('/') => self.processes_node(&rest[1..]),
+            Some("") => self.processes_node("", observed),
+            Some(rest) if rest.starts_with('/') => self.processes_node(&rest[1..], observed),
             _ => self.tree.lookup(path),
         }
     }
 
-    fn processes_node(&self, rest: &str) -> Option<Node> {
+    fn processes_node(&self, rest: &str, observed: &dyn Observed) -> Option<Node> {
         if rest.is_empty() {
             return Some(Node::Dir(dir(self.processes.keys().map(|key| key.pid.to_string()), EntryKind::Dir)));
         }
         let (pid, rest) = rest.split_once('/').unwrap_or((rest, ""));
-        let (_, found) = self.processes.iter().find(|(ProcessKey { pid: known, .. }, _)| known.to_string() == pid)?;
-        self.process_node(found, rest)
+        let (key, found) = self.processes.iter().find(|(ProcessKey { pid: known, .. }, _)| known.to_string() == pid)?;
+        self.process_node(*key, found, rest, observed)
     }
 
-    fn process_node(&self, found: &Process, rest: &str) -> Option<Node> {
+    fn process_node(&self, key: ProcessKey, found: &Process, rest: &str, observed: &dyn Observed) -> Option<Node> {
         let per_gpu = |prefixes: [&'static str; 2]| {
             let names = move |state: &GpuState| prefixes.map(|prefix| format!("{prefix}{}", state.gpu.gpu_id));
             self.gpus.iter().flat_map(names)
@@ -60,29 +66,57 @@ impl Driver {
             (process::QUEUES, rest) => queues_node(found, rest, |queue| {
                 self.gpus.get(queue.spec.gpu as usize).map_or(0, |state| state.gpu.gpu_id)
             }),
-            (name, rest) if at(name, process::STATS).is_some() => {
-                zeros_node(rest, &[process::CU_OCCUPANCY, process::EVICTED_MS])
-            }
-            (name, rest) if at(name, process::COUNTERS).is_some() => zeros_node(rest, PAGE_COUNTERS),
-            (name, "") => {
-                if let Some(gpu) = at(name, process::VRAM) {
-                    return Some(Node::File(format!("{}\n", found.gpus.get(gpu)?.vram_usage)));
+            (name, rest) => {
+                if let Some(gpu) = at(name, process::STATS) {
+                    let names = [process::CU_OCCUPANCY, process::EVICTED_MS];
+                    return numbers_node(rest, &names, |name| match name {
+                        process::CU_OCCUPANCY => self.cu_occupancy(key, found, gpu, observed),
+                        _ => found.gpus.get(gpu).map_or(0, |on| on.scheduling.evicted_ms()),
+                    });
                 }
-                // How long copies took is the device's to know; the driver has counted none.
-                at(name, process::SDMA).map(|_| Node::File("0\n".to_owned()))
+                if at(name, process::COUNTERS).is_some() {
+                    // Pages do not move here.
+                    return numbers_node(rest, PAGE_COUNTERS, |_| 0);
+                }
+                if !rest.is_empty() {
+                    return None;
+                }
+                if let Some(gpu) = at(name, process::VRAM) {
+                    return Some(number(found.gpus.get(gpu)?.vram_usage));
+                }
+                at(name, process::SDMA).map(|gpu| number(observed.sdma_us(key, gpu as u32)))
             }
-            _ => None,
         }
+    }
+
+    /// Compute units that the waves of a process would fill (`kfd_get_cu_occupancy`). The driver looks at the first XCC
+    /// only: packets of AQL queues are spread over all of them, those of PM4 queues are not.
+    fn cu_occupancy(&self, key: ProcessKey, found: &Process, gpu: usize, observed: &dyn Observed) -> u64 {
+        let on_gpu = found.queues.values().filter(|queue| queue.spec.gpu as usize == gpu);
+        let waves: u64 = on_gpu
+            .map(|queue| {
+                let waves = u64::from(observed.waves(key, queue.spec.id));
+                match queue.spec.kind {
+                    QueueKind::Aql => waves * u64::from(self.profile.xcc),
+                    QueueKind::Pm4 => waves,
+                    QueueKind::Sdma { .. } => 0,
+                }
+            })
+            .sum();
+        waves.div_ceil(u64::from(self.profile.simd_per_cu * self.profile.waves_per_simd).max(1))
     }
 }
 
-/// A directory of numbers that are the device's to know, or that do not happen here: pages do not move, and nothing is
-/// ever evicted.
-fn zeros_node(rest: &str, names: &[&str]) -> Option<Node> {
+fn number(value: u64) -> Node {
+    Node::File(format!("{value}\n"))
+}
+
+/// A directory of numbers.
+fn numbers_node(rest: &str, names: &[&str], value: impl Fn(&str) -> u64) -> Option<Node> {
     if rest.is_empty() {
         return Some(Node::Dir(dir(names.iter().map(|name| (*name).to_owned()), EntryKind::File)));
     }
-    names.contains(&rest).then(|| Node::File("0\n".to_owned()))
+    names.contains(&rest).then(|| number(value(rest)))
 }
 
 /// Values of a queue have no newline, as in the driver.

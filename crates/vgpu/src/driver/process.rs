@@ -6,6 +6,7 @@ use kfd_abi::PAGE_SIZE;
 use kfd_abi::queue::MAX_QUEUES_PER_PROCESS;
 
 use super::events::Events;
+use super::hardware::Scheduling;
 use super::ids::{Ids, Space};
 use super::memory::{Buffer, Handle, Mapping};
 use super::queues::{DoorbellSlots, Queue};
@@ -36,6 +37,7 @@ pub(super) struct ProcessGpu {
     pub(super) queues: u32,
     /// How many reasons there are why its queues may not be on the gpu.
     pub(super) evicted: u32,
+    pub(super) scheduling: Scheduling,
 }
 
 impl ProcessGpu {
@@ -49,6 +51,7 @@ impl ProcessGpu {
             vram_usage: 0,
             queues: 0,
             evicted: 0,
+            scheduling: Scheduling::default(),
         }
     }
 

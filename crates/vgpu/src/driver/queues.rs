@@ -13,6 +13,7 @@ use kfd_abi::queue::{
     UpdateQueueArgs,
 };
 
+use super::hardware::Hardware;
 use super::process::{Process, is_user_address, whole_pages};
 use super::{Call, Driver, Effect, Errno, ProcessKey, QueueKind, QueueSettings, QueueSpec, layout};
 use crate::profile::Gfx;
@@ -36,12 +37,19 @@ pub(super) struct Queue {
     pub(super) suspended: bool,
     /// Somebody waits to destroy it.
     pub(super) being_destroyed: bool,
+    /// The hardware's side of it.
+    pub(super) hardware: Hardware,
 }
 
 impl Queue {
     /// Whether it belongs into the runlist, as far as it is its own doing.
     pub(super) fn is_active(&self) -> bool {
         self.spec.settings.active && !self.suspended
+    }
+
+    /// Engine and slot of a copy queue.
+    pub(super) fn sdma_slot(&self) -> Option<(u32, u32)> {
+        self.sdma.map(|slot| (slot.engine, slot.queue))
     }
 }
 
@@ -123,9 +131,16 @@ impl Driver {
         call.effects.push(Effect::CreateQueue(spec.clone()));
 
         self.gpus[gpu].queues += 1;
+        let hardware = match sdma {
+            Some(slot) => self.gpus[gpu].descriptors.sdma(slot.engine, slot.queue),
+            None => self.gpus[gpu].descriptors.compute(args.ctl_stack_size),
+        };
         let process = self.process_mut(caller)?;
         let on_gpu = process.on(gpu)?;
         on_gpu.queues += 1;
+        if on_gpu.queues == 1 {
+            on_gpu.scheduling.registered = hardware.serial;
+        }
         for va in mappings.iter().chain([&ring_mapping]) {
             if let Some(mapping) = on_gpu.mappings.get_mut(va) {
                 mapping.queue_users += 1;
@@ -139,7 +154,16 @@ impl Driver {
         };
         process.queues.insert(
             id,
-            Queue { spec, queue_type, sdma, ring_mapping, mappings, suspended: false, being_destroyed: false },
+            Queue {
+                spec,
+                queue_type,
+                sdma,
+                ring_mapping,
+                mappings,
+                suspended: false,
+                being_destroyed: false,
+                hardware,
+            },
         );
         Ok(0)
     }
@@ -243,6 +267,7 @@ impl Driver {
             if let Some(slot) = queue.sdma {
                 state.sdma.put(slot);
             }
+            state.descriptors.put(&queue.hardware);
         }
     }
 
@@ -295,10 +320,8 @@ impl Driver {
             return Err(Errno::EINVAL);
         }
         let mask: Vec<u32> = call.list(0, args.num_cu_mask.min(MAX_CU_MASK_BITS) / 32)?;
-        let process = self.process(caller)?;
-        if !process.queues.contains_key(&args.queue_id) {
-            return Err(Errno::EFAULT);
-        }
+        let queue = self.process_mut(caller)?.queues.get_mut(&args.queue_id).ok_or(Errno::EFAULT)?;
+        queue.hardware.cu_mask = Some(mask.clone());
         call.effects.push(Effect::CuMask { id: args.queue_id, mask });
         Ok(0)
     }

@@ -62,7 +62,7 @@ impl DoorbellSlots {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SdmaSlot {
     pub(super) engine: u32,
-    queue: u32,
+    pub(super) queue: u32,
 }
 
 impl SdmaSlot {

@@ -1,0 +1,217 @@
+//! What the hardware made of a queue: where it is, and what it left in the queue's descriptor when it was taken off.
+//!
+//! The hardware scheduler tells the driver through [`Driver::mapped`] and [`Driver::unmapped`]. Times are values of the
+//! gpu's clock counter; indices are as the program sees them in its memory.
+
+use kfd_abi::mqd;
+
+use super::ids::Space;
+use super::runlist::{Place, Slot};
+use super::{Cause, Driver, Effect, ProcessKey};
+use crate::profile::Profile;
+
+/// Where the descriptors of the driver's own queue and of the copy queues begin in the gpus' view of system memory.
+const FIXED_DESCRIPTORS: u64 = 0x6E_3000;
+/// Where those of compute queues may lie.
+const DESCRIPTORS: std::ops::Range<u64> = 0x80_0000..1 << 36;
+
+/// A stretch of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// When it began.
+    pub start: u64,
+    /// When it ended.
+    pub end: u64,
+}
+
+/// How much of one XCC's save area is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// Bytes of the control stack.
+    pub control_stack: u32,
+    /// Bytes of the waves.
+    pub wave_state: u32,
+}
+
+/// A queue is on the hardware.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connected {
+    /// How long it took.
+    pub connect: Span,
+    /// How long it took to restore its waves, if it had any.
+    pub restore: Option<Span>,
+    /// Waves it has now, of all XCCs.
+    pub waves: u32,
+    /// Read index now.
+    pub rptr: u64,
+    /// Write index now.
+    pub wptr: u64,
+}
+
+/// A queue is off the hardware.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unmapped {
+    /// Read index now.
+    pub rptr: u64,
+    /// Write index now.
+    pub wptr: u64,
+    /// How long it took to save its waves.
+    pub save: Span,
+    /// What was saved, by XCC; XCCs that are missing had nothing to save.
+    pub saved: Vec<Saved>,
+}
+
+/// The hardware's side of a queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hardware {
+    /// Later queues of the machine have higher numbers; ids do not tell, they are used again.
+    pub(super) serial: u64,
+    /// Address of its descriptors.
+    pub(super) descriptor: u64,
+    /// Bytes of them that are its own to give back.
+    owned: u64,
+    /// XCC that its first descriptor stands for.
+    pub(super) first_xcc: u32,
+    /// Which compute units it may use, once that was said.
+    pub(super) cu_mask: Option<Vec<u32>>,
+    /// Where it is, if it is on the hardware.
+    pub(super) place: Option<Place>,
+    /// The last time it was put there.
+    pub(super) connected: Option<Connected>,
+    /// The last time it was taken off, and the address space it had.
+    pub(super) unmapped: Option<(Unmapped, u32)>,
+}
+
+/// What a gpu gives to the queues that are made on it.
+#[derive(Debug)]
+pub(super) struct Descriptors {
+    space: Space,
+    serial: u64,
+    compute_queues: u32,
+    xccs: u32,
+    sdma_queues_per_engine: u32,
+}
+
+impl Descriptors {
+    pub(super) fn new(profile: &Profile) -> Descriptors {
+        Descriptors {
+            space: Space::new(DESCRIPTORS),
+            serial: 0,
+            compute_queues: 0,
+            xccs: profile.xcc,
+            sdma_queues_per_engine: profile.sdma_queues_per_engine,
+        }
+    }
+
+    /// Address of the descriptor of the driver's own queue on an XCC.
+    pub(super) fn own_queue(xcc: u32) -> u64 {
+        FIXED_DESCRIPTORS + u64::from(xcc) * mqd::SIZE as u64
+    }
+
+    /// For a new compute queue.
+    pub(super) fn compute(&mut self, ctl_stack_size: u32) -> Hardware {
+        let owned = mqd::stride(ctl_stack_size) * u64::from(self.xccs);
+        let first_xcc = self.compute_queues % self.xccs.max(1);
+        self.compute_queues = self.compute_queues.wrapping_add(1);
+        // There is room for many times the queues a gpu may have.
+        let descriptor = self.space.take(owned).unwrap_or_default();
+        Hardware { serial: self.next(), descriptor, owned, first_xcc, ..Hardware::default() }
+    }
+
+    /// For a new copy queue: its slot has its descriptor.
+    pub(super) fn sdma(&mut self, engine: u32, queue: u32) -> Hardware {
+        let slot = u64::from(engine) * u64::from(self.sdma_queues_per_engine) + u64::from(queue);
+        let descriptor = Descriptors::own_queue(self.xccs) + slot * mqd::SDMA_SIZE as u64;
+        Hardware { serial: self.next(), descriptor, ..Hardware::default() }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// Takes back what a queue had.
+    pub(super) fn put(&mut self, hardware: &Hardware) {
+        if hardware.owned != 0 && hardware.descriptor != 0 {
+            self.space.put(hardware.descriptor, hardware.owned);
+        }
+    }
+}
+
+/// A process as the scheduler of one gpu knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Scheduling {
+    /// Number of the queue with which it came to the scheduler.
+    pub(super) registered: u64,
+    evicted_at_ns: u64,
+    evicted_ns: u64,
+}
+
+impl Scheduling {
+    /// How long its queues had to stay off the gpu, without the time that has not ended yet.
+    pub(super) const fn evicted_ms(self) -> u64 {
+        self.evicted_ns / 1_000_000
+    }
+}
+
+impl Driver {
+    /// A queue is on the hardware now. Queues that no longer exist are left out.
+    pub fn mapped(&mut self, process: ProcessKey, queue: u32, place: Place, connected: Connected) {
+        if let Some(hardware) = self.hardware(process, queue) {
+            hardware.place = Some(place);
+            hardware.connected = Some(connected);
+        }
+    }
+
+    /// A queue is off the hardware now. Queues that no longer exist are left out.
+    pub fn unmapped(&mut self, process: ProcessKey, queue: u32, unmapped: Unmapped) {
+        if let Some(hardware) = self.hardware(process, queue) {
+            let known = hardware.unmapped.take().map_or(0, |(_, vmid)| vmid);
+            let vmid = hardware.place.take().map_or(known, |place| place.vmid);
+            hardware.unmapped = Some((unmapped, vmid));
+        }
+    }
+
+    /// Where a queue is, if it is on the hardware.
+    #[must_use]
+    pub fn place(&self, process: ProcessKey, queue: u32) -> Option<Place> {
+        self.processes.get(&process)?.queues.get(&queue)?.hardware.place
+    }
+
+    fn hardware(&mut self, process: ProcessKey, queue: u32) -> Option<&mut Hardware> {
+        Some(&mut self.processes.get_mut(&process)?.queues.get_mut(&queue)?.hardware)
+    }
+
+    /// The queues of a process have to leave a gpu until [`Driver::restore`] was called as often. Answers what the
+    /// device has to do.
+    pub fn evict(&mut self, process: ProcessKey, gpu: u32, monotonic_ns: u64) -> Option<Effect> {
+        let on = self.processes.get_mut(&process)?.gpus.get_mut(gpu as usize)?;
+        on.vm?;
+        on.evicted += 1;
+        if on.evicted > 1 {
+            return None;
+        }
+        on.scheduling.evicted_at_ns = monotonic_ns;
+        Some(Effect::Cycle { gpu, cause: Cause::Evict, grace: None })
+    }
+
+    /// One reason less why they may not be on it.
+    pub fn restore(&mut self, process: ProcessKey, gpu: u32, monotonic_ns: u64) -> Option<Effect> {
+        let on = self.processes.get_mut(&process)?.gpus.get_mut(gpu as usize)?;
+        on.evicted = on.evicted.checked_sub(1)?;
+        if on.evicted > 0 {
+            return None;
+        }
+        let scheduling = &mut on.scheduling;
+        scheduling.evicted_ns += monotonic_ns.saturating_sub(scheduling.evicted_at_ns);
+        Some(Effect::Cycle { gpu, cause: Cause::Restore, grace: None })
+    }
+}
+
+impl Slot {
+    /// Whether it is one of a compute pipe.
+    #[must_use]
+    pub const fn is_compute(self) -> bool {
+        matches!(self, Slot::Compute { .. })
+    }
+}

@@ -1,0 +1,33 @@
+//! What only the running device knows, asked for when somebody reads a file that shows it.
+
+use super::ProcessKey;
+
+/// What the device knows of a queue or a process at this moment.
+pub trait Observed {
+    /// The 64 bits at an address of a process; `None` if they cannot be read.
+    fn read(&self, process: ProcessKey, address: u64) -> Option<u64>;
+
+    /// Waves of a queue that are on the first XCC of its gpu.
+    fn waves(&self, process: ProcessKey, queue: u32) -> u32;
+
+    /// Microseconds that the process's copies on a gpu took.
+    fn sdma_us(&self, process: ProcessKey, gpu: u32) -> u64;
+}
+
+/// A device of which nothing is known: files show what the driver itself knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unobserved;
+
+impl Observed for Unobserved {
+    fn read(&self, _: ProcessKey, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn waves(&self, _: ProcessKey, _: u32) -> u32 {
+        0
+    }
+
+    fn sdma_us(&self, _: ProcessKey, _: u32) -> u64 {
+        0
+    }
+}
