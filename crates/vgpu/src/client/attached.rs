@@ -153,6 +153,8 @@ impl Attached {
             Effect::SetScratchBacking { .. } | Effect::SetTrapHandler { .. } | Effect::XnackMode { .. } => {}
             // What these change is the driver's business alone until queues can be stopped.
             Effect::RuntimeMode { .. } | Effect::CuMask { .. } | Effect::Cycle { .. } => {}
+            Effect::DebuggerFile { .. } | Effect::NotifyDebugger { .. } | Effect::Wake { .. } => {}
+            Effect::CopyWaveStates { .. } | Effect::QueueException { .. } | Effect::MemoryException { .. } => {}
             // Queues that are off keep their waves in the engine's records; there is no save area to describe yet.
             Effect::ReadWaveState { .. } => return Err(libc::EINVAL),
             // The caller sleeps where it has the arguments at hand.

@@ -1,14 +1,17 @@
 //! A call as it arrives, and which memory of the caller it needs.
 
+use std::mem::offset_of;
+
+use kfd_abi::debug::{self, DbgTrapArgs, DeviceSnapshotEntry, QueueSnapshotEntry, RuntimeInfo, TrapOp};
 use kfd_abi::event::{EventData, WaitEventsArgs};
 use kfd_abi::ioctl::{self, Lookup};
 use kfd_abi::memory::{DeviceApertures, GetProcessAperturesNewArgs, MapMemoryArgs};
 use kfd_abi::process::GetTileConfigArgs;
-use kfd_abi::queue::{MAX_CU_MASK_BITS, SetCuMaskArgs};
+use kfd_abi::queue::{MAX_CU_MASK_BITS, MAX_QUEUES_PER_PROCESS, SetCuMaskArgs};
 use kfd_abi::{Abi, drm};
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Errno};
+use super::{Effect, Errno, ProcessKey};
 use crate::profile::MAX_GPUS;
 
 /// Largest argument: a request has 14 bits for its size.
@@ -23,6 +26,10 @@ pub(super) const MAX_DEVICE_IDS: u32 = 1024;
 pub(super) const MAX_WAIT_EVENTS: u32 = 8192;
 /// Bytes of the answer to a device query; the largest is a tenth of it.
 const MAX_INFO_BYTES: u32 = 1 << 14;
+
+/// Bytes of a snapshot whose entries are longer than the driver's; a debugger of a driver that knows twice as much needs
+/// an eighth of it.
+const MAX_SNAPSHOT_BYTES: usize = 1 << 20;
 
 /// A descriptor that a call names, as the client side found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -79,11 +86,15 @@ pub struct Call {
     pub clocks: Clocks,
     /// Whether the caller has `CAP_CHECKPOINT_RESTORE` or `CAP_SYS_ADMIN`.
     pub checkpoint_restore: bool,
-    /// The process that traces the target of a debugger call is the caller.
+    /// The process that a debugger call names, as whoever knows the processes of the machine found it. Without it the
+    /// newest process with that pid is meant, and a process that has not opened the driver cannot be named.
+    pub target: Option<ProcessKey>,
+    /// The thread that traces the target's first thread is the caller's.
     pub traces_target: bool,
     /// The thread that makes the call.
     pub tid: u32,
-    /// What the call waits for, filled; its result counts for nothing then.
+    /// What the call waits for, filled; its result counts for nothing then, but its effects do. It stays as it is when
+    /// the call is repeated.
     pub blocked: Option<Blocked>,
     /// What the device has to do, filled; it counts even if the call fails.
     pub effects: Vec<Effect>,
@@ -210,9 +221,61 @@ pub fn buffers(nr: u32, args: &[u8]) -> Result<Vec<BufferSpec>, Errno> {
             }
             vec![spec(0, args.events_ptr, args.num_events as usize * EventData::SIZE, InOut)]
         }
+        ioctl::DBG_TRAP => debug_buffer(&decode_padded(args))?.into_iter().collect(),
         _ => Vec::new(),
     };
     Ok(specs)
+}
+
+/// The memory that a debugger call needs. Of a list that the driver refuses unread there is none.
+fn debug_buffer(args: &DbgTrapArgs) -> Result<Option<BufferSpec>, Errno> {
+    use BufferDirection::{InOut, Out};
+    /// Where the operation's own arguments start.
+    const UNION: usize = offset_of!(DbgTrapArgs, args);
+    let runtime_info = |size: u32| (size as usize).min(RuntimeInfo::SIZE);
+    let queues = |count: u32| if count > MAX_QUEUES_PER_PROCESS { 0 } else { count as usize * 4 };
+    // Longer entries than the driver's leave gaps, in which the caller's bytes stay as they are.
+    let snapshot = |count: u32, most: u32, stride: u32, entry: usize| {
+        let len = count.min(most) as usize * stride as usize;
+        let gaps = stride as usize > entry;
+        if gaps && len > MAX_SNAPSHOT_BYTES {
+            return Err(Errno::EINVAL);
+        }
+        Ok((len, if gaps { InOut } else { Out }))
+    };
+    let (offset, address, len, direction) = match args.op {
+        TrapOp::ENABLE => {
+            let args: debug::Enable = args.args.get();
+            (offset_of!(debug::Enable, rinfo_ptr), args.rinfo_ptr, runtime_info(args.rinfo_size), Out)
+        }
+        TrapOp::SUSPEND_QUEUES => {
+            let args: debug::SuspendQueues = args.args.get();
+            (offset_of!(debug::SuspendQueues, queue_array_ptr), args.queue_array_ptr, queues(args.num_queues), InOut)
+        }
+        TrapOp::RESUME_QUEUES => {
+            let args: debug::ResumeQueues = args.args.get();
+            (offset_of!(debug::ResumeQueues, queue_array_ptr), args.queue_array_ptr, queues(args.num_queues), InOut)
+        }
+        TrapOp::QUERY_EXCEPTION_INFO => {
+            let args: debug::QueryExceptionInfo = args.args.get();
+            (offset_of!(debug::QueryExceptionInfo, info_ptr), args.info_ptr, runtime_info(args.info_size), Out)
+        }
+        TrapOp::GET_QUEUE_SNAPSHOT => {
+            let args: debug::GetQueueSnapshot = args.args.get();
+            let (len, direction) =
+                snapshot(args.num_queues, MAX_QUEUES_PER_PROCESS, args.entry_size, QueueSnapshotEntry::SIZE)?;
+            (offset_of!(debug::GetQueueSnapshot, snapshot_buf_ptr), args.snapshot_buf_ptr, len, direction)
+        }
+        TrapOp::GET_DEVICE_SNAPSHOT => {
+            let args: debug::GetDeviceSnapshot = args.args.get();
+            let (len, direction) = snapshot(args.num_devices, MAX_GPUS, args.entry_size, DeviceSnapshotEntry::SIZE)?;
+            (offset_of!(debug::GetDeviceSnapshot, snapshot_buf_ptr), args.snapshot_buf_ptr, len, direction)
+        }
+        _ => return Ok(None),
+    };
+    // No memory is there to be read at address 0; the driver knows what to say to that.
+    let len = if address == 0 { 0 } else { len };
+    Ok(Some(spec(UNION + offset, address, len, direction)))
 }
 
 /// The memory that a call on a render node needs.

@@ -4,8 +4,11 @@
 //! the call that caused it was accepted, and no answer of the engine changes its result.
 
 use kfd_abi::event::EventType;
+use kfd_abi::exception::ExceptionMask;
 use kfd_abi::memory::AllocFlags;
 use serde::{Deserialize, Serialize};
+
+use super::ProcessKey;
 
 /// Where the bytes of a buffer are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -150,8 +153,50 @@ pub enum Effect {
         gpu: u32,
         /// Why.
         cause: Cause,
-        /// Grace period as the caller gave it, or the default.
+        /// Grace period as the caller gave it, or the default. The hardware keeps 8 bits of it, and 0 becomes 1.
         grace: Option<u32>,
+    },
+    /// From now on a byte per event goes to the descriptor that the call names, until another effect of this kind
+    /// says that it is to be closed.
+    DebuggerFile {
+        /// Whose events.
+        target: ProcessKey,
+        /// Whether the descriptor is kept from now on, or closed.
+        keep: bool,
+    },
+    /// One byte, a dot, is written to the descriptor that is kept for this process.
+    NotifyDebugger {
+        /// Whose events.
+        target: ProcessKey,
+    },
+    /// Calls of this process that wait are to be repeated.
+    Wake {
+        /// The process.
+        process: ProcessKey,
+    },
+    /// Headers and control stacks of all compute queues of a process are to be written into their save areas; comes
+    /// after the cycles that took queues off the gpus.
+    CopyWaveStates {
+        /// The process.
+        process: ProcessKey,
+    },
+    /// A queue's exceptions are told to the runtime: added to the word that the header of its save area names, and the
+    /// event that the header names is signalled.
+    QueueException {
+        /// The process.
+        process: ProcessKey,
+        /// The queue.
+        queue: u32,
+        /// What happened.
+        #[serde(with = "wire::exceptions")]
+        exceptions: ExceptionMask,
+    },
+    /// The process is told that it used memory that the gpu does not see.
+    MemoryException {
+        /// The process.
+        process: ProcessKey,
+        /// Index of the gpu.
+        gpu: u32,
     },
     /// A queue's waves may only run on these compute units: bit i is on XCC i modulo their number.
     CuMask {
@@ -306,6 +351,34 @@ pub enum Effect {
     },
 }
 
+/// Who carries an effect out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addressee {
+    /// The process that made the call, or that ended: its memory, its events, its queues.
+    Caller,
+    /// Whoever owns the driver: the schedule of the gpus, the files of debuggers, calls that wait.
+    Machine,
+    /// This process, whoever made the call.
+    Process(ProcessKey),
+}
+
+impl Effect {
+    /// Who carries it out.
+    #[must_use]
+    pub fn addressee(&self) -> Addressee {
+        match *self {
+            Effect::Cycle { .. }
+            | Effect::DebuggerFile { .. }
+            | Effect::NotifyDebugger { .. }
+            | Effect::Wake { .. } => Addressee::Machine,
+            Effect::CopyWaveStates { process }
+            | Effect::QueueException { process, .. }
+            | Effect::MemoryException { process, .. } => Addressee::Process(process),
+            _ => Addressee::Caller,
+        }
+    }
+}
+
 /// Numbers of the driver's interface on their way between processes of this project.
 mod wire {
     macro_rules! number {
@@ -329,5 +402,6 @@ mod wire {
     }
 
     number!(flags, kfd_abi::memory::AllocFlags);
+    number!(exceptions, kfd_abi::exception::ExceptionMask);
     number!(event_type, kfd_abi::event::EventType);
 }

@@ -48,6 +48,12 @@ errnos! {
     ENOSPC = libc::ENOSPC;
     /// The address belongs to something else.
     EADDRINUSE = libc::EADDRINUSE;
+    /// Nothing has happened yet.
+    EAGAIN = libc::EAGAIN;
+    /// There is nothing of this kind.
+    ENODATA = libc::ENODATA;
+    /// A debugger is there already.
+    EALREADY = libc::EALREADY;
     /// Not supported. Meant for the inside of the kernel, but the driver lets it out.
     ENOTSUPP = 524;
 }

@@ -1,6 +1,5 @@
 //! Version, clocks, apertures, address spaces, and the settings of a process that are one number each.
 
-use kfd_abi::debug::{RuntimeEnableArgs, RuntimeMode};
 use kfd_abi::memory::{APERTURES_MAX, DeviceApertures, GetProcessAperturesArgs, GetProcessAperturesNewArgs};
 use kfd_abi::process::{
     AcquireVmArgs, CachePolicy, GetClockCountersArgs, GetTileConfigArgs, GetVersionArgs, SetMemoryPolicyArgs,
@@ -8,7 +7,6 @@ use kfd_abi::process::{
 };
 
 use super::call::{MACRO_TILE_MODES, TILE_MODES, encode};
-use super::process::Runtime;
 use super::{Call, Driver, Effect, Errno, FdKind, ProcessKey};
 use crate::profile::Gfx;
 
@@ -55,7 +53,7 @@ impl Driver {
         Ok(0)
     }
 
-    fn apertures(&self) -> Vec<DeviceApertures> {
+    pub(super) fn apertures(&self) -> Vec<DeviceApertures> {
         self.gpus
             .iter()
             .map(|state| DeviceApertures {
@@ -201,32 +199,6 @@ impl Driver {
             process.xnack = enabled;
             call.effects.push(Effect::XnackMode { enabled });
         }
-        Ok(0)
-    }
-
-    pub(super) fn runtime_enable(
-        &mut self,
-        caller: ProcessKey,
-        args: &mut RuntimeEnableArgs,
-        call: &mut Call,
-    ) -> Result<i64, Errno> {
-        let process = self.process_mut(caller)?;
-        if !args.mode_mask.has(RuntimeMode::ENABLE) {
-            if process.runtime.enabled {
-                call.effects.push(Effect::RuntimeMode { enabled: false, ttmp_setup: false, r_debug: 0 });
-            }
-            process.runtime = Runtime::default();
-            return Ok(0);
-        }
-        if process.runtime.enabled {
-            return Err(Errno::EBUSY);
-        }
-        if !process.queues.is_empty() {
-            return Err(Errno::EEXIST);
-        }
-        let ttmp_setup = args.mode_mask.has(RuntimeMode::TTMP_SAVE);
-        process.runtime = Runtime { enabled: true, r_debug: args.r_debug, ttmp_setup };
-        call.effects.push(Effect::RuntimeMode { enabled: true, ttmp_setup, r_debug: args.r_debug });
         Ok(0)
     }
 }

@@ -9,6 +9,7 @@
 //! memory for gpus, and the slots of copy queues.
 
 mod call;
+mod criu;
 mod debug;
 mod dmabuf;
 mod drm;
@@ -25,6 +26,7 @@ mod proc;
 mod process;
 mod queues;
 mod runlist;
+mod smi;
 mod svm;
 
 use std::collections::BTreeMap;
@@ -34,7 +36,8 @@ use kfd_abi::ioctl::{self, Argument, Command, Direction, Lookup};
 use crate::profile::{Gpu, Profile};
 use crate::sysfs::{Host, Tree};
 pub use call::{Blocked, BufferDirection, BufferSpec, Call, Clocks, FdKind, MAX_ARGS, buffers, drm_buffers};
-pub use effects::{Backing, Cause, Effect, QueueKind, QueueSettings, QueueSpec};
+pub use debug::DebugPermission;
+pub use effects::{Addressee, Backing, Cause, Effect, QueueKind, QueueSettings, QueueSpec};
 pub use errno::Errno;
 pub use hardware::{Connected, Saved, Span, Unmapped};
 use ids::Ids;
@@ -66,6 +69,7 @@ pub struct Driver {
     system_used: u64,
     processes: BTreeMap<ProcessKey, Process>,
     pasids: Ids,
+    debug_permission: DebugPermission,
 }
 
 /// First number of an address space; the driver's numbers are 16 bits wide and start above those of the hardware's own.
@@ -100,8 +104,14 @@ impl Driver {
             system_used: 0,
             processes: BTreeMap::new(),
             pasids: Ids::new(FIRST_PASID..LAST_PASID),
+            debug_permission: DebugPermission::default(),
             profile,
         }
+    }
+
+    /// Who may debug whom, from now on.
+    pub fn set_debug_permission(&mut self, permission: DebugPermission) {
+        self.debug_permission = permission;
     }
 
     /// Its profile.
@@ -129,11 +139,15 @@ impl Driver {
         Ok(())
     }
 
-    /// A process is gone: everything it had is given back. Answers what the device had for it, in the order in which
-    /// it can be taken apart.
-    pub fn close(&mut self, process: ProcessKey) -> Vec<Effect> {
-        let Some(mut process) = self.processes.remove(&process) else { return Vec::new() };
+    /// A process is gone: everything it had is given back, and whatever it debugged goes on. Answers what is to be
+    /// done, in order; what [`Addressee::Caller`] is to do is what the device had for the process that is gone.
+    pub fn close(&mut self, key: ProcessKey) -> Vec<Effect> {
         let mut effects = Vec::new();
+        self.end_debugging(key, &mut effects);
+        let Some(mut process) = self.processes.remove(&key) else { return effects };
+        for gpu in 0..self.gpus.len() as u32 {
+            effects.push(Effect::Cycle { gpu, cause: Cause::ProcessEnd, grace: None });
+        }
         self.release_queues(&mut process, &mut effects);
         self.release_memory(&mut process, &mut effects);
         process.events.release(&mut effects);
@@ -152,6 +166,11 @@ impl Driver {
     /// As the real driver answers: `ENOTTY` for numbers it does not know, `EBADF` for processes that did not open it,
     /// `EPERM` for the retired debugger calls, and what each command answers.
     pub fn ioctl(&mut self, caller: ProcessKey, nr: u32, call: &mut Call) -> Result<i64, Errno> {
+        call.blocked = None;
+        self.enter(caller, nr, call)
+    }
+
+    fn enter(&mut self, caller: ProcessKey, nr: u32, call: &mut Call) -> Result<i64, Errno> {
         call.effects.clear();
         let command = match u8::try_from(nr).map(ioctl::lookup) {
             Ok(Lookup::Known(command)) => Some(command),
@@ -178,12 +197,12 @@ impl Driver {
         result
     }
 
-    /// Repeats a call that had to wait. It may have to wait again.
+    /// Repeats a call that had to wait, with [`Call::blocked`] as it was filled. It may have to wait again.
     ///
     /// # Errors
     /// As the call itself.
     pub fn retry(&mut self, caller: ProcessKey, nr: u32, call: &mut Call) -> Result<i64, Errno> {
-        self.ioctl(caller, nr, call)
+        self.enter(caller, nr, call)
     }
 
     /// A call that waited is not repeated: a signal ended it, or its process is gone.
@@ -195,7 +214,7 @@ impl Driver {
                     queue.being_destroyed = false;
                 }
             }
-            Blocked::Runtime => {}
+            Blocked::Runtime => process.runtime.retry = true,
         }
     }
 

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use kfd_abi::PAGE_SIZE;
+use kfd_abi::exception::ExceptionMask;
 use kfd_abi::queue::MAX_QUEUES_PER_PROCESS;
+use serde::{Deserialize, Serialize};
 
+use super::debug::{Debug, Runtime};
 use super::events::Events;
 use super::hardware::Scheduling;
 use super::ids::{Ids, Space};
@@ -14,7 +17,7 @@ use super::svm::Ranges;
 use super::{Errno, layout};
 
 /// A process, told from a later one with the same pid by when it started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProcessKey {
     /// Its pid.
     pub pid: u32,
@@ -38,6 +41,8 @@ pub(super) struct ProcessGpu {
     /// How many reasons there are why its queues may not be on the gpu.
     pub(super) evicted: u32,
     pub(super) scheduling: Scheduling,
+    /// What happened on it, for a debugger.
+    pub(super) exceptions: ExceptionMask,
 }
 
 impl ProcessGpu {
@@ -52,6 +57,7 @@ impl ProcessGpu {
             queues: 0,
             evicted: 0,
             scheduling: Scheduling::default(),
+            exceptions: ExceptionMask::EMPTY,
         }
     }
 
@@ -66,14 +72,6 @@ impl ProcessGpu {
         let (start, mapping) = self.mappings.range(..=address).next_back()?;
         (address - start < mapping.size).then_some((*start, mapping))
     }
-}
-
-/// Whether the runtime has offered itself to a debugger.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Runtime {
-    pub(super) enabled: bool,
-    pub(super) r_debug: u64,
-    pub(super) ttmp_setup: bool,
 }
 
 /// A process that has the driver open.
@@ -91,9 +89,12 @@ pub(super) struct Process {
     pub(super) events: Events,
     pub(super) queues: BTreeMap<u32, Queue>,
     pub(super) queue_ids: Ids,
+    /// Queues made so far: ids are used again, and the newest queue comes first in many lists.
+    pub(super) queues_made: u64,
     pub(super) svm: Ranges,
     pub(super) xnack: bool,
     pub(super) runtime: Runtime,
+    pub(super) debug: Debug,
 }
 
 impl Process {
@@ -108,14 +109,28 @@ impl Process {
             events: Events::new(),
             queues: BTreeMap::new(),
             queue_ids: Ids::new(0..MAX_QUEUES_PER_PROCESS),
+            queues_made: 0,
             svm: Ranges::default(),
             xnack: false,
             runtime: Runtime::default(),
+            debug: Debug::default(),
         }
     }
 
     pub(super) fn is_bound(&self, gpu: usize) -> bool {
         self.gpus.get(gpu).is_some_and(|gpu| gpu.vm.is_some())
+    }
+
+    /// Whether a queue of this process belongs into the runlist of its gpu.
+    pub(super) fn is_active(&self, queue: &Queue) -> bool {
+        queue.is_active() && self.gpus.get(queue.spec.gpu as usize).is_some_and(|gpu| gpu.evicted == 0)
+    }
+
+    /// Ids of its queues, the newest first.
+    pub(super) fn newest_first(&self) -> Vec<u32> {
+        let mut queues: Vec<&Queue> = self.queues.values().collect();
+        queues.sort_unstable_by_key(|queue| std::cmp::Reverse(queue.serial));
+        queues.into_iter().map(|queue| queue.spec.id).collect()
     }
 
     /// What the process has on a gpu that exists.

@@ -7,15 +7,17 @@ mod slots;
 
 use kfd_abi::PAGE_SIZE;
 use kfd_abi::cwsr::eop_buffer_size;
+use kfd_abi::exception::ExceptionMask;
 use kfd_abi::queue::{
     AllocQueueGwsArgs, CreateQueueArgs, DestroyQueueArgs, GetQueueWaveStateArgs, MAX_CU_MASK_BITS, MAX_PERCENTAGE,
     MAX_PRIORITY, MAX_QUEUES_PER_GPU, MAX_QUEUES_PER_GPU_GFX942, MIN_RING_SIZE, QueueType, SetCuMaskArgs,
     UpdateQueueArgs,
 };
 
+use super::debug::Source;
 use super::hardware::Hardware;
 use super::process::{Process, is_user_address, whole_pages};
-use super::{Call, Driver, Effect, Errno, ProcessKey, QueueKind, QueueSettings, QueueSpec, layout};
+use super::{Blocked, Call, Cause, Driver, Effect, Errno, ProcessKey, QueueKind, QueueSettings, QueueSpec, layout};
 use crate::profile::Gfx;
 use slots::SdmaSlot;
 pub(super) use slots::{DoorbellSlots, SdmaSlots};
@@ -33,12 +35,16 @@ pub(super) struct Queue {
     ring_mapping: u64,
     /// Starts of the other mappings on its gpu that it cannot do without.
     mappings: Vec<u64>,
+    /// Grows from queue to queue of the process.
+    pub(super) serial: u64,
     /// A debugger stopped it.
     pub(super) suspended: bool,
     /// Somebody waits to destroy it.
     pub(super) being_destroyed: bool,
     /// The hardware's side of it.
     pub(super) hardware: Hardware,
+    /// What happened to it, for a debugger.
+    pub(super) exceptions: ExceptionMask,
 }
 
 impl Queue {
@@ -152,19 +158,27 @@ impl Driver {
             (QueueType::SDMA_BY_ENG_ID, _) => QueueType::SDMA_XGMI,
             (other, _) => other,
         };
-        process.queues.insert(
-            id,
-            Queue {
-                spec,
-                queue_type,
-                sdma,
-                ring_mapping,
-                mappings,
-                suspended: false,
-                being_destroyed: false,
-                hardware,
-            },
-        );
+        process.queues_made += 1;
+        let serial = process.queues_made;
+        // Every queue is new until a debugger has seen it, whether or not there is one.
+        let exceptions = ExceptionMask::QUEUE_NEW;
+        let queue = Queue {
+            spec,
+            queue_type,
+            sdma,
+            ring_mapping,
+            mappings,
+            serial,
+            suspended: false,
+            being_destroyed: false,
+            exceptions,
+            hardware,
+        };
+        if process.is_active(&queue) {
+            call.effects.push(Effect::Cycle { gpu: gpu as u32, cause: Cause::CreateQueue, grace: None });
+        }
+        process.queues.insert(id, queue);
+        process.raise(caller, Source::Queue(id), exceptions, &mut call.effects);
         Ok(0)
     }
 
@@ -241,10 +255,25 @@ impl Driver {
         args: &mut DestroyQueueArgs,
         call: &mut Call,
     ) -> Result<i64, Errno> {
+        let id = args.queue_id;
+        let waited = call.blocked.take() == Some(Blocked::DestroyQueue { id });
         let process = self.process_mut(caller)?;
-        let queue = process.queues.remove(&args.queue_id).ok_or(Errno::EINVAL)?;
-        process.queue_ids.put(args.queue_id);
+        let queue = process.queues.get_mut(&id).ok_or(Errno::EINVAL)?;
+        if queue.being_destroyed && !waited {
+            return Err(Errno::EBUSY);
+        }
+        queue.being_destroyed = true;
+        // Whether somebody debugs the process counts only when the wait begins.
+        if queue.suspended && (waited || process.debug.enabled) {
+            call.blocked = Some(Blocked::DestroyQueue { id });
+            return Ok(0);
+        }
+        let queue = process.queues.remove(&id).ok_or(Errno::EINVAL)?;
+        process.queue_ids.put(id);
         let gpu = queue.spec.gpu as usize;
+        if process.is_active(&queue) {
+            call.effects.push(Effect::Cycle { gpu: queue.spec.gpu, cause: Cause::DestroyQueue, grace: None });
+        }
         let on_gpu = process.on(gpu)?;
         on_gpu.queues -= 1;
         for va in queue.mappings.iter().chain([&queue.ring_mapping]) {
@@ -255,8 +284,9 @@ impl Driver {
         if queue.sdma.is_none() {
             on_gpu.doorbells.put(queue.spec.doorbell);
         }
+        process.raise(caller, Source::Gpu(gpu), ExceptionMask::DEVICE_QUEUE_DELETE, &mut call.effects);
         self.release_slots(&queue);
-        call.effects.push(Effect::DestroyQueue { id: args.queue_id });
+        call.effects.push(Effect::DestroyQueue { id });
         Ok(0)
     }
 
@@ -303,10 +333,10 @@ impl Driver {
                 queue.ring_mapping = new;
             }
         }
-        if let Some(queue) = process.queues.get_mut(&args.queue_id) {
-            queue.spec.settings = settings;
-        }
+        let queue = process.queues.get_mut(&args.queue_id).ok_or(Errno::EFAULT)?;
+        queue.spec.settings = settings;
         call.effects.push(Effect::UpdateQueue { id: args.queue_id, settings });
+        call.effects.push(Effect::Cycle { gpu: queue.spec.gpu, cause: Cause::UpdateQueue, grace: None });
         Ok(0)
     }
 
@@ -322,7 +352,9 @@ impl Driver {
         let mask: Vec<u32> = call.list(0, args.num_cu_mask.min(MAX_CU_MASK_BITS) / 32)?;
         let queue = self.process_mut(caller)?.queues.get_mut(&args.queue_id).ok_or(Errno::EFAULT)?;
         queue.hardware.cu_mask = Some(mask.clone());
+        let gpu = queue.spec.gpu;
         call.effects.push(Effect::CuMask { id: args.queue_id, mask });
+        call.effects.push(Effect::Cycle { gpu, cause: Cause::CuMask, grace: None });
         Ok(0)
     }
 
@@ -332,8 +364,9 @@ impl Driver {
         args: &mut GetQueueWaveStateArgs,
         call: &mut Call,
     ) -> Result<i64, Errno> {
-        let queue = self.process(caller)?.queues.get(&args.queue_id).ok_or(Errno::EFAULT)?;
-        if !queue.queue_type.is_compute() || queue.spec.settings.active {
+        let process = self.process(caller)?;
+        let queue = process.queues.get(&args.queue_id).ok_or(Errno::EFAULT)?;
+        if !queue.queue_type.is_compute() || process.is_active(queue) {
             return Err(Errno::EINVAL);
         }
         call.effects.push(Effect::ReadWaveState { id: args.queue_id, address: args.ctl_stack_address });

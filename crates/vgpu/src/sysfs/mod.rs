@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::Profile;
+pub(crate) use topology::{AMD_VENDOR_ID, capability, debug_properties};
 
 /// Major number of DRM devices.
 pub const DRM_MAJOR: u32 = 226;

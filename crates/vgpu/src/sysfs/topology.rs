@@ -16,7 +16,7 @@ const SIMD_ID_BASE: u32 = 0x8000_1000;
 /// Waves with scratch memory that a compute unit can hold.
 const SCRATCH_SLOTS_PER_CU: u32 = 32;
 const LANES_PER_WAVE: u32 = 64;
-const AMD_VENDOR_ID: u32 = 0x1002;
+pub(crate) const AMD_VENDOR_ID: u32 = 0x1002;
 /// Addresses a gpu can watch, as a power of two.
 const WATCH_POINTS_LOG2: u32 = 2;
 /// Weight and bandwidth of a link between partitions of one device.
@@ -163,7 +163,7 @@ fn finish(tree: &mut Tree, dir: &str, gpu_id: u32, name: &str, mut text: String)
 
 /// What a gpu can do, as `kfd_topology_add_device` puts it together. Debugging is complete; without it on every gpu a
 /// runtime would not enable itself.
-fn capability(gfx: Gfx) -> Capability {
+pub(crate) fn capability(gfx: Gfx) -> Capability {
     let debugger = Capability::TRAP_DEBUG_SUPPORT
         | Capability::TRAP_DEBUG_WAVE_LAUNCH_TRAP_OVERRIDE_SUPPORTED
         | Capability::TRAP_DEBUG_WAVE_LAUNCH_MODE_SUPPORTED
@@ -177,7 +177,7 @@ fn capability(gfx: Gfx) -> Capability {
 }
 
 /// For debuggers: which bits of an address can be watched, and whether the dispatch id in a trap is always valid.
-const fn debug_properties(gfx: Gfx) -> u64 {
+pub(crate) const fn debug_properties(gfx: Gfx) -> u64 {
     match gfx {
         Gfx::Gfx942 => 0x400 | 30 << 4 | 7,
         Gfx::Gfx90a => 29 << 4 | 6,
