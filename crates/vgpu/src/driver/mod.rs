@@ -22,6 +22,7 @@ mod memory;
 mod proc;
 mod process;
 mod queues;
+mod status;
 mod svm;
 
 use std::collections::BTreeMap;
