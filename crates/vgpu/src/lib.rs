@@ -6,6 +6,8 @@ pub mod device;
 pub mod driver;
 mod engine;
 pub mod launch;
+pub mod options;
+pub mod points;
 pub mod profile;
 pub mod protocol;
 pub mod supervisor;

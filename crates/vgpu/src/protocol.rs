@@ -1,11 +1,16 @@
 //! What processes say to the supervisor and what it answers. Both ends come from the same build (see
 //! [`crate::launch::BUILD_ID`]), so the format may change with every version.
 
+mod status;
+
 use serde::{Deserialize, Serialize};
 
 use crate::driver::Call;
+use crate::launch::Setup;
+use crate::options::Options;
 use crate::profile::Profile;
 use crate::sysfs::Node;
+pub use status::*;
 
 /// Environment variable that names the supervisor's socket.
 pub const SOCKET_VARIABLE: &str = "GPREEMPT_VGPU";
@@ -25,14 +30,16 @@ pub enum Device {
 /// What a process asks.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
-    /// Be this gpu. First message of the launcher's connection, which keeps the supervisor alive as long as anybody
-    /// holds it open.
+    /// Be this gpu, or say whether the one that is there will do. First message of a launcher's connection, which keeps
+    /// the supervisor alive as long as anybody holds it open.
     Configure {
-        /// The profile.
-        profile: Profile,
+        /// What the launcher wants.
+        setup: Box<Setup>,
         /// A process that keeps the supervisor alive, too.
         hold: Option<u32>,
     },
+    /// How is the gpu?
+    Status,
     /// What is at this path?
     Lookup {
         /// Absolute and normalised.
@@ -60,8 +67,10 @@ pub enum Reply {
     Refused(String),
     /// What is at the path.
     Found(Option<Node>),
-    /// The process is known from now on; what gpu it is.
-    Attached(Profile),
+    /// The process is known from now on; what gpu it is and how it behaves.
+    Attached(Profile, Options),
+    /// How the gpu is.
+    Status(Box<Status>),
     /// The call's result (negative: error number) and the call with its answers.
     Returned(i64, Call),
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use vgpu::launch::{self, Started};
+use vgpu::launch::{self, Setup, Started};
 use vgpu::profile::Profile;
 
 use crate::cli::{VgpuEnv, VgpuProfile, VgpuRun};
@@ -17,7 +17,7 @@ fn start(gpu: &VgpuProfile, hold: u32) -> Result<Started> {
     if let Some(cus) = gpu.cus {
         profile = profile.with_cus(cus)?;
     }
-    Ok(launch::start(&profile, Some(hold), DETACH)?)
+    Ok(launch::start(&Setup::new(profile), Some(hold), DETACH)?)
 }
 
 pub(crate) fn run(options: &VgpuRun) -> Result<()> {

@@ -64,7 +64,7 @@ impl Attached {
         let (control, control_file) = Control::new().map_err(failed)?;
         let reply = session.ask(&Request::Attach, &[kfd.as_fd(), control_file.as_fd()]);
         let profile = match reply {
-            Some(Reply::Attached(profile)) => profile,
+            Some(Reply::Attached(profile, _)) => profile,
             _ => return Err(libc::ENODEV),
         };
         let events = Arc::new(Events::default());

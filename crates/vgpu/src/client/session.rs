@@ -7,6 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::attached::Attached;
 use super::paths;
+use crate::points;
 use crate::protocol::{Reply, Request};
 use crate::sys::{self, Known};
 
@@ -53,6 +54,7 @@ pub(super) fn get() -> Option<&'static Session> {
     }
     // SAFETY: takes no argument and cannot fail.
     let pid = unsafe { libc::getpid() };
+    points::prepare(pid.cast_unsigned());
     let session = Session { stream: Known::new(stream), asking: Mutex::new(()), attached: OnceLock::new(), pid };
     let session = Box::into_raw(Box::new(session));
     if SESSION.compare_exchange(std::ptr::null_mut(), session, Ordering::AcqRel, Ordering::Acquire).is_err() {
@@ -66,6 +68,7 @@ pub(super) fn get() -> Option<&'static Session> {
 /// taken apart.
 extern "C" fn forget() {
     crate::engine::forget();
+    points::forget();
     let session = SESSION.swap(std::ptr::null_mut(), Ordering::AcqRel);
     // SAFETY: sessions are never freed.
     if let Some(stream) = unsafe { session.as_ref() }.and_then(|session| session.stream.get()) {

@@ -27,16 +27,17 @@ mod process;
 mod queues;
 mod runlist;
 mod smi;
+mod status;
 mod svm;
 
 use std::collections::BTreeMap;
 
 use kfd_abi::ioctl::{self, Argument, Command, Direction, Lookup};
 
+use crate::options::DebugPermission;
 use crate::profile::{Gpu, Profile};
 use crate::sysfs::{Host, Tree};
 pub use call::{Blocked, BufferDirection, BufferSpec, Call, Clocks, FdKind, MAX_ARGS, buffers, drm_buffers};
-pub use debug::DebugPermission;
 pub use effects::{Addressee, Backing, Cause, Effect, QueueKind, QueueSettings, QueueSpec};
 pub use errno::Errno;
 pub use hardware::{Connected, Saved, Span, Unmapped};

@@ -1,52 +1,36 @@
-//! Starting a program with a virtual GPU.
+//! Starting programs with a virtual GPU.
 //!
-//! The launcher starts the supervisor, keeps a connection to it that the program inherits, and then *becomes* the
-//! program: exit codes, signals and job control are the program's own, and there is no launcher left to die.
+//! The launcher starts the supervisor, or finds the one of the name it was given, keeps a connection to it that the
+//! program inherits, and then *becomes* the program: exit codes, signals and job control are the program's own, and
+//! there is no launcher left to die.
 
+mod error;
 mod library;
+mod running;
+mod setup;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use thiserror::Error;
-
+pub use error::LaunchError;
 pub use library::{BUILD_ID, LibraryError, MARK, find as find_library};
+pub use running::Running;
+pub use setup::{Explicit, Name, NameError, Setup};
 
-use crate::profile::{Profile, ProfileError};
-use crate::protocol::{Reply, Request, SOCKET_VARIABLE};
+pub use crate::options::{DebugPermission, Options, Storm};
+use crate::protocol::{Reply, Request, SOCKET_VARIABLE, Status};
 use crate::sys;
 
-/// Why a program could not be started on a virtual gpu.
-#[derive(Debug, Error)]
-pub enum LaunchError {
-    /// The library.
-    #[error(transparent)]
-    Library(#[from] LibraryError),
-    /// The profile.
-    #[error(transparent)]
-    Profile(#[from] ProfileError),
-    /// The supervisor.
-    #[error("cannot start the supervisor of the virtual gpu: {0}")]
-    Supervisor(String),
-    /// The program.
-    #[error("cannot run {}: {error}", program.to_string_lossy())]
-    Program {
-        /// Its name.
-        program: OsString,
-        /// Why.
-        error: io::Error,
-    },
-    /// We are inside already.
-    #[error(
-        "this process already runs on a virtual gpu ({SOCKET_VARIABLE} is set); start nested programs directly, or unset \
-         {SOCKET_VARIABLE} and LD_PRELOAD for another gpu"
-    )]
-    Nested,
-}
+/// Environment variable with a few words for a shell's prompt.
+pub const PROMPT_VARIABLE: &str = "GPREEMPT_VGPU_PROMPT";
+
+/// How long to try if supervisors keep ending while they are asked.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The environment in which a program finds the virtual gpu.
 #[derive(Clone, Debug)]
@@ -55,14 +39,16 @@ pub struct Environment {
     pub variables: Vec<(&'static str, OsString)>,
 }
 
-fn environment(socket: &str) -> Result<Environment, LaunchError> {
+fn environment(socket: &str, name: Option<&Name>) -> Result<Environment, LaunchError> {
     let library = find_library()?;
     let mut preload = library.into_os_string();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(":");
         preload.push(others);
     }
-    let mut variables = vec![("LD_PRELOAD", preload), (SOCKET_VARIABLE, socket.into())];
+    let prompt = name.map_or_else(|| "(vgpu) ".to_owned(), |name| format!("(vgpu {name}) "));
+    let mut variables =
+        vec![("LD_PRELOAD", preload), (SOCKET_VARIABLE, socket.into()), (PROMPT_VARIABLE, prompt.into())];
     if let Some(path) = path_with_own_directory() {
         variables.push(("PATH", path));
     }
@@ -84,40 +70,87 @@ pub struct Started {
     pub environment: Environment,
 }
 
-/// Starts a supervisor for this profile. It lives as long as its connections and, if given, the process `hold`.
-/// `supervise` are the arguments that make this executable call [`supervise_in_background`].
+impl Started {
+    /// A command that runs a program on this gpu, as a child of the caller. The gpu stays while this value does, or the
+    /// child has it open.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.envs(self.environment.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// How the gpu is now.
+    ///
+    /// # Errors
+    /// If the supervisor is gone.
+    pub fn status(&self) -> Result<Status, LaunchError> {
+        running::ask_status(&self.connection)
+    }
+}
+
+/// Starts a supervisor for this gpu, or joins the one that has its name. It lives as long as its connections and, if
+/// given, the process `hold`. `supervise` are the arguments that make this executable call
+/// [`supervise_in_background`].
 ///
 /// # Errors
 /// With what went wrong and what to do.
-pub fn start(profile: &Profile, hold: Option<u32>, supervise: &[&str]) -> Result<Started, LaunchError> {
+pub fn start(setup: &Setup, hold: Option<u32>, supervise: &[&str]) -> Result<Started, LaunchError> {
     if std::env::var_os(SOCKET_VARIABLE).is_some() {
         return Err(LaunchError::Nested);
     }
-    let failed = |what: &str, error: &dyn std::fmt::Display| LaunchError::Supervisor(format!("{what}: {error}"));
-    let socket = socket_name();
-    let environment = environment(&socket)?;
-    let listener = sys::abstract_listener(&socket).map_err(|e| failed("listening", &e))?;
-    let connection = sys::connect(&socket).map_err(|e| failed("connecting", &e))?;
-    let executable = std::env::current_exe().map_err(|e| failed("finding this executable", &e))?;
-    // The child starts the supervisor and ends at once, so that the supervisor is nobody's child: a program that waits
-    // for its children must not wait for it.
+    let socket = setup.name.as_ref().map_or_else(unnamed_socket, running::socket_of);
+    let environment = environment(&socket, setup.name.as_ref())?;
+    // Whoever binds the name first starts the supervisor; connections of others wait in the listener's queue until it
+    // serves them. A supervisor that ends at that moment closes them, and then the name is free again.
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let connection = match sys::abstract_listener(&socket) {
+            Ok(listener) => {
+                let connection =
+                    sys::connect(&socket).map_err(|error| LaunchError::supervisor("connecting", &error))?;
+                begin(listener, supervise)?;
+                connection
+            }
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => match running::connect(&socket)? {
+                Some(connection) => connection,
+                None => {
+                    std::thread::yield_now();
+                    continue;
+                }
+            },
+            Err(error) => return Err(LaunchError::supervisor("listening", &error)),
+        };
+        if configure(&connection, setup, hold)? {
+            return Ok(Started { connection, environment });
+        }
+        if setup.name.is_none() {
+            break;
+        }
+    }
+    Err(LaunchError::Supervisor("it ended before it was ready".into()))
+}
+
+/// Starts the supervisor of a listening socket. The child starts it and ends at once, so that the supervisor is nobody's
+/// child: a program that waits for its children must not wait for it.
+fn begin(listener: UnixListener, supervise: &[&str]) -> Result<(), LaunchError> {
+    let executable =
+        std::env::current_exe().map_err(|error| LaunchError::supervisor("finding this executable", &error))?;
     let status = Command::new(executable)
         .args(supervise)
         .stdin(Stdio::from(OwnedFd::from(listener)))
         .stdout(Stdio::null())
         .status()
-        .map_err(|e| failed("starting it", &e))?;
-    if !status.success() {
-        return Err(LaunchError::Supervisor(format!("it ended with {status}")));
-    }
-    let request =
-        serde_json::to_vec(&Request::Configure { profile: profile.clone(), hold }).map_err(|e| failed("asking", &e))?;
-    sys::send(&connection, &request, &[]).map_err(|e| failed("asking", &e))?;
-    let answer = sys::receive(&connection).map_err(|e| failed("waiting for it", &e))?;
-    match answer.and_then(|frame| serde_json::from_slice(&frame.bytes).ok()) {
-        Some(Reply::Done) => Ok(Started { connection, environment }),
-        Some(Reply::Refused(why)) => Err(LaunchError::Supervisor(why)),
-        _ => Err(LaunchError::Supervisor("it ended before it was ready".into())),
+        .map_err(|error| LaunchError::supervisor("starting it", &error))?;
+    if status.success() { Ok(()) } else { Err(LaunchError::Supervisor(format!("it ended with {status}"))) }
+}
+
+/// Says what gpu it has to be. False if there is nobody at the other end any more.
+fn configure(connection: &UnixStream, setup: &Setup, hold: Option<u32>) -> Result<bool, LaunchError> {
+    match running::ask(connection, &Request::Configure { setup: Box::new(setup.clone()), hold })? {
+        Some(Reply::Done) => Ok(true),
+        Some(Reply::Refused(why)) => Err(LaunchError::Refused(why)),
+        Some(_) => Err(LaunchError::OtherBuild),
+        None => Ok(false),
     }
 }
 
@@ -141,6 +174,7 @@ pub fn supervise_in_background(arguments: &[&str]) -> io::Result<()> {
 
 /// Becomes the program. Returns only if that fails.
 pub fn exec(started: Started, program: &OsString, arguments: &[OsString]) -> LaunchError {
+    let mut command = started.command(program);
     // The program inherits the connection; when it and its children are gone, so is the supervisor.
     let connection = match sys::out_of_the_way(started.connection.into()) {
         Ok(connection) => connection,
@@ -148,14 +182,12 @@ pub fn exec(started: Started, program: &OsString, arguments: &[OsString]) -> Lau
     };
     // SAFETY: a system call on a descriptor of ours.
     unsafe { libc::fcntl(connection.as_raw_fd(), libc::F_SETFD, 0) };
-    let mut command = Command::new(program);
-    command.args(arguments).envs(started.environment.variables.iter().map(|(name, value)| (name, value)));
-    let error = command.exec();
+    let error = command.args(arguments).exec();
     LaunchError::Program { program: program.clone(), error }
 }
 
 /// A socket name that nobody else has.
-fn socket_name() -> String {
+fn unnamed_socket() -> String {
     let now = sys::monotonic_raw_ns();
     format!("gpreempt-vgpu-{}-{now:x}", std::process::id())
 }

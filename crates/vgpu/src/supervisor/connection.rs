@@ -44,8 +44,8 @@ impl Client<'_> {
             Ok(request) => request,
             Err(error) => return Reply::Refused(format!("unreadable request: {error}")),
         };
-        if let Request::Configure { profile, hold } = request {
-            return match self.supervisor.configure(profile, hold) {
+        if let Request::Configure { setup, hold } = request {
+            return match self.supervisor.configure(*setup, hold) {
                 Ok(()) => Reply::Done,
                 Err(why) => Reply::Refused(why),
             };
@@ -55,6 +55,7 @@ impl Client<'_> {
         };
         match request {
             Request::Configure { .. } => Reply::Done,
+            Request::Status => Reply::Status(Box::new(self.supervisor.status(device))),
             Request::Lookup { path } => Reply::Found(device.driver().sysfs(&path)),
             Request::Attach => self.attach(device, frame),
             Request::Call { device: target, number, call } => {
@@ -76,7 +77,7 @@ impl Client<'_> {
         match driver.open(self.key) {
             Ok(()) => {
                 self.attached = true;
-                Reply::Attached(driver.profile().clone())
+                Reply::Attached(driver.profile().clone(), device.setup.options.clone())
             }
             Err(errno) => Reply::Refused(format!("the driver refuses: {errno:?}")),
         }
@@ -127,14 +128,12 @@ impl Drop for Client<'_> {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
-    use std::sync::OnceLock;
-    use std::sync::atomic::AtomicU64;
 
     use super::*;
     use crate::control::Control;
     use crate::driver::layout;
+    use crate::launch::Setup;
     use crate::profile::Profile;
-    use crate::supervisor::Poller;
 
     fn ask(stream: &UnixStream, request: &Request, fds: &[std::os::fd::BorrowedFd<'_>]) -> Reply {
         let bytes = serde_json::to_vec(request).expect("can be written");
@@ -147,18 +146,13 @@ mod tests {
         let kfd = sys::memfd("kfd", layout::kfd_file_size()).expect("a file");
         let (_control, file) = Control::new().expect("a page");
         let reply = ask(stream, &Request::Attach, &[kfd.as_fd(), file.as_fd()]);
-        assert!(matches!(reply, Reply::Attached(_)), "{reply:?}");
+        assert!(matches!(reply, Reply::Attached(..)), "{reply:?}");
     }
 
     #[test]
     fn the_end_of_an_old_connection_does_not_take_the_gpu_from_the_same_process_after_an_exec() {
-        let supervisor = Arc::new(Supervisor {
-            device: OnceLock::new(),
-            poller: Poller::start().expect("a thread"),
-            connections: 0.into(),
-            accepted: AtomicU64::new(0),
-        });
-        supervisor.configure(Profile::load("mi300x").expect("built in"), None).expect("not configured yet");
+        let supervisor = Arc::new(Supervisor::new().expect("a thread"));
+        supervisor.configure(Setup::new(Profile::load("mi300x").expect("built in")), None).expect("not configured yet");
         let connect = || {
             let (ours, theirs) = UnixStream::pair().expect("sockets");
             let supervisor = Arc::clone(&supervisor);

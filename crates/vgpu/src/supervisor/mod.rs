@@ -6,31 +6,42 @@
 
 mod connection;
 mod poller;
+mod status;
 
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::driver::Driver;
-use crate::profile::Profile;
-use crate::sys;
+use crate::launch::Setup;
+use crate::{points, sys};
 
 pub use poller::Poller;
 
 /// What all connections share.
 pub struct Supervisor {
     device: OnceLock<Device>,
+    /// Held while somebody decides what gpu it is.
+    configuring: Mutex<()>,
     poller: Poller,
+    /// Those who do something, or [`CLOSED`].
     connections: AtomicUsize,
+    /// Processes that keep it alive.
+    holders: AtomicU32,
     /// Connections there ever were.
     accepted: AtomicU64,
 }
 
+/// Number of connections of a supervisor that is about to end: whoever comes now has to start another one.
+const CLOSED: usize = usize::MAX;
+
 /// The gpu, once it is known.
 struct Device {
+    /// As its first launcher wanted it.
+    setup: Setup,
     driver: Mutex<Driver>,
 }
 
@@ -40,13 +51,9 @@ struct Device {
 /// If standard input is not a listening socket.
 pub fn main() -> io::Result<()> {
     detach();
+    points::prepare(0);
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let supervisor = Arc::new(Supervisor {
-        device: OnceLock::new(),
-        poller: Poller::start()?,
-        connections: 0.into(),
-        accepted: 0.into(),
-    });
+    let supervisor = Arc::new(Supervisor::new()?);
     let mut spare = listener.try_clone().ok();
     loop {
         let stream = match listener.accept() {
@@ -99,6 +106,17 @@ fn detach() {
 }
 
 impl Supervisor {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            device: OnceLock::new(),
+            configuring: Mutex::new(()),
+            poller: Poller::start()?,
+            connections: 0.into(),
+            holders: 0.into(),
+            accepted: 0.into(),
+        })
+    }
+
     fn device(&self) -> Option<&Device> {
         self.device.get()
     }
@@ -106,7 +124,10 @@ impl Supervisor {
     /// Does something in a thread of its own; the process ends when nobody does anything any more. The launcher's
     /// connection comes first, so that is when everybody is gone.
     fn attend(self: &Arc<Self>, name: &str, what: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        self.connections.fetch_add(1, Ordering::SeqCst);
+        let one_more = |now| if now == CLOSED { None } else { Some(now + 1) };
+        if self.connections.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_err() {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
         let attended = Attended(Arc::clone(self));
         let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
             let _attended = attended;
@@ -115,15 +136,30 @@ impl Supervisor {
         thread.map(drop)
     }
 
-    /// Becomes the gpu of this profile, and stays at least as long as a process that is named.
-    fn configure(self: &Arc<Self>, profile: Profile, hold: Option<u32>) -> Result<(), String> {
-        if let Some(pid) = hold {
-            let process = sys::pidfd(pid).map_err(|error| format!("process {pid} cannot be watched: {error}"))?;
-            self.attend("hold", move || sys::wait_for_exit(&process)).map_err(|error| error.to_string())?;
+    /// Becomes the gpu that a launcher wants, or checks that it is one already, and stays at least as long as a process
+    /// that is named.
+    fn configure(self: &Arc<Self>, setup: Setup, hold: Option<u32>) -> Result<(), String> {
+        let configuring = self.configuring.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = self.device.get() {
+            setup.accepts(&device.setup)?;
         }
-        self.device
-            .set(Device { driver: Mutex::new(Driver::new(profile)) })
-            .map_err(|_| "the virtual gpu is configured already".to_owned())
+        if let Some(pid) = hold {
+            self.hold(pid)?;
+        }
+        self.device.get_or_init(|| Device { driver: Mutex::new(Driver::new(setup.profile.clone())), setup });
+        drop(configuring);
+        Ok(())
+    }
+
+    fn hold(self: &Arc<Self>, pid: u32) -> Result<(), String> {
+        let process = sys::pidfd(pid).map_err(|error| format!("process {pid} cannot be watched: {error}"))?;
+        let supervisor = Arc::clone(self);
+        self.holders.fetch_add(1, Ordering::Relaxed);
+        let watched = self.attend("hold", move || {
+            sys::wait_for_exit(&process);
+            supervisor.holders.fetch_sub(1, Ordering::Relaxed);
+        });
+        watched.map_err(|error| error.to_string())
     }
 }
 
@@ -132,7 +168,9 @@ struct Attended(Arc<Supervisor>);
 
 impl Drop for Attended {
     fn drop(&mut self) {
-        if self.0.connections.fetch_sub(1, Ordering::SeqCst) == 1 {
+        let last = self.0.connections.fetch_sub(1, Ordering::SeqCst) == 1;
+        // Somebody may have come in between.
+        if last && self.0.connections.compare_exchange(0, CLOSED, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             std::process::exit(0);
         }
     }

@@ -19,19 +19,9 @@ use kfd_abi::exception::ExceptionMask;
 
 use super::process::is_user_address;
 use super::{Call, Cause, Driver, Effect, Errno, ProcessKey};
+use crate::options::DebugPermission;
 pub(super) use events::Source;
 pub(super) use runtime::Runtime;
-
-/// Who may debug a process other than itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum DebugPermission {
-    /// As in Linux 6.12.115: the thread that traces it, and from then on every thread of the process that enabled
-    /// debugging.
-    #[default]
-    Current,
-    /// As first published: the thread that traces it, at every call, and anybody to end it.
-    Original,
-}
 
 /// What debuggers have to do with a process.
 #[derive(Debug, Default)]
@@ -39,7 +29,7 @@ pub(super) struct Debug {
     /// It is being debugged.
     pub(super) enabled: bool,
     /// By whom, if not by itself. Stays that of a process whose attempt failed because there was a debugger already.
-    debugger: Option<ProcessKey>,
+    pub(super) debugger: Option<ProcessKey>,
     /// How many processes it debugs. An attempt on a process that is being debugged is not counted and yet counted
     /// off, so it can become negative.
     targets: i32,

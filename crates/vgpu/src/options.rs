@@ -1,0 +1,90 @@
+//! How a virtual gpu behaves beyond what its profile says: the driver's variant, and faults made on purpose.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How long the real driver waits for a preemption before it takes the gpu for hung.
+pub const DEFAULT_PREEMPTION_TIMEOUT_MS: u32 = 9000;
+
+/// Preemption by the device itself, at random instruction counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Storm {
+    /// Of the random numbers.
+    pub seed: u64,
+    /// Instructions that a workgroup executes between two preemptions, on average.
+    pub mean_instructions: u64,
+}
+
+/// Why a text describes no storm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected SEED:MEAN, two whole numbers, the second at least 1; for example 7:500")]
+pub struct StormError;
+
+impl FromStr for Storm {
+    type Err = StormError;
+
+    fn from_str(text: &str) -> Result<Self, StormError> {
+        let (seed, mean) = text.split_once(':').ok_or(StormError)?;
+        let seed = seed.parse().map_err(|_| StormError)?;
+        match mean.parse() {
+            Ok(mean_instructions) if mean_instructions > 0 => Ok(Storm { seed, mean_instructions }),
+            _ => Err(StormError),
+        }
+    }
+}
+
+/// Whom the driver lets stop another process's queues. Kernels differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DebugPermission {
+    /// Whoever may attach to the process as a debugger, checked as present kernels do.
+    #[default]
+    Current,
+    /// Only the debugger that is attached, checked as the first kernels with the interface did.
+    Original,
+}
+
+/// What can be chosen when a virtual gpu is started, beside its profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// Preemption at random instruction counts.
+    pub storm: Option<Storm>,
+    /// How long the driver waits for queues to leave the device.
+    pub preemption_timeout_ms: u32,
+    /// The cycle, counted from 1 over all gpus, in which the device does not answer the driver.
+    pub hang_at_cycle: Option<u64>,
+    /// The driver's variant.
+    pub debug_permission: DebugPermission,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            storm: None,
+            preemption_timeout_ms: DEFAULT_PREEMPTION_TIMEOUT_MS,
+            hang_at_cycle: None,
+            debug_permission: DebugPermission::Current,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storm_is_a_seed_and_a_mean() {
+        assert_eq!("7:500".parse(), Ok(Storm { seed: 7, mean_instructions: 500 }));
+        for text in ["", "7", "7:", ":5", "7:0", "7:-1", "a:b", "7:5:3"] {
+            assert_eq!(text.parse::<Storm>(), Err(StormError), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_an_options_text_leaves_out_has_its_default() {
+        let options: Options = serde_json::from_str(r#"{ "hang_at_cycle": 3 }"#).expect("options");
+        assert_eq!(options, Options { hang_at_cycle: Some(3), ..Options::default() });
+    }
+}

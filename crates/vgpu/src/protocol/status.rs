@@ -1,0 +1,215 @@
+//! What a running virtual gpu says about itself: `gpreempt vgpu status`, and what tests count.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::options::Options;
+
+/// A virtual gpu at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The name by which processes join it.
+    pub name: Option<String>,
+    /// Name of the profile.
+    pub profile: String,
+    /// Compute units of each gpu.
+    pub cus: u32,
+    /// Pid of the supervisor.
+    pub supervisor: u32,
+    /// How it behaves.
+    pub options: Options,
+    /// Its gpus.
+    pub gpus: Vec<GpuStatus>,
+    /// The processes that have the driver open.
+    pub processes: Vec<ProcessStatus>,
+    /// Programs that keep it alive: launched on it, whether they opened the gpu or not.
+    pub holders: u32,
+    /// System memory in use by the gpus.
+    pub system_used_bytes: u64,
+    /// What all clients share for executing waves.
+    pub tokens: TokenStatus,
+    /// Places in the chip's memory that stand for client processes.
+    pub seats: u32,
+    /// How often each named point was passed, and how often somebody died there; empty without a page of points.
+    pub points: BTreeMap<String, PointStatus>,
+}
+
+/// One gpu.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuStatus {
+    /// The id by which calls name it.
+    pub gpu_id: u32,
+    /// Video memory in use.
+    pub vram_used_bytes: u64,
+    /// Video memory there is.
+    pub vram_bytes: u64,
+    /// Queues of all processes.
+    pub queues: u32,
+    /// Wave slots in use.
+    pub waves: u32,
+    /// Wave slots there are.
+    pub wave_slots: u32,
+    /// Whether the active runlist has more queues or processes than the hardware holds at once.
+    pub over_subscribed: bool,
+    /// Times the driver gave the gpu up and reset it.
+    pub resets: u64,
+    /// Unmap-and-map cycles by what caused them.
+    pub cycles: BTreeMap<String, CycleStatus>,
+    /// Waves that left the device and came back.
+    pub preemption: PreemptionStatus,
+    /// What the cycles would have cost on the product.
+    pub model: CostStatus,
+}
+
+/// Cycles of one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CycleStatus {
+    /// How many.
+    pub count: u64,
+    /// How long they took together.
+    pub total_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl CycleStatus {
+    /// Counts one that took so long.
+    pub fn add(&mut self, nanos: u64) {
+        self.count += 1;
+        self.total_ns = self.total_ns.saturating_add(nanos);
+        self.max_ns = self.max_ns.max(nanos);
+    }
+}
+
+/// Waves that left the device and came back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreemptionStatus {
+    /// Queues saved with at least one wave, for any reason.
+    pub saves: u64,
+    /// Queues restored with at least one wave.
+    pub restores: u64,
+    /// Those saves that the device made by itself, because of a storm.
+    pub storm_saves: u64,
+    /// Waves saved.
+    pub waves_saved: u64,
+    /// Waves restored.
+    pub waves_restored: u64,
+    /// Waves restored onto another place than they left.
+    pub waves_moved: u64,
+    /// Bytes written into save areas.
+    pub bytes_saved: u64,
+    /// Bytes read from save areas.
+    pub bytes_restored: u64,
+}
+
+/// What the profile's model says that cycles would have cost on the product.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CostStatus {
+    /// Firmware.
+    pub firmware_ns: u64,
+    /// Waiting for waves to end by themselves.
+    pub grace_ns: u64,
+    /// Moving the waves' state.
+    pub transfer_ns: u64,
+}
+
+/// A process that has the driver open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessStatus {
+    /// Its pid.
+    pub pid: u32,
+    /// Number of its address space.
+    pub pasid: u32,
+    /// Whether its runtime has offered itself to a debugger.
+    pub runtime_enabled: bool,
+    /// The process that debugs it through the driver.
+    pub debugger: Option<u32>,
+    /// What it has on each gpu, in the order of [`Status::gpus`].
+    pub gpus: Vec<ProcessGpuStatus>,
+    /// Its queues.
+    pub queues: Vec<QueueStatus>,
+}
+
+/// What a process has on one gpu.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessGpuStatus {
+    /// Video memory.
+    pub vram_bytes: u64,
+    /// Wave slots.
+    pub waves: u32,
+    /// How long its copies took.
+    pub sdma_us: u64,
+}
+
+/// A queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueStatus {
+    /// Its id within the process.
+    pub id: u32,
+    /// Position of its gpu in [`Status::gpus`].
+    pub gpu: u32,
+    /// What kind of packets it takes.
+    pub kind: QueueKindStatus,
+    /// Whether it may run.
+    pub state: QueueState,
+    /// Its priority.
+    pub priority: u32,
+}
+
+/// What kind of packets a queue takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueKindStatus {
+    /// Compute, AQL packets.
+    Aql,
+    /// Compute, PM4 packets.
+    Pm4,
+    /// Copies.
+    Sdma,
+}
+
+/// Whether a queue may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueState {
+    /// It is in the runlist.
+    Mapped,
+    /// A debugger stopped it.
+    Suspended,
+    /// The driver took it off, because of its process's memory or of a reset.
+    Evicted,
+    /// Its owner turned it off, or has not given it a ring.
+    Off,
+}
+
+impl QueueState {
+    /// As it stands in tables and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            QueueState::Mapped => "mapped",
+            QueueState::Suspended => "suspended",
+            QueueState::Evicted => "evicted",
+            QueueState::Off => "off",
+        }
+    }
+}
+
+/// Execution tokens: who holds one may execute waves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenStatus {
+    /// How many there are.
+    pub total: u32,
+    /// How many are held.
+    pub held: u32,
+}
+
+/// One named point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PointStatus {
+    /// How often anybody came by.
+    pub passed: u64,
+    /// How often somebody was killed there.
+    pub hits: u64,
+}
