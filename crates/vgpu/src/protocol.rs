@@ -5,7 +5,7 @@ mod status;
 
 use serde::{Deserialize, Serialize};
 
-use crate::driver::Call;
+use crate::driver::{Blocked, Call};
 use crate::launch::Setup;
 use crate::options::Options;
 use crate::profile::Profile;
@@ -55,7 +55,38 @@ pub enum Request {
         number: u32,
         /// The rest.
         call: Call,
+        /// Where it is made.
+        site: Site,
     },
+    /// An ioctl that had to wait, once more.
+    Retry {
+        /// Its number.
+        number: u32,
+        /// As it was answered.
+        call: Call,
+        /// Where it is made.
+        site: Site,
+    },
+    /// An ioctl that had to wait is given up.
+    Abandon {
+        /// What it waited for.
+        blocked: Blocked,
+        /// Where it was made.
+        site: Site,
+    },
+}
+
+/// Where a call is made: what a system call would show of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// The thread.
+    pub tid: u32,
+    /// The descriptor.
+    pub fd: i32,
+    /// The request as the program gave it.
+    pub request: u64,
+    /// Where its arguments are.
+    pub argument: u64,
 }
 
 /// What the supervisor answers.

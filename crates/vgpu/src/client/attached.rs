@@ -1,9 +1,8 @@
 //! A process that has opened the gpu: its memory, its events, its engine.
 
-use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kfd_abi::event::{EVENT_PAGE_SIZE, MemoryErrorType, MemoryException, MemoryFailure};
 use kfd_abi::exception::ExceptionCode;
@@ -14,43 +13,22 @@ use super::files::RENDER;
 use super::memory::{Memory, wait_until_unused};
 use super::session::Session;
 use crate::control::Control;
-use crate::device::{self, Config, Doorbell, Engine, Interrupts, LocalSlots};
-use crate::driver::{Backing, Effect, QueueKind, QueueSpec, layout};
-use crate::engine;
-use crate::profile::{Gfx, Profile};
+use crate::device::{self, Config, Engine, Interrupts, LocalSlots};
+use crate::driver::{Effect, layout};
+use crate::engine::{self, Gpus};
+use crate::profile::{Gfx, Gpu, Profile};
 use crate::protocol::{FILE_PREFIX, Reply, Request};
 use crate::sys::{self, Map};
 
 /// Names of descriptors of DMA buffers; a token follows.
 pub(super) const DMABUF: &str = "/dmabuf/";
 
-/// One gpu of this process.
-struct Gpu {
-    engine: Arc<Mutex<Engine>>,
-    /// Its doorbells, mapped when the first queue is made.
-    doorbells: Mutex<Option<Map>>,
-}
-
-impl Gpu {
-    /// The engine, for us alone.
-    ///
-    /// # Errors
-    /// EIO if an engine process died with it.
-    fn engine(&self) -> Result<MutexGuard<'_, Engine>, i32> {
-        engine::lock(&self.engine).ok_or(libc::EIO)
-    }
-}
-
 /// The open gpus of this process.
 pub(super) struct Attached {
-    memory: Memory,
+    memory: Arc<Memory>,
     pub(super) events: Arc<Events>,
-    gpus: Vec<Gpu>,
-    /// XCCs of each.
-    xccs: u32,
-    /// Index of the gpu of each queue.
-    queues: Mutex<HashMap<u32, usize>>,
-    control: Arc<Control>,
+    gpus: Arc<Gpus>,
+    pub(super) control: Arc<Control>,
 }
 
 impl Attached {
@@ -63,8 +41,8 @@ impl Attached {
         let render = file(RENDER, layout::BUFFERS_END)?;
         let (control, control_file) = Control::new().map_err(failed)?;
         let reply = session.ask(&Request::Attach, &[kfd.as_fd(), control_file.as_fd()]);
-        let profile = match reply {
-            Some(Reply::Attached(profile, _)) => profile,
+        let (profile, _options) = match reply {
+            Some(Reply::Attached(profile, options)) => (profile, options),
             _ => return Err(libc::ENODEV),
         };
         let events = Arc::new(Events::default());
@@ -74,20 +52,18 @@ impl Attached {
             Gfx::Gfx942 => vgpu_isa::inst::Target::Gfx942,
         };
         let config = Config { target, clock: sys::realtime_100mhz };
-        let mut gpus = Vec::new();
-        let mut engines = Vec::new();
-        for gpu in profile.gpu_list() {
+        let gpu = |gpu: Gpu| {
             let interrupts = Arc::new(Wires { events: Arc::clone(&events), gpu_id: gpu.gpu_id });
             let slots = Arc::new(LocalSlots::new(geometry(&profile)));
-            let engine = Arc::new(Mutex::new(Engine::new(config, interrupts, slots)));
-            engines.push((gpu.gpu_id, Arc::clone(&engine)));
-            gpus.push(Gpu { engine, doorbells: Mutex::new(None) });
-        }
-        let shared =
-            engine::Shared::new(engines, config, Arc::clone(&control), Arc::clone(&events), session.connection());
+            engine::Gpu::new(gpu.gpu_id, Engine::new(config, interrupts, slots))
+        };
+        let list = profile.gpu_list();
+        let memory = Arc::new(Memory::new(kfd, render, list.len()));
+        let gpus = Arc::new(Gpus::new(list.into_iter().map(gpu).collect(), Arc::clone(&memory), profile.xcc));
+        let (ours, theirs) = (Arc::clone(&control), Arc::clone(&events));
+        let shared = engine::Shared::new(Arc::clone(&gpus), config, ours, theirs, session.connection());
         engine::start(&Arc::new(shared))?;
-        let memory = Memory::new(kfd, render, gpus.len());
-        Ok(Self { memory, events, gpus, xccs: profile.xcc, queues: Mutex::default(), control })
+        Ok(Self { memory, events, gpus, control })
     }
 
     /// Another descriptor of `/dev/kfd`.
@@ -127,21 +103,6 @@ impl Attached {
                 self.use_space(gpu, space)?;
             }
             Effect::SvmAccess { gpu, va, size, access: false, .. } => return self.unmap(gpu, va, size),
-            Effect::CreateQueue(spec) => return self.create_queue(&spec),
-            Effect::UpdateQueue { id, settings } => {
-                let update = device::QueueUpdate {
-                    ring: settings.ring,
-                    ring_bytes: settings.ring_size,
-                    priority: settings.priority,
-                    percent: if settings.active { settings.percent } else { 0 },
-                };
-                self.with_engine_of(id, |engine| engine.update_queue(device::QueueId(id), &update))?;
-                self.control.wake();
-            }
-            Effect::DestroyQueue { id } => {
-                self.with_engine_of(id, |engine| engine.destroy_queue(device::QueueId(id)))?;
-                self.queues.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-            }
             Effect::EventPage { backing, size } => self.events.set_page(self.memory.view(backing, size)?),
             Effect::CreateEvent { id, kind, auto_reset, slot } => self.create_event(id, kind, auto_reset, slot)?,
             Effect::DestroyEvent { id } => self.events.destroy(id),
@@ -151,12 +112,20 @@ impl Attached {
             // Where a program's own scratch memory and trap handler lie does not matter here: the command processor owns
             // scratch, and traps are reported as the runtime's handler would.
             Effect::SetScratchBacking { .. } | Effect::SetTrapHandler { .. } | Effect::XnackMode { .. } => {}
-            // What these change is the driver's business alone until queues can be stopped.
-            Effect::RuntimeMode { .. } | Effect::CuMask { .. } | Effect::Cycle { .. } => {}
-            Effect::DebuggerFile { .. } | Effect::NotifyDebugger { .. } | Effect::Wake { .. } => {}
-            Effect::CopyWaveStates { .. } | Effect::QueueException { .. } | Effect::MemoryException { .. } => {}
-            // Queues that are off keep their waves in the engine's records; there is no save area to describe yet.
-            Effect::ReadWaveState { .. } => return Err(libc::EINVAL),
+            // The driver gives these to the engines itself.
+            Effect::DebuggerFile { .. }
+            | Effect::NotifyDebugger { .. }
+            | Effect::Wake { .. }
+            | Effect::CopyWaveStates { .. }
+            | Effect::QueueException { .. }
+            | Effect::MemoryException { .. }
+            | Effect::CreateQueue(_)
+            | Effect::UpdateQueue { .. }
+            | Effect::DestroyQueue { .. }
+            | Effect::CuMask { .. }
+            | Effect::ReadWaveState { .. }
+            | Effect::Cycle { .. }
+            | Effect::RuntimeMode { .. } => {}
             // The caller sleeps where it has the arguments at hand.
             Effect::WaitEvents { .. } => {}
         }
@@ -180,9 +149,7 @@ impl Attached {
     }
 
     fn use_space(&self, gpu: u32, space: Arc<Space>) -> Result<(), i32> {
-        if let Some(gpu) = self.gpus.get(gpu as usize) {
-            gpu.engine()?.set_space(space);
-        }
+        self.gpus.get(gpu)?.engine()?.set_space(space);
         Ok(())
     }
 
@@ -190,51 +157,6 @@ impl Attached {
         let (space, old) = self.memory.unmap(gpu as usize, va, size);
         self.use_space(gpu, space)?;
         wait_until_unused(&old);
-        Ok(())
-    }
-
-    fn with_engine_of(&self, queue: u32, then: impl FnOnce(&mut Engine) -> bool) -> Result<(), i32> {
-        let gpu = self.queues.lock().unwrap_or_else(PoisonError::into_inner).get(&queue).copied();
-        if let Some(gpu) = gpu.and_then(|gpu| self.gpus.get(gpu)) {
-            then(&mut *gpu.engine()?);
-        }
-        Ok(())
-    }
-
-    fn create_queue(&self, spec: &QueueSpec) -> Result<(), i32> {
-        let gpu = self.gpus.get(spec.gpu as usize).ok_or(libc::EINVAL)?;
-        let mut doorbells = gpu.doorbells.lock().unwrap_or_else(PoisonError::into_inner);
-        if doorbells.is_none() {
-            let backing = Backing::Doorbell { offset: layout::doorbells(spec.gpu) };
-            *doorbells = Some(self.memory.view(backing, layout::DOORBELLS_SIZE)?);
-        }
-        let page = doorbells.as_ref().ok_or(libc::ENOMEM)?;
-        // SAFETY: the driver gives out positions within the page, which stays mapped as long as this process lives.
-        let doorbell = unsafe { Doorbell::new(page.start().add(spec.doorbell as usize * 8).cast()) };
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.id, spec.gpu as usize);
-        let spec = device::QueueSpec {
-            id: device::QueueId(spec.id),
-            kind: match spec.kind {
-                QueueKind::Aql => device::QueueKind::Aql,
-                QueueKind::Pm4 => device::QueueKind::Pm4,
-                QueueKind::Sdma { .. } => device::QueueKind::Sdma,
-            },
-            ring: spec.settings.ring,
-            ring_bytes: spec.settings.ring_size,
-            read_pointer: spec.rptr,
-            write_pointer: spec.wptr,
-            doorbell: Some(doorbell),
-            priority: spec.settings.priority,
-            percent: if spec.settings.active { spec.settings.percent } else { 0 },
-            save_area: (spec.ctx_save != 0).then_some(device::SaveArea {
-                address: spec.ctx_save,
-                size: spec.ctx_save_size,
-                control_stack: spec.ctl_stack_size,
-                xccs: self.xccs,
-            }),
-        };
-        gpu.engine()?.create_queue(spec);
-        self.control.wake();
         Ok(())
     }
 }

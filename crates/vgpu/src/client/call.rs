@@ -1,8 +1,10 @@
 //! An ioctl on its way to the supervisor and back.
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use kfd_abi::Abi;
+use kfd_abi::debug::{self, DbgTrapArgs, TrapOp};
 use kfd_abi::event::{EventData, WaitEventsArgs, WaitResult};
 use kfd_abi::ioctl as numbers;
 use kfd_abi::memory::{AllocFlags, AllocMemoryArgs};
@@ -10,8 +12,8 @@ use kfd_abi::svm::SvmArgs;
 
 use super::session::{self, Session};
 use super::{files, user};
-use crate::driver::{self, BufferDirection, BufferSpec, Call, Effect, FdKind};
-use crate::protocol::{Device, Reply, Request};
+use crate::driver::{self, Blocked, BufferDirection, BufferSpec, Call, Effect, FdKind};
+use crate::protocol::{Device, Reply, Request, Site};
 
 /// Type bytes of the two families of calls.
 const KFD_CALLS: u64 = b'K' as u64;
@@ -63,8 +65,16 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
         Device::Kfd => named_descriptor(number, &args).and_then(kind_of),
         Device::Render => kind_of(fd),
     };
-    let call = Call { args, buffers, fd: named, ..Call::default() };
-    let (mut result, mut call) = ask(session, device, number, call)?;
+    // SAFETY: takes no argument and cannot fail.
+    let tid = unsafe { libc::gettid() }.cast_unsigned();
+    let site = Site { tid, fd, request, argument };
+    let call = Call { args, buffers, fd: named, tid, ..Call::default() };
+    let along = along(device, number, &call.args);
+    let request = Request::Call { device, number, call, site };
+    let (mut result, mut call) = ask(session, &request, along.as_ref())?;
+    while let Some(blocked) = call.blocked {
+        (result, call) = wait_and_retry(session, attached, Waiting { number, call, site, blocked })?;
+    }
     for effect in std::mem::take(&mut call.effects) {
         if let Effect::WaitEvents { all, .. } = effect {
             result = wait(attached, &mut call, all);
@@ -94,11 +104,59 @@ fn check_user_memory(number: u32, args: &[u8]) -> Result<(), i32> {
     }
 }
 
-fn ask(session: &'static Session, device: Device, number: u32, call: Call) -> Result<(i64, Call), i32> {
-    match session.ask(&Request::Call { device, number, call }, &[]) {
+fn ask(session: &'static Session, request: &Request, along: Option<&OwnedFd>) -> Result<(i64, Call), i32> {
+    let along: Vec<_> = along.iter().map(|file| file.as_fd()).collect();
+    match session.ask(request, &along) {
         Some(Reply::Returned(result, call)) => Ok((result, call)),
         _ => Err(libc::ENODEV),
     }
+}
+
+/// A call that cannot go on yet.
+struct Waiting {
+    number: u32,
+    call: Call,
+    site: Site,
+    blocked: Blocked,
+}
+
+/// Sleeps until a call that waits may go on, and repeats it.
+fn wait_and_retry(
+    session: &'static Session,
+    attached: &super::attached::Attached,
+    waiting: Waiting,
+) -> Result<(i64, Call), i32> {
+    /// The driver may be gone.
+    const LOOK: Duration = Duration::from_millis(100);
+    let Waiting { number, mut call, site, blocked } = waiting;
+    let seen = attached.control.changes();
+    // Effects of the part that is done.
+    for effect in std::mem::take(&mut call.effects) {
+        attached.apply(effect, &mut call.args)?;
+    }
+    // Somebody may have ended the wait between the answer and here.
+    let request = Request::Retry { number, call, site };
+    let (result, call) = ask(session, &request, None)?;
+    if call.blocked.is_none() {
+        return Ok((result, call));
+    }
+    if attached.control.wait_for_change(seen, LOOK) {
+        session.ask(&Request::Abandon { blocked, site }, &[]);
+        return Err(libc::EINTR);
+    }
+    Ok((result, call))
+}
+
+/// A descriptor that the driver keeps after the call: where a debugger is told of events.
+fn along(device: Device, number: u32, args: &[u8]) -> Option<OwnedFd> {
+    if device != Device::Kfd || number != u32::from(numbers::DBG_TRAP.nr) {
+        return None;
+    }
+    let file = named_descriptor(number, args)?;
+    // SAFETY: a descriptor that is not open gives an error; a copy is ours.
+    let copy = unsafe { libc::fcntl(file, libc::F_DUPFD_CLOEXEC, 0) };
+    // SAFETY: just made, nobody else's.
+    (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 fn copy_in(specs: &[BufferSpec]) -> Result<Vec<Vec<u8>>, i32> {
@@ -128,6 +186,10 @@ fn named_descriptor(number: u32, args: &[u8]) -> Option<RawFd> {
         () if is(numbers::ACQUIRE_VM) => at(0),
         () if is(numbers::GET_DMABUF_INFO) => at(28),
         () if is(numbers::IMPORT_DMABUF) => at(20),
+        () if is(numbers::DBG_TRAP) => {
+            let args = DbgTrapArgs::decode(args).filter(|args| args.op == TrapOp::ENABLE)?;
+            Some(args.args.get::<debug::Enable>().dbg_fd.cast_signed())
+        }
         () => None,
     }
 }

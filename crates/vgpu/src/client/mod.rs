@@ -17,5 +17,6 @@ pub use crate::sysfs::{DirEntry, EntryKind, Node};
 pub use call::ioctl;
 pub(crate) use events::Events;
 pub use files::{lookup, open, path_of, resolve};
+pub(crate) use memory::Memory;
 pub use paths::normalise;
 pub use session::is_in_use;

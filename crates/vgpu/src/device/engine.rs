@@ -50,6 +50,8 @@ pub struct Engine {
     pub(super) starts: u64,
     /// Turns of workgroups since one was started.
     pub(super) turns: u32,
+    /// No packets are processed and no workgroups started: all queues are about to leave.
+    pub(super) draining: bool,
 }
 
 impl Engine {
@@ -69,6 +71,7 @@ impl Engine {
             created: 0,
             starts: 0,
             turns: 0,
+            draining: false,
         }
     }
 
@@ -143,6 +146,9 @@ impl Engine {
 
     /// Processes packets of all queues, as far as they come and not too many.
     pub fn advance(&mut self) -> Pulse {
+        if self.draining {
+            return if self.ready.is_empty() { Pulse::Idle } else { Pulse::Waiting };
+        }
         let mut pulse = Pulse::Idle;
         let mut halts = Vec::new();
         let space = Arc::clone(&self.space);

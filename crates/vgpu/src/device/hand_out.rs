@@ -15,8 +15,9 @@ const PATIENCE: u32 = 4;
 impl Engine {
     /// A workgroup to run, if there is one. It comes back by [`Engine::put_back`].
     pub fn take(&mut self) -> Option<Work> {
-        let group = match self.readmit() {
+        let group = match if self.draining { None } else { self.readmit() } {
             Some(group) => group,
+            None if self.draining => self.ready.pop_front()?,
             None => {
                 let due = self.ready.is_empty() || self.turns >= PATIENCE;
                 let started = if due { self.start() } else { None };

@@ -16,6 +16,7 @@ mod errors;
 mod hand_out;
 mod kernel;
 mod launch;
+mod mapping;
 mod pm4;
 mod pm4_dispatch;
 mod pm4_memory;
@@ -39,6 +40,7 @@ use vgpu_isa::memory::Fault;
 
 pub use engine::{Engine, Pulse};
 pub use launch::Launch;
+pub use mapping::Unmapped;
 pub use queue::{Doorbell, QueueId, QueueKind, QueueSpec, QueueUpdate};
 pub use save::{Extent, SaveArea, SaveCounters, SaveError};
 pub use slots::{Geometry, LocalSlots, Need, Place, Slots};

@@ -160,6 +160,11 @@ impl Queue {
         !self.active() && self.handed_out == 0
     }
 
+    /// Where its read pointer and its write pointer are.
+    pub(crate) fn pointers(&self) -> (u64, u64) {
+        (self.spec.read_pointer, self.spec.write_pointer)
+    }
+
     /// Whether nothing of it is under way.
     pub(crate) fn idle(&self) -> bool {
         self.dispatches.idle()

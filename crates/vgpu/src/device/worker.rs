@@ -17,12 +17,26 @@ pub struct Worker {
     code: Code,
     generation: u64,
     quantum: u64,
+    interrupted: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Worker {
     /// A worker that runs each wave of a workgroup for `quantum` instructions at a time.
     pub fn new(config: Config, quantum: u64) -> Self {
-        Self { config, code: Code::new(config.target), generation: 0, quantum: quantum.max(1) }
+        Self {
+            config,
+            code: Code::new(config.target),
+            generation: 0,
+            quantum: quantum.max(1),
+            interrupted: Box::new(|| false),
+        }
+    }
+
+    /// Ends quanta early once `interrupted` says so: somebody wants waves to stop.
+    #[must_use]
+    pub fn interrupted_by(mut self, interrupted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.interrupted = Box::new(interrupted);
+        self
     }
 
     /// Changes the quantum.
@@ -37,7 +51,7 @@ impl Worker {
             self.code.invalidate();
         }
         let Work { group, space, messages, outcome, .. } = work;
-        *outcome = group.run(space, &mut self.code, self.config.clock, self.quantum, messages);
+        *outcome = group.run(space, &mut self.code, self.config.clock, self.quantum, &self.interrupted, messages);
     }
 
     /// Processes packets, then runs a workgroup if there is one; more if they are short.

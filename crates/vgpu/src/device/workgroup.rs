@@ -13,6 +13,9 @@ use super::launch::Launch;
 use super::queue::QueueId;
 use super::slots::{MAX_WAVES, Place};
 
+/// Instructions of a wave between two looks whether it is to stop.
+const SLICE: u64 = 512;
+
 /// What a wave does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaveState {
@@ -104,7 +107,7 @@ impl Workgroup {
         self.was.is_none_or(|was| (was.cu, was.simds) != (place.cu, place.simds))
     }
 
-    /// Runs each wave for at most `quantum` instructions, in turns that end at barriers.
+    /// Runs each wave for at most `quantum` instructions, in turns that end at barriers; all stop soon once `interrupted`.
     /// Adds interrupts that they ask for to `messages`.
     pub(crate) fn run(
         &mut self,
@@ -112,6 +115,7 @@ impl Workgroup {
         code: &mut Code,
         clock: fn() -> u64,
         quantum: u64,
+        interrupted: &dyn Fn() -> bool,
         messages: &mut Vec<u32>,
     ) -> Outcome {
         let Self { waves, lds, .. } = self;
@@ -125,7 +129,19 @@ impl Workgroup {
                     continue;
                 }
                 ran = true;
-                match run(&mut member.wave, code, &mut env, budget) {
+                let outcome = loop {
+                    let mut slice = (*budget).min(SLICE);
+                    let granted = slice;
+                    let outcome = run(&mut member.wave, code, &mut env, &mut slice);
+                    *budget -= granted - slice;
+                    if outcome != run::Outcome::Budget || *budget == 0 {
+                        break outcome;
+                    }
+                    if interrupted() {
+                        return Outcome::Unfinished;
+                    }
+                };
+                match outcome {
                     run::Outcome::Budget => {}
                     run::Outcome::End => member.state = WaveState::Ended,
                     run::Outcome::Barrier => {

@@ -130,6 +130,15 @@ pub enum Cause {
     Quantum,
 }
 
+impl Cause {
+    /// As reports name it.
+    #[must_use]
+    pub fn name(self) -> String {
+        let name = serde_json::to_value(self).ok();
+        name.and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
+    }
+}
+
 /// Something for the device to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {

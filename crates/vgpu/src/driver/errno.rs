@@ -22,6 +22,8 @@ macro_rules! errnos {
 }
 
 errnos! {
+    /// The gpu is being reset.
+    EIO = libc::EIO;
     /// Not permitted.
     EPERM = libc::EPERM;
     /// No such process; for queues: the gpu has no address space of this process.

@@ -6,6 +6,7 @@
 use kfd_abi::mqd;
 
 use super::ids::Space;
+use super::queues::Queue;
 use super::runlist::{Place, Slot};
 use super::{Cause, Driver, Effect, ProcessKey};
 use crate::profile::Profile;
@@ -74,6 +75,8 @@ pub(super) struct Hardware {
     pub(super) first_xcc: u32,
     /// Which compute units it may use, once that was said.
     pub(super) cu_mask: Option<Vec<u32>>,
+    /// Its save area is in host memory.
+    saves_to_host: bool,
     /// Where it is, if it is on the hardware.
     pub(super) place: Option<Place>,
     /// The last time it was put there.
@@ -170,6 +173,41 @@ impl Driver {
             let vmid = hardware.place.take().map_or(known, |place| place.vmid);
             hardware.unmapped = Some((unmapped, vmid));
         }
+    }
+
+    /// The gpu was reset: what was on it is lost, and processes that have an address space there stay off it.
+    pub fn reset(&mut self, gpu: u32, monotonic_ns: u64) {
+        let keys: Vec<_> = self.processes.keys().copied().collect();
+        for key in keys {
+            // Nothing is on the gpu, so nothing has to be taken off it.
+            let _ = self.evict(key, gpu, monotonic_ns);
+        }
+    }
+
+    /// The processor wrote to the save areas of a process's queues. Those in shared virtual memory have moved to host
+    /// memory by that and stay there. Answers the compute queues that are off the hardware.
+    pub fn wave_states_copied(&mut self, process: ProcessKey) -> Vec<u32> {
+        let Some(process) = self.processes.get_mut(&process) else { return Vec::new() };
+        let shared: Vec<u32> = process
+            .queues
+            .values()
+            .filter(|queue| queue.spec.ctx_save != 0 && process.svm.contains(queue.spec.ctx_save))
+            .map(|queue| queue.spec.id)
+            .collect();
+        for id in shared {
+            if let Some(queue) = process.queues.get_mut(&id) {
+                queue.hardware.saves_to_host = true;
+            }
+        }
+        let off = |queue: &&Queue| queue.queue_type.is_compute() && queue.suspended;
+        process.queues.values().filter(off).map(|queue| queue.spec.id).collect()
+    }
+
+    /// Whether a queue's waves are saved to host memory.
+    #[must_use]
+    pub fn saves_to_host(&self, process: ProcessKey, queue: u32) -> bool {
+        let queue = self.processes.get(&process).and_then(|process| process.queues.get(&queue));
+        queue.is_some_and(|queue| queue.hardware.saves_to_host)
     }
 
     /// Where a queue is, if it is on the hardware.

@@ -16,6 +16,7 @@ mod drm;
 mod effects;
 mod errno;
 mod events;
+mod failure;
 mod hardware;
 mod ids;
 mod info;

@@ -93,6 +93,10 @@ impl Ranges {
         start < start.saturating_add(size) && self.within(start, start.saturating_add(size)).next().is_some()
     }
 
+    pub(super) fn contains(&self, address: u64) -> bool {
+        self.within(address, address.saturating_add(1)).next().is_some()
+    }
+
     /// Whether all of it stays mapped in a gpu that has access.
     pub(super) fn always_mapped(&self, gpu: usize, start: u64, size: u64) -> bool {
         let Some(end) = start.checked_add(size) else { return false };

@@ -4,23 +4,24 @@
 //! that share that address space: it goes on while the client is stopped or traced, as a real GPU does, and nobody who
 //! waits for children sees it. It ends with the client.
 
+mod desk;
 mod faults;
+mod gpus;
 mod spawn;
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
-
-use kfd_abi::event::{HwException, ResetCause, ResetType};
 
 use crate::client::Events;
 use crate::control::Control;
-use crate::device::{Config, Engine, Pulse, Worker};
+use crate::device::{Config, Pulse, Worker};
 use crate::sys::Known;
-
+use desk::Desk;
 pub(crate) use faults::{forget, has_failed, lock};
+pub(crate) use gpus::{Gpu, Gpus};
 
 /// Instructions a wave runs before its workgroup comes back.
 const QUANTUM: u64 = 4096;
@@ -33,8 +34,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What the workers of one client share.
 pub(crate) struct Shared {
-    /// One engine for each gpu, with its gpu_id.
-    pub(crate) gpus: Vec<(u32, Arc<Mutex<Engine>>)>,
+    pub(crate) gpus: Arc<Gpus>,
     pub(crate) config: Config,
     pub(crate) control: Arc<Control>,
     pub(crate) events: Arc<Events>,
@@ -42,12 +42,13 @@ pub(crate) struct Shared {
     pub(crate) connection: &'static Known<UnixStream>,
     /// The process whose gpu this is.
     client: i32,
+    desk: Desk,
     lost: AtomicBool,
 }
 
 impl Shared {
     pub(crate) fn new(
-        gpus: Vec<(u32, Arc<Mutex<Engine>>)>,
+        gpus: Arc<Gpus>,
         config: Config,
         control: Arc<Control>,
         events: Arc<Events>,
@@ -55,7 +56,7 @@ impl Shared {
     ) -> Self {
         // SAFETY: takes no argument and cannot fail.
         let client = unsafe { libc::getpid() };
-        Self { client, gpus, config, control, events, connection, lost: AtomicBool::new(false) }
+        Self { client, gpus, config, control, events, connection, desk: Desk::default(), lost: AtomicBool::new(false) }
     }
 }
 
@@ -78,23 +79,29 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), i32> {
 }
 
 /// The life of a worker.
-fn work(shared: &Shared) {
-    let mut workers: Vec<Worker> = shared.gpus.iter().map(|_| Worker::new(shared.config, QUANTUM)).collect();
+fn work(shared: &Arc<Shared>) {
+    let worker = |_| {
+        let control = Arc::clone(&shared.control);
+        Worker::new(shared.config, QUANTUM).interrupted_by(move || control.has_orders())
+    };
+    let mut workers: Vec<Worker> = shared.gpus.iter().map(worker).collect();
     let mut pause = WAITING.0;
     let mut looked = Instant::now();
     while !shared.lost.load(Ordering::Relaxed) {
+        let due = shared.desk.obey(shared);
         let mut pulse = Pulse::Idle;
-        for (worker, (_, engine)) in workers.iter_mut().zip(&shared.gpus) {
-            pulse = pulse.max(worker.turn(engine));
+        for (worker, gpu) in workers.iter_mut().zip(shared.gpus.iter()) {
+            pulse = pulse.max(worker.turn(&gpu.engine));
         }
+        let most = due.unwrap_or(IDLE).min(IDLE);
         match pulse {
             Pulse::Busy => pause = WAITING.0,
             Pulse::Waiting => {
-                shared.control.sleep(pause, || true);
+                shared.control.sleep(pause.min(most), || true);
                 pause = (pause * 2).min(WAITING.1);
             }
             Pulse::Idle => {
-                shared.control.sleep(IDLE, || shared.is_idle());
+                shared.control.sleep(most, || shared.is_idle());
                 pause = WAITING.0;
             }
         }
@@ -109,23 +116,19 @@ fn work(shared: &Shared) {
 
 impl Shared {
     fn is_idle(&self) -> bool {
-        self.gpus.iter().all(|(_, engine)| {
-            let mut engine = engine.lock().unwrap_or_else(PoisonError::into_inner);
-            engine.advance() == Pulse::Idle
-        })
+        !self.control.has_orders()
+            && self.gpus.iter().all(|gpu| {
+                let mut engine = gpu.engine.lock().unwrap_or_else(PoisonError::into_inner);
+                engine.advance() == Pulse::Idle
+            })
     }
 
     /// The driver or an engine is gone: the gpu fell off the bus.
     fn lose(&self) {
         self.lost.store(true, Ordering::Relaxed);
-        for (gpu_id, _) in &self.gpus {
-            let exception = HwException {
-                reset_type: ResetType::WHOLE_GPU,
-                reset_cause: ResetCause::GPU_HANG,
-                memory_lost: 1,
-                gpu_id: *gpu_id,
-            };
-            self.events.hardware_exception(&exception, true);
+        self.control.lose();
+        for gpu in self.gpus.iter() {
+            self.events.hardware_exception(&desk::reset(gpu.gpu_id), true);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A profile names a real product and gives it a size that the host can carry. Everything a program can ask about the
 //! gpu (topology, apertures, save-area sizes, device queries) is computed from it, so the answers agree.
 
+mod cycle;
 mod error;
 mod gpu;
 
@@ -12,6 +13,7 @@ use kfd_abi::cwsr::{Geometry, SaveAreaSize};
 use kfd_abi::topology::GfxVersion;
 use serde::{Deserialize, Serialize};
 
+pub use cycle::Cycle;
 pub use error::ProfileError;
 pub use gpu::Gpu;
 
@@ -201,6 +203,9 @@ pub struct Profile {
     pub pci_domain: u32,
     /// PCI bus of the first gpu; the others follow unless they are partitions.
     pub pci_bus: u32,
+    /// What taking queues off a gpu costs.
+    #[serde(default)]
+    pub cycle: Cycle,
 }
 
 const fn default_simd_per_cu() -> u32 {

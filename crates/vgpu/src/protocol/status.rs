@@ -58,8 +58,6 @@ pub struct GpuStatus {
     pub cycles: BTreeMap<String, CycleStatus>,
     /// Waves that left the device and came back.
     pub preemption: PreemptionStatus,
-    /// What the cycles would have cost on the product.
-    pub model: CostStatus,
 }
 
 /// Cycles of one cause.
@@ -71,15 +69,16 @@ pub struct CycleStatus {
     pub total_ns: u64,
     /// The longest.
     pub max_ns: u64,
-}
-
-impl CycleStatus {
-    /// Counts one that took so long.
-    pub fn add(&mut self, nanos: u64) {
-        self.count += 1;
-        self.total_ns = self.total_ns.saturating_add(nanos);
-        self.max_ns = self.max_ns.max(nanos);
-    }
+    /// From the request until the last wave had stopped, together.
+    pub stop_total_ns: u64,
+    /// The longest of these.
+    pub stop_max_ns: u64,
+    /// What the profile's model added.
+    pub modelled_ns: u64,
+    /// Waves that were saved.
+    pub waves: u64,
+    /// Bytes that were saved.
+    pub bytes: u64,
 }
 
 /// Waves that left the device and came back.
@@ -101,17 +100,6 @@ pub struct PreemptionStatus {
     pub bytes_saved: u64,
     /// Bytes read from save areas.
     pub bytes_restored: u64,
-}
-
-/// What the profile's model says that cycles would have cost on the product.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CostStatus {
-    /// Firmware.
-    pub firmware_ns: u64,
-    /// Waiting for waves to end by themselves.
-    pub grace_ns: u64,
-    /// Moving the waves' state.
-    pub transfer_ns: u64,
 }
 
 /// A process that has the driver open.

@@ -1,14 +1,23 @@
 //! One connection: requests of one process, answered in order.
 
-use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use kfd_abi::debug::DbgTrapArgs;
+use kfd_abi::queue::GetQueueWaveStateArgs;
+use kfd_abi::{Abi, ioctl};
+
+use super::carry::carry_out;
+use super::member::Member;
+use super::seat::Seat;
 use super::{Device, Supervisor};
-use crate::driver::{Call, Clocks, Effect, Errno, ProcessKey};
+use crate::control::Control;
+use crate::driver::{Call, Clocks, ProcessKey};
 use crate::protocol::{self, Reply, Request};
 use crate::sys::{self, Frame};
+use crate::sysfs::Node;
 
 /// Serves until the other end closes.
 pub(super) fn serve(supervisor: &Arc<Supervisor>, stream: &UnixStream) {
@@ -21,7 +30,7 @@ pub(super) fn serve(supervisor: &Arc<Supervisor>, stream: &UnixStream) {
     // After an exec the same process comes with a new connection, perhaps before the old one is seen to be closed.
     let start = supervisor.accepted.fetch_add(1, Ordering::Relaxed);
     let key = ProcessKey { pid: pid.cast_unsigned(), start };
-    let mut client = Client { supervisor, pid, key, attached: false };
+    let mut client = Client { supervisor, stream, key, attached: false };
     while let Ok(Some(frame)) = sys::receive(stream) {
         let reply = client.answer(frame);
         let Ok(bytes) = serde_json::to_vec(&reply) else { break };
@@ -33,7 +42,7 @@ pub(super) fn serve(supervisor: &Arc<Supervisor>, stream: &UnixStream) {
 
 struct Client<'a> {
     supervisor: &'a Arc<Supervisor>,
-    pid: i32,
+    stream: &'a UnixStream,
     key: ProcessKey,
     attached: bool,
 }
@@ -56,11 +65,27 @@ impl Client<'_> {
         match request {
             Request::Configure { .. } => Reply::Done,
             Request::Status => Reply::Status(Box::new(self.supervisor.status(device))),
-            Request::Lookup { path } => Reply::Found(device.driver().sysfs(&path)),
+            Request::Lookup { path } => Reply::Found(match self.supervisor.waiting.file(&path) {
+                Some(text) => Some(Node::File(text)),
+                None => device.driver().sysfs(&path),
+            }),
             Request::Attach => self.attach(device, frame),
-            Request::Call { device: target, number, call } => {
-                let (result, call) = self.call(device, target, number, call);
+            Request::Call { device: target, number, call, site } => {
+                let file = frame.fds.into_iter().next();
+                let (result, call) = self.call(device, &Made { target, number, again: false }, call, file);
+                self.supervisor.waiting.set(self.key.pid, site, call.blocked.is_some());
                 Reply::Returned(result, call)
+            }
+            Request::Retry { number, call, site } => {
+                let made = Made { target: protocol::Device::Kfd, number, again: true };
+                let (result, call) = self.call(device, &made, call, None);
+                self.supervisor.waiting.set(self.key.pid, site, call.blocked.is_some());
+                Reply::Returned(result, call)
+            }
+            Request::Abandon { blocked, site } => {
+                device.driver().abandon(self.key, blocked);
+                self.supervisor.waiting.set(self.key.pid, site, false);
+                Reply::Done
             }
         }
     }
@@ -70,67 +95,101 @@ impl Client<'_> {
         let (Some(kfd), Some(control)) = (fds.next(), fds.next()) else {
             return Reply::Refused("attach needs the kfd file and the control page".into());
         };
-        if let Err(error) = self.supervisor.poller.add(self.key, kfd, &control) {
-            return Reply::Refused(format!("cannot map the control page: {error}"));
-        }
+        let seat = Control::open(control.as_fd())
+            .and_then(|control| Ok(Seat::new(self.key, control, self.stream.try_clone()?)));
+        let seat = match seat {
+            Ok(seat) => Arc::new(seat),
+            Err(error) => return Reply::Refused(format!("cannot map the control page: {error}")),
+        };
         let mut driver = device.driver();
-        match driver.open(self.key) {
-            Ok(()) => {
-                self.attached = true;
-                Reply::Attached(driver.profile().clone(), device.setup.options.clone())
-            }
-            Err(errno) => Reply::Refused(format!("the driver refuses: {errno:?}")),
+        if let Err(errno) = driver.open(self.key) {
+            return Reply::Refused(format!("the driver refuses: {errno:?}"));
         }
+        self.attached = true;
+        self.supervisor.poller.add(self.key, kfd, Arc::clone(&seat));
+        self.supervisor.lock_members().insert(self.key, Arc::new(Member::new(seat)));
+        Reply::Attached(driver.profile().clone(), device.setup.options.clone())
     }
 
-    fn call(&self, device: &Device, target: protocol::Device, number: u32, mut call: Call) -> (i64, Call) {
+    fn call(&self, device: &Device, made: &Made, mut call: Call, file: Option<OwnedFd>) -> (i64, Call) {
         call.clocks = Clocks { monotonic_raw_ns: sys::monotonic_raw_ns(), boottime_ns: sys::boottime_ns() };
+        let debugged = self.find_target(made, &mut call);
+        // As in the kernel, where a call holds its process, and a debugger's call the process it is about.
+        let of = debugged.or_else(|| self.supervisor.member(self.key));
+        let _busy = of.as_ref().map(|member| member.busy());
         let mut driver = device.driver();
-        let result = match target {
-            protocol::Device::Kfd => driver.ioctl(self.key, number, &mut call),
-            protocol::Device::Render => driver.drm_ioctl(self.key, number, &mut call),
+        let result = match made.target {
+            protocol::Device::Kfd if made.again => driver.retry(self.key, made.number, &mut call),
+            protocol::Device::Kfd => driver.ioctl(self.key, made.number, &mut call),
+            protocol::Device::Render => driver.drm_ioctl(self.key, made.number, &mut call),
         };
         drop(driver);
-        for effect in &call.effects {
-            if let Err(error) = self.watch(effect) {
-                let _ = writeln!(std::io::stderr(), "vgpu: cannot watch the doorbell of process {}: {error}", self.pid);
-                return (-i64::from(Errno::ENOMEM.0), call);
-            }
+        let carried = carry_out(self.supervisor, self.key, std::mem::take(&mut call.effects), file);
+        let mut result = result.unwrap_or_else(|errno| -i64::from(errno.0));
+        if let Some((control_stack, wave_state)) = carried.wave_state {
+            put_sizes(&mut call, control_stack, wave_state);
         }
-        (result.unwrap_or_else(|errno| -i64::from(errno.0)), call)
+        for failed in carried.failed {
+            result = device.driver().cycle_failed(self.key, made.number, &mut call, result, failed);
+            drop(carry_out(self.supervisor, self.key, std::mem::take(&mut call.effects), None));
+        }
+        if let Some(errno) = carried.error {
+            result = -i64::from(errno.0);
+        }
+        call.effects = carried.left;
+        (result, call)
     }
 
-    /// Doorbells are watched from the moment the queue exists.
-    fn watch(&self, effect: &Effect) -> std::io::Result<()> {
-        let poller = &self.supervisor.poller;
-        match effect {
-            Effect::CreateQueue(queue) => poller.add_queue(self.key, queue.id, queue.gpu, queue.doorbell),
-            Effect::DestroyQueue { id } => {
-                poller.remove_queue(self.key, *id);
-                Ok(())
-            }
-            _ => Ok(()),
+    /// The process that a debugger's call is about, and whether the calling thread traces it.
+    fn find_target(&self, made: &Made, call: &mut Call) -> Option<Arc<Member>> {
+        if made.target != protocol::Device::Kfd || made.number != u32::from(ioctl::DBG_TRAP.nr) {
+            return None;
         }
+        let args: DbgTrapArgs = call.decode();
+        call.traces_target = sys::tracer(args.pid).is_some_and(|tracer| tracer == call.tid);
+        let (key, member) = self.supervisor.newest(args.pid)?;
+        call.target = Some(key);
+        Some(member)
     }
+}
+
+/// A call, apart from its content.
+struct Made {
+    target: protocol::Device,
+    number: u32,
+    /// It had to wait.
+    again: bool,
+}
+
+/// Puts the answers of GET_QUEUE_WAVE_STATE into its arguments.
+fn put_sizes(call: &mut Call, control_stack: u32, wave_state: u32) {
+    let mut args: GetQueueWaveStateArgs = call.decode();
+    (args.ctl_stack_used_size, args.save_area_used_size) = (control_stack, wave_state);
+    let mut bytes = vec![0; GetQueueWaveStateArgs::SIZE];
+    let _ = args.encode(&mut bytes);
+    let length = call.args.len().min(bytes.len());
+    call.args[..length].copy_from_slice(&bytes[..length]);
 }
 
 impl Drop for Client<'_> {
     fn drop(&mut self) {
-        if self.attached {
-            self.supervisor.poller.remove(self.key);
-            if let Some(device) = self.supervisor.device() {
-                device.driver().close(self.key);
-            }
+        if !self.attached {
+            return;
+        }
+        self.supervisor.poller.remove(self.key);
+        self.supervisor.waiting.forget(self.key.pid);
+        self.supervisor.lock_members().remove(&self.key);
+        if let Some(device) = self.supervisor.device() {
+            let effects = device.driver().close(self.key);
+            // What it had is gone with it; what others have to do because of its end remains.
+            drop(carry_out(self.supervisor, self.key, effects, None));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
-
     use super::*;
-    use crate::control::Control;
     use crate::driver::layout;
     use crate::launch::Setup;
     use crate::profile::Profile;

@@ -4,10 +4,16 @@
 //! that connects, and ends when the last connection closes. It lives in a session of its own, so a Ctrl-C meant for the
 //! program does not reach it. One thread for each connection; the driver's state is behind one lock, like the real one's.
 
+mod carry;
 mod connection;
+mod hws;
+mod member;
 mod poller;
+mod seat;
 mod status;
+mod waiting;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
@@ -15,11 +21,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::driver::Driver;
+use crate::driver::{Driver, ProcessKey};
 use crate::launch::Setup;
 use crate::{points, sys};
 
+use hws::Hws;
+use member::Member;
 pub use poller::Poller;
+use waiting::Waiting;
 
 /// What all connections share.
 pub struct Supervisor {
@@ -33,6 +42,9 @@ pub struct Supervisor {
     holders: AtomicU32,
     /// Connections there ever were.
     accepted: AtomicU64,
+    /// Processes that have the driver open.
+    members: Mutex<BTreeMap<ProcessKey, Arc<Member>>>,
+    waiting: Waiting,
 }
 
 /// Number of connections of a supervisor that is about to end: whoever comes now has to start another one.
@@ -43,6 +55,8 @@ struct Device {
     /// As its first launcher wanted it.
     setup: Setup,
     driver: Mutex<Driver>,
+    /// One for each gpu.
+    schedulers: Vec<Hws>,
 }
 
 /// Serves until the last connection closes. The listener is standard input.
@@ -114,6 +128,8 @@ impl Supervisor {
             connections: 0.into(),
             holders: 0.into(),
             accepted: 0.into(),
+            members: Mutex::default(),
+            waiting: Waiting::default(),
         })
     }
 
@@ -146,9 +162,58 @@ impl Supervisor {
         if let Some(pid) = hold {
             self.hold(pid)?;
         }
-        self.device.get_or_init(|| Device { driver: Mutex::new(Driver::new(setup.profile.clone())), setup });
+        if self.device.get().is_none() {
+            self.device.get_or_init(|| Device::new(setup));
+            self.rotate_runlists()?;
+        }
         drop(configuring);
         Ok(())
+    }
+
+    /// Starts what gives the queues of over-subscribed gpus their turns.
+    fn rotate_runlists(self: &Arc<Self>) -> Result<(), String> {
+        for gpu in 0..self.device.get().map_or(0, |device| device.schedulers.len()) {
+            let supervisor = Arc::clone(self);
+            let rotate = move || {
+                if let Some(hws) = supervisor.hws(gpu as u32) {
+                    hws.rotate(&supervisor);
+                }
+            };
+            let started = std::thread::Builder::new().name("runlist".into()).spawn(rotate);
+            started.map_err(|error| format!("there can be no more threads: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// The scheduler of a gpu.
+    fn hws(&self, gpu: u32) -> Option<&Hws> {
+        self.device.get()?.schedulers.get(gpu as usize)
+    }
+
+    /// Does something with the driver, for itself alone and not for long.
+    fn with_driver<T: Default>(&self, act: impl FnOnce(&mut Driver) -> T) -> T {
+        self.device.get().map(|device| act(&mut device.driver())).unwrap_or_default()
+    }
+
+    fn lock_members(&self) -> std::sync::MutexGuard<'_, BTreeMap<ProcessKey, Arc<Member>>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A process that has the driver open.
+    fn member(&self, process: ProcessKey) -> Option<Arc<Member>> {
+        self.lock_members().get(&process).map(Arc::clone)
+    }
+
+    /// The newest process with this pid that has the driver open.
+    fn newest(&self, pid: u32) -> Option<(ProcessKey, Arc<Member>)> {
+        let members = self.lock_members();
+        let mut found = members.iter().filter(|(key, _)| key.pid == pid);
+        found.next_back().map(|(key, member)| (*key, Arc::clone(member)))
+    }
+
+    /// All processes that have the driver open.
+    fn members(&self) -> Vec<Arc<Member>> {
+        self.lock_members().values().map(Arc::clone).collect()
     }
 
     fn hold(self: &Arc<Self>, pid: u32) -> Result<(), String> {
@@ -177,6 +242,14 @@ impl Drop for Attended {
 }
 
 impl Device {
+    fn new(setup: Setup) -> Self {
+        let mut driver = Driver::new(setup.profile.clone());
+        driver.set_debug_permission(setup.options.debug_permission);
+        let gpus = 0..setup.profile.gpus;
+        let schedulers = gpus.map(|gpu| Hws::new(gpu, &setup.profile, &setup.options)).collect();
+        Self { driver: Mutex::new(driver), schedulers, setup }
+    }
+
     fn driver(&self) -> std::sync::MutexGuard<'_, Driver> {
         // A panic in one call must not take the gpu away from everybody else.
         self.driver.lock().unwrap_or_else(PoisonError::into_inner)

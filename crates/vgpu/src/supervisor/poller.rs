@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::control::Control;
+use super::seat::Seat;
 use crate::driver::{ProcessKey, layout};
 use crate::sys::Map;
 
@@ -23,7 +23,7 @@ const CALM_AFTER: Duration = Duration::from_millis(50);
 
 /// The doorbells of one process.
 struct Watched {
-    control: Control,
+    seat: Arc<Seat>,
     kfd: OwnedFd,
     /// Mapped doorbell pages by gpu.
     pages: HashMap<u32, Map>,
@@ -59,14 +59,9 @@ impl Poller {
     }
 
     /// A process has come.
-    ///
-    /// # Errors
-    /// If its control page cannot be mapped.
-    pub fn add(&self, process: ProcessKey, kfd: OwnedFd, control: &OwnedFd) -> io::Result<()> {
-        let control = Control::open(control.as_fd())?;
-        let watched = Watched { control, kfd, pages: HashMap::new(), queues: HashMap::new() };
+    pub(super) fn add(&self, process: ProcessKey, kfd: OwnedFd, seat: Arc<Seat>) {
+        let watched = Watched { seat, kfd, pages: HashMap::new(), queues: HashMap::new() };
         self.state().processes.insert(process, watched);
-        Ok(())
     }
 
     /// A process is gone.
@@ -134,7 +129,7 @@ impl Watched {
             *seen = now;
         }
         if rung {
-            self.control.wake();
+            self.seat.control.wake();
         }
         rung
     }

@@ -95,6 +95,10 @@ pub struct Extent {
     pub waves: u32,
     /// Bytes of wave state and control stacks.
     pub bytes: u64,
+    /// Bytes of the control stack of the first XCC.
+    pub control_stack: u32,
+    /// Bytes of the waves of the first XCC.
+    pub wave_state: u32,
 }
 
 /// What saving and restoring has amounted to since the engine exists.

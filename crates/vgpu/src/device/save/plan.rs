@@ -119,10 +119,16 @@ impl Plan {
 
     /// What it amounts to.
     pub(super) fn extent(&self) -> Extent {
-        self.parts.iter().fold(Extent::default(), |sum, part| Extent {
+        let first = Extent {
+            control_stack: self.parts.first().map_or(0, |part| part.list().len() as u32),
+            wave_state: self.parts.first().map_or(0, |part| part.bytes as u32),
+            ..Extent::default()
+        };
+        self.parts.iter().fold(first, |sum, part| Extent {
             workgroups: sum.workgroups + part.order.len() as u32,
             waves: sum.waves + part.slots.len() as u32,
             bytes: sum.bytes + part.bytes + part.list().len() as u64,
+            ..sum
         })
     }
 

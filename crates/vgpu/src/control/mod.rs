@@ -1,0 +1,180 @@
+//! The memory that the supervisor and the engines of one process share: how a doorbell wakes an engine, and how the
+//! driver tells engines what to do while their program may be stopped.
+
+mod orders;
+mod ring;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::sys::{self, Map};
+pub(crate) use orders::{Answer, DepartedQueue, Departure, Numbered, Order, Saved};
+pub(crate) use ring::Damaged;
+use ring::Ring;
+
+#[repr(C)]
+struct Words {
+    /// Not 0: somebody has something for the engine.
+    wake: AtomicU32,
+    /// Not 0: the engine sleeps, or is about to.
+    asleep: AtomicU32,
+    /// Orders ever written.
+    ordered: AtomicU32,
+    /// Orders ever taken.
+    taken: AtomicU32,
+    /// Answers ever written.
+    answered: AtomicU32,
+    /// Changes whenever a call that waits may go on.
+    changes: AtomicU32,
+    /// Not 0: the engines have given up.
+    lost: AtomicU32,
+    orders: Ring,
+    answers: Ring,
+}
+
+/// The control page of one client process.
+#[derive(Debug)]
+pub(crate) struct Control {
+    map: Map,
+}
+
+const SIZE: usize = size_of::<Words>().next_multiple_of(4096);
+
+impl Control {
+    /// A new page and the file to share it by.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(crate) fn new() -> io::Result<(Self, OwnedFd)> {
+        let file = sys::memfd("gpreempt-vgpu-control", SIZE as u64)?;
+        Ok((Self::open(file.as_fd())?, file))
+    }
+
+    /// The page of another process.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(crate) fn open(file: BorrowedFd<'_>) -> io::Result<Self> {
+        Ok(Self { map: Map::new(file, 0, SIZE)? })
+    }
+
+    fn words(&self) -> &Words {
+        // SAFETY: the mapping is large enough, zero at first, and holds nothing but these atomics.
+        unsafe { &*self.map.start().cast::<Words>() }
+    }
+
+    /// Tells the engine to look again.
+    pub(crate) fn wake(&self) {
+        self.words().wake.store(1, Ordering::SeqCst);
+        if self.words().asleep.load(Ordering::SeqCst) != 0 {
+            sys::wake(&self.words().wake);
+        }
+    }
+
+    /// Sleeps until woken, at most `limit`. `still_idle` is asked once more after everybody can see that we sleep.
+    pub(crate) fn sleep(&self, limit: Duration, still_idle: impl FnOnce() -> bool) {
+        let words = self.words();
+        words.asleep.fetch_add(1, Ordering::SeqCst);
+        if words.wake.swap(0, Ordering::SeqCst) == 0 && still_idle() {
+            sys::wait(&words.wake, 0, Some(limit));
+        }
+        words.asleep.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Gives the engines something to do; `false` if they have not taken what they have.
+    pub(crate) fn order(&self, order: &Numbered<Order>) -> bool {
+        if !write(&self.words().orders, order) {
+            return false;
+        }
+        self.words().ordered.fetch_add(1, Ordering::SeqCst);
+        self.wake();
+        true
+    }
+
+    /// Whether there are orders.
+    pub(crate) fn has_orders(&self) -> bool {
+        self.words().ordered.load(Ordering::Acquire) != self.words().taken.load(Ordering::Relaxed)
+    }
+
+    /// Takes an order. One engine at a time.
+    ///
+    /// # Errors
+    /// If the memory holds nonsense.
+    pub(crate) fn take_order(&self) -> Result<Option<Numbered<Order>>, Damaged> {
+        let order = read(&self.words().orders)?;
+        if order.is_some() {
+            self.words().taken.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(order)
+    }
+
+    /// Answers an order. One engine at a time.
+    pub(crate) fn answer(&self, answer: &Numbered<Answer>) -> bool {
+        if !write(&self.words().answers, answer) {
+            return false;
+        }
+        self.words().answered.fetch_add(1, Ordering::SeqCst);
+        sys::wake(&self.words().answered);
+        true
+    }
+
+    /// Takes an answer. One reader at a time.
+    ///
+    /// # Errors
+    /// If the memory holds nonsense.
+    pub(crate) fn take_answer(&self) -> Result<Option<Numbered<Answer>>, Damaged> {
+        read(&self.words().answers)
+    }
+
+    /// How many answers there ever were.
+    pub(crate) fn answered(&self) -> u32 {
+        self.words().answered.load(Ordering::SeqCst)
+    }
+
+    /// Sleeps until there are more than `seen` answers, at most `limit`.
+    pub(crate) fn wait_for_answer(&self, seen: u32, limit: Duration) {
+        sys::wait(&self.words().answered, seen, Some(limit));
+    }
+
+    /// The engines give up.
+    pub(crate) fn lose(&self) {
+        self.words().lost.store(1, Ordering::SeqCst);
+    }
+
+    /// Whether the engines have given up.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.words().lost.load(Ordering::SeqCst) != 0
+    }
+
+    /// Calls that wait may go on.
+    pub(crate) fn changed(&self) {
+        self.words().changes.fetch_add(1, Ordering::SeqCst);
+        sys::wake(&self.words().changes);
+    }
+
+    /// How often calls that wait might have gone on.
+    pub(crate) fn changes(&self) -> u32 {
+        self.words().changes.load(Ordering::SeqCst)
+    }
+
+    /// Sleeps until something may have changed since `seen`; whether a signal ended the sleep.
+    pub(crate) fn wait_for_change(&self, seen: u32, limit: Duration) -> bool {
+        sys::wait(&self.words().changes, seen, Some(limit))
+    }
+}
+
+fn write(ring: &Ring, message: &impl Serialize) -> bool {
+    serde_json::to_vec(message).is_ok_and(|bytes| ring.write(&bytes))
+}
+
+fn read<T: DeserializeOwned>(ring: &Ring) -> Result<Option<T>, Damaged> {
+    match ring.read()? {
+        Some(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|_| Damaged),
+        None => Ok(None),
+    }
+}

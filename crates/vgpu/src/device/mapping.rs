@@ -1,0 +1,122 @@
+//! Which queues the hardware scheduler has put on the device.
+//!
+//! A queue that is not mapped fetches no packets and runs no waves. Unmapping takes all queues off the device and saves
+//! their waves; mapping brings some of them back.
+
+use kfd_abi::Abi;
+use kfd_abi::save_area::{SaveAreaHeader, WaveState as Header};
+use vgpu_isa::memory::Port;
+
+use super::engine::Engine;
+use super::queue::{Queue, QueueId};
+use super::save::{Extent, SaveArea, SaveError};
+
+/// A queue after it was taken off the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unmapped {
+    /// The queue.
+    pub id: QueueId,
+    /// What its read pointer says, if it can be read.
+    pub read_pointer: Option<u64>,
+    /// What its write pointer says, if it can be read.
+    pub write_pointer: Option<u64>,
+    /// What is in its save area.
+    pub saved: Extent,
+}
+
+impl Engine {
+    /// Starts nothing any more; what runs may end.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Whether nothing runs.
+    pub fn is_drained(&self) -> bool {
+        self.ready.is_empty() && self.queues.values().all(|queue| queue.handed_out == 0)
+    }
+
+    /// Takes all queues off the device. [`Engine::is_unmapped`] once workers have put back what they hold.
+    pub fn unmap(&mut self) {
+        let ids: Vec<_> = self.queues.keys().copied().collect();
+        for id in ids {
+            self.suspend(id);
+        }
+    }
+
+    /// Whether nothing is on the device any more.
+    pub fn is_unmapped(&self) -> bool {
+        self.queues.values().all(|queue| queue.suspended && queue.is_off_device())
+    }
+
+    /// Saves the waves of all queues, which are off the device. Queues without waves leave their save area alone, and one
+    /// that has met an error keeps its waves where they are: it never runs again.
+    pub fn save_all(&mut self) -> Vec<Unmapped> {
+        let ids: Vec<_> = self.queues.keys().copied().collect();
+        ids.into_iter().map(|id| self.save_unmapped(id)).collect()
+    }
+
+    fn save_unmapped(&mut self, id: QueueId) -> Unmapped {
+        let to_save = self.queues.get(&id).is_some_and(|queue| {
+            let waves = !queue.parked.is_empty() || queue.saved.is_some();
+            waves && !queue.stopped
+        });
+        // A failure has stopped the queue and is told to the program as such.
+        let saved = if to_save { self.save(id).unwrap_or_default() } else { Extent::default() };
+        let (read, write) = self.queues.get(&id).map_or((0, 0), Queue::pointers);
+        let mut memory = Port::new(&self.space);
+        Unmapped { id, read_pointer: memory.read_u64(read).ok(), write_pointer: memory.read_u64(write).ok(), saved }
+    }
+
+    /// Brings queues back to the device; those it does not know are skipped.
+    pub fn map(&mut self, ids: &[QueueId]) {
+        self.draining = false;
+        for id in ids {
+            self.resume(*id);
+        }
+    }
+
+    /// Writes header and control stack of a queue that is off the device where a debugger looks for them, also if it has
+    /// no waves; and to `address`, if there is one, as if the area began there.
+    ///
+    /// # Errors
+    /// See [`SaveError`].
+    pub fn wave_state(&mut self, id: QueueId, address: Option<u64>) -> Result<Extent, SaveError> {
+        let extent = self.save(id)?;
+        let area = self.queues.get(&id).and_then(|queue| queue.spec.save_area);
+        if let (Some(area), Some(address)) = (area, address.filter(|address| *address != 0)) {
+            let mut memory = Port::new(&self.space);
+            let elsewhere = SaveArea { address, ..area };
+            for xcc in (0..area.xccs).filter(|_| address != area.address) {
+                copy_part(&mut memory, area.part(xcc), elsewhere.part(xcc))?;
+            }
+        }
+        Ok(extent)
+    }
+
+    /// Adds exceptions to the word that the header of a queue's save area names; the event that it names, if any.
+    pub fn report_exceptions(&mut self, id: QueueId, exceptions: u64) -> Option<u32> {
+        let area = self.queues.get(&id)?.spec.save_area?;
+        let mut memory = Port::new(&self.space);
+        let mut bytes = [0; SaveAreaHeader::SIZE];
+        memory.read(area.address, &mut bytes).ok()?;
+        let header = SaveAreaHeader::decode(&bytes)?;
+        if header.err_payload_addr != 0 {
+            let before = memory.read_u64(header.err_payload_addr).ok()?;
+            memory.write_u64(header.err_payload_addr, before | exceptions).ok()?;
+        }
+        (header.err_event_id != 0).then_some(header.err_event_id)
+    }
+}
+
+/// Copies header and control stack of an XCC's part.
+fn copy_part(memory: &mut Port<'_>, from: u64, to: u64) -> Result<(), SaveError> {
+    let mut bytes = [0; Header::SIZE];
+    memory.read(from, &mut bytes)?;
+    memory.write(to, &bytes)?;
+    let Some(header) = Header::decode(&bytes) else { return Ok(()) };
+    let mut stack = vec![0; header.control_stack_size as usize];
+    let offset = u64::from(header.control_stack_offset);
+    memory.read(from.wrapping_add(offset), &mut stack)?;
+    memory.write(to.wrapping_add(offset), &stack)?;
+    Ok(())
+}

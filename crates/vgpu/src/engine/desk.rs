@@ -1,0 +1,188 @@
+//! Orders of the driver, carried out by whichever engine finds them first.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use kfd_abi::event::{HwException, MemoryException, ResetCause, ResetType};
+
+use super::Shared;
+use super::gpus::Gpus;
+use crate::control::{Answer, Control, DepartedQueue, Departure, Numbered, Order};
+use crate::device::{QueueId, SaveError, Unmapped};
+use crate::sys;
+
+/// What was begun and cannot be finished yet.
+#[derive(Default)]
+struct Pending {
+    /// Gpus that are to be left.
+    unmaps: Vec<Leaving>,
+    /// Queues that come back later.
+    maps: Vec<Arrival>,
+}
+
+struct Leaving {
+    /// Number of the order.
+    number: u64,
+    gpu: u32,
+    /// When waves that have not ended are stopped, if ever.
+    deadline: Option<u64>,
+}
+
+struct Arrival {
+    gpu: u32,
+    queues: Vec<QueueId>,
+    not_before: u64,
+}
+
+/// Where orders are taken.
+#[derive(Default)]
+pub(super) struct Desk {
+    pending: Mutex<Pending>,
+}
+
+impl Desk {
+    /// Carries out what is ordered, and what was waiting. How long until something has to be done again, if anything
+    /// has.
+    pub(super) fn obey(&self, shared: &Shared) -> Option<Duration> {
+        // Another engine may be at it: then it is none of our business.
+        let mut pending = self.pending.try_lock().ok()?;
+        loop {
+            match shared.control.take_order() {
+                Ok(Some(order)) => pending.begin(shared, order),
+                Ok(None) => break,
+                Err(_) => {
+                    shared.lose();
+                    return None;
+                }
+            }
+        }
+        pending.finish(shared);
+        pending.due()
+    }
+}
+
+impl Pending {
+    /// How long until something has to be done.
+    fn due(&self) -> Option<Duration> {
+        if self.maps.is_empty() && self.unmaps.is_empty() {
+            return None;
+        }
+        let times = self.maps.iter().map(|arrival| arrival.not_before);
+        let next = times.chain(self.unmaps.iter().filter_map(|leaving| leaving.deadline)).min()?;
+        Some(Duration::from_nanos(next.saturating_sub(sys::monotonic_raw_ns())))
+    }
+
+    fn begin(&mut self, shared: &Shared, order: Numbered<Order>) {
+        let Numbered { number, what } = order;
+        let gpus = &shared.gpus;
+        let done = |result: Result<(), i32>| result.map_or_else(Answer::Failed, |()| Answer::Done);
+        let answer = match what {
+            Order::CreateQueue(spec) => done(gpus.create_queue(&spec)),
+            Order::UpdateQueue { id, settings } => done(gpus.update_queue(id, &settings)),
+            Order::DestroyQueue { id } => done(gpus.destroy_queue(id)),
+            Order::CuMask { id, mask } => done(gpus.set_cu_mask(id, &mask)),
+            Order::WaveState { id, address } => {
+                match gpus.with_queue(id, |engine, id| engine.wave_state(id, address)) {
+                    Ok(Ok(extent)) => Answer::WaveState(extent.into()),
+                    Ok(Err(SaveError::Memory(_))) => Answer::Failed(libc::EFAULT),
+                    Ok(Err(_)) => Answer::Failed(libc::EINVAL),
+                    Err(errno) => Answer::Failed(errno),
+                }
+            }
+            Order::QueueException { id, exceptions } => {
+                let event = gpus.with_queue(id, |engine, id| engine.report_exceptions(id, exceptions));
+                if let Ok(Some(event)) = event {
+                    shared.events.set(event);
+                }
+                Answer::Done
+            }
+            Order::MemoryException { gpu } => {
+                let gpu_id = gpus.get(gpu).map_or(0, |gpu| gpu.gpu_id);
+                let exception = MemoryException { gpu_id, ..MemoryException::default() };
+                shared.events.memory_exception(&exception);
+                Answer::Done
+            }
+            Order::SetEvent { id } => {
+                shared.events.set(id);
+                Answer::Done
+            }
+            Order::Unmap { gpu, grace } => {
+                self.maps.retain(|arrival| arrival.gpu != gpu);
+                match gpus.get(gpu).and_then(|gpu| gpu.engine()) {
+                    Ok(mut engine) => {
+                        engine.drain();
+                        let deadline = grace.map(|grace| sys::monotonic_raw_ns().saturating_add(grace));
+                        self.unmaps.push(Leaving { number, gpu, deadline });
+                        return;
+                    }
+                    Err(errno) => Answer::Failed(errno),
+                }
+            }
+            Order::Map { gpu, queues, not_before } => {
+                let queues = queues.into_iter().map(QueueId).collect();
+                self.maps.push(Arrival { gpu, queues, not_before });
+                Answer::Done
+            }
+            Order::Reset { gpu } => {
+                let gpu_id = gpus.get(gpu).map_or(0, |gpu| gpu.gpu_id);
+                shared.events.hardware_exception(&reset(gpu_id), false);
+                Answer::Done
+            }
+        };
+        reply(&shared.control, number, answer);
+    }
+
+    fn finish(&mut self, shared: &Shared) {
+        let gpus = &shared.gpus;
+        self.unmaps.retain(|leaving| match departed(gpus, leaving) {
+            Some(departure) => {
+                reply(&shared.control, leaving.number, Answer::Unmapped(departure));
+                false
+            }
+            None => true,
+        });
+        if self.maps.is_empty() {
+            return;
+        }
+        let now = sys::monotonic_raw_ns();
+        self.maps.retain(|arrival| {
+            if arrival.not_before > now {
+                return true;
+            }
+            if let Ok(mut engine) = gpus.get(arrival.gpu).and_then(|gpu| gpu.engine()) {
+                engine.map(&arrival.queues);
+            }
+            false
+        });
+    }
+}
+
+/// What left a gpu, once all has.
+fn departed(gpus: &Gpus, leaving: &Leaving) -> Option<Departure> {
+    let mut engine = gpus.get(leaving.gpu).and_then(|gpu| gpu.engine()).ok()?;
+    let over = leaving.deadline.is_some_and(|deadline| deadline <= sys::monotonic_raw_ns());
+    if over || engine.is_drained() {
+        engine.unmap();
+    }
+    if !engine.is_unmapped() {
+        return None;
+    }
+    let stopped_at = sys::monotonic_raw_ns();
+    let queues = engine.save_all().into_iter().map(|queue| {
+        let Unmapped { id, read_pointer: rptr, write_pointer: wptr, saved } = queue;
+        DepartedQueue { id: id.0, rptr, wptr, saved: saved.into() }
+    });
+    let queues = queues.collect();
+    Some(Departure { queues, stopped_at, saved_at: sys::monotonic_raw_ns() })
+}
+
+/// What a program is told after a reset of the gpu.
+pub(super) fn reset(gpu_id: u32) -> HwException {
+    HwException { reset_type: ResetType::WHOLE_GPU, reset_cause: ResetCause::GPU_HANG, memory_lost: 1, gpu_id }
+}
+
+fn reply(control: &Control, number: u64, what: Answer) {
+    // The driver takes answers as they come. If there is no room for this one it has stopped listening to this process,
+    // and there is nobody to tell.
+    control.answer(&Numbered { number, what });
+}

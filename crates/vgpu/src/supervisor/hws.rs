@@ -1,0 +1,272 @@
+//! The hardware scheduler of a gpu: one runlist at a time, and every change of it takes all queues off the gpu first.
+
+mod model;
+mod tally;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Supervisor;
+use super::seat::{NoAnswer, Seat};
+use crate::control::{Answer, DepartedQueue, Departure, Order, Saved};
+use crate::driver::{Cause, Connected, Errno, ProcessKey, Span, Unmapped};
+use crate::options::Options;
+use crate::profile::Profile;
+use crate::sys;
+use model::Model;
+pub(super) use tally::Tallies;
+
+/// The driver's word for a preemption that did not happen in time.
+const ETIME: Errno = Errno(libc::ETIME);
+
+/// What one gpu's scheduler knows.
+#[derive(Default)]
+struct State {
+    /// What is on the gpu.
+    mapped: Vec<Arc<Seat>>,
+    /// Which group of an over-subscribed runlist is on the gpu, and how many there are.
+    group: usize,
+    groups: usize,
+    resetting: bool,
+    resets: u64,
+    cycles: u64,
+    tallies: Tallies,
+}
+
+/// What a cycle is for.
+struct Turn {
+    cause: Cause,
+    grace: Option<u32>,
+    /// Which group of the runlist is on the gpu afterwards.
+    group: usize,
+}
+
+/// The hardware scheduler of one gpu.
+pub(super) struct Hws {
+    gpu: u32,
+    model: Model,
+    timeout: Duration,
+    hang_at: Option<u64>,
+    state: Mutex<State>,
+    /// Told when the runlist has become too long for the hardware, or short enough.
+    oversubscribed: Condvar,
+}
+
+impl Hws {
+    pub(super) fn new(gpu: u32, profile: &Profile, options: &Options) -> Self {
+        Self {
+            gpu,
+            model: Model::new(profile),
+            timeout: Duration::from_millis(options.preemption_timeout_ms.into()),
+            hang_at: options.hang_at_cycle,
+            state: Mutex::default(),
+            oversubscribed: Condvar::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often, why and how long.
+    pub(super) fn tallies(&self) -> Tallies {
+        self.state().tallies.clone()
+    }
+
+    /// How often the gpu was reset.
+    pub(super) fn resets(&self) -> u64 {
+        self.state().resets
+    }
+
+    /// Whether more queues want to be on the gpu than fit.
+    pub(super) fn is_oversubscribed(&self) -> bool {
+        self.state().groups > 1
+    }
+
+    /// Takes everything off the gpu, does something, and puts what the driver lists back.
+    ///
+    /// # Errors
+    /// EIO during a reset, ETIME if waves did not stop in time, which begins one. Then `meanwhile` is done, too.
+    pub(super) fn cycle(
+        &self,
+        supervisor: &Arc<Supervisor>,
+        cause: Cause,
+        grace: Option<u32>,
+        meanwhile: impl FnOnce(),
+    ) -> Result<(), Errno> {
+        let mut state = self.state();
+        if state.resetting {
+            meanwhile();
+            return Err(Errno::EIO);
+        }
+        self.turn(&mut state, supervisor, &Turn { cause, grace, group: 0 }, meanwhile)
+    }
+
+    /// A cycle that ends with the given group of the runlist on the gpu.
+    fn turn(
+        &self,
+        state: &mut State,
+        supervisor: &Arc<Supervisor>,
+        turn: &Turn,
+        meanwhile: impl FnOnce(),
+    ) -> Result<(), Errno> {
+        let Turn { cause, grace, group } = *turn;
+        let begun = Instant::now();
+        state.cycles += 1;
+        let leaving = std::mem::take(&mut state.mapped);
+        let hang = self.hang_at.is_some_and(|at| at == state.cycles);
+        let Some(departures) = self.unmap(&leaving, grace, hang) else {
+            self.hang(state, supervisor);
+            meanwhile();
+            return Err(ETIME);
+        };
+        let moved = supervisor.with_driver(|driver| {
+            let (mut host, mut vram) = (0, 0);
+            let profile = driver.profile().clone();
+            for (process, departure) in &departures {
+                for queue in &departure.queues {
+                    driver.unmapped(*process, queue.id, unmapped(queue, departure, |ns| profile.gpu_clock(ns)));
+                    let bytes = if driver.saves_to_host(*process, queue.id) { &mut host } else { &mut vram };
+                    *bytes += queue.saved.bytes;
+                }
+            }
+            model::Bytes { vram, host }
+        });
+        let modelled = self.model.save(grace, &moved);
+        pause(modelled);
+        meanwhile();
+        let waves = departures.iter().flat_map(|(_, departure)| &departure.queues).map(|queue| queue.saved.waves);
+        let waves = waves.map(u64::from).sum();
+        let stopped = stopping_time(&departures, begun);
+        self.map(state, supervisor, group, &moved);
+        state
+            .tallies
+            .add(cause, tally::Cycle { took: begun.elapsed(), stopped, modelled, waves, bytes: moved.total() });
+        Ok(())
+    }
+
+    /// Takes all queues off the gpu; `None` if waves do not stop. A process that dies meanwhile has left.
+    fn unmap(&self, leaving: &[Arc<Seat>], grace: Option<u32>, hang: bool) -> Option<Vec<(ProcessKey, Departure)>> {
+        let deadline = Instant::now() + self.timeout;
+        if hang && !leaving.is_empty() {
+            std::thread::sleep(self.timeout);
+            return None;
+        }
+        let grace = self.model.grace(grace);
+        let order = || Order::Unmap { gpu: self.gpu, grace };
+        let posted: Vec<_> = leaving.iter().map(|seat| (seat, seat.order(order()))).collect();
+        let mut departures = Vec::new();
+        for (seat, number) in posted {
+            let Ok(number) = number else { continue };
+            match seat.wait(number, deadline) {
+                Ok(Answer::Unmapped(departure)) => departures.push((seat.process, departure)),
+                Ok(_) | Err(NoAnswer::Gone) => {}
+                Err(NoAnswer::Late) => return None,
+            }
+        }
+        Some(departures)
+    }
+
+    /// Puts a group of the runlist on the gpu. Does not wait until it is there, as the driver does not.
+    fn map(&self, state: &mut State, supervisor: &Arc<Supervisor>, group: usize, saved: &model::Bytes) {
+        let runlist = supervisor.with_driver(|driver| driver.runlist(self.gpu));
+        state.groups = runlist.groups.len();
+        state.group = if state.groups == 0 { 0 } else { group % state.groups };
+        let restore = self.model.restore(saved);
+        let not_before = sys::monotonic_raw_ns() + restore.as_nanos() as u64;
+        let now = runlist.groups.into_iter().nth(state.group).unwrap_or_default();
+        supervisor.with_driver(|driver| {
+            let at = driver.profile().gpu_clock(sys::monotonic_raw_ns());
+            for (mapped, queue) in now.iter().flat_map(|mapped| mapped.queues.iter().map(move |queue| (mapped, queue)))
+            {
+                let connect = Span { start: at, end: at };
+                driver.mapped(mapped.process, queue.id, queue.place, Connected { connect, ..Connected::default() });
+            }
+        });
+        for mapped in now {
+            let Some(member) = supervisor.member(mapped.process) else { continue };
+            let seat = Arc::clone(&member.seat);
+            let queues = mapped.queues.iter().map(|queue| queue.id).collect();
+            if seat.order(Order::Map { gpu: self.gpu, queues, not_before }).is_ok() {
+                state.mapped.push(seat);
+            }
+        }
+        if state.groups > 1 {
+            self.oversubscribed.notify_all();
+        }
+    }
+
+    /// The gpu does not answer: it is reset, and what was on it is lost. Its processes stay off it until they end.
+    fn hang(&self, state: &mut State, supervisor: &Arc<Supervisor>) {
+        state.resetting = true;
+        state.resets += 1;
+        supervisor.with_driver(|driver| driver.reset(self.gpu, sys::monotonic_raw_ns()));
+        for member in supervisor.members() {
+            // Processes that are gone need no word.
+            let _ = member.seat.order(Order::Reset { gpu: self.gpu });
+        }
+        let supervisor = Arc::clone(supervisor);
+        let gpu = self.gpu;
+        let reset_time = self.model.reset();
+        let finish = move || {
+            std::thread::sleep(reset_time);
+            if let Some(hws) = supervisor.hws(gpu) {
+                hws.state().resetting = false;
+            }
+        };
+        // Without a thread the reset takes no time.
+        if std::thread::Builder::new().name("reset".into()).spawn(finish).is_err() {
+            state.resetting = false;
+        }
+    }
+
+    /// Gives the groups of an over-subscribed runlist their turns, for ever.
+    pub(super) fn rotate(&self, supervisor: &Arc<Supervisor>) {
+        loop {
+            let mut state = self.state();
+            while state.groups <= 1 || state.resetting {
+                state = self.oversubscribed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            let cycles = state.cycles;
+            drop(state);
+            std::thread::sleep(self.model.quantum());
+            let mut state = self.state();
+            // A cycle meanwhile has begun a new round.
+            if state.groups > 1 && state.cycles == cycles && !state.resetting {
+                // A gpu that hangs is being reset; there is nobody to tell.
+                let turn = Turn { cause: Cause::Quantum, grace: None, group: state.group + 1 };
+                let _ = self.turn(&mut state, supervisor, &turn, || {});
+            }
+        }
+    }
+}
+
+/// What the driver is told of a queue that left.
+fn unmapped(queue: &DepartedQueue, departure: &Departure, clock: impl Fn(u64) -> u64) -> Unmapped {
+    let Saved { control_stack, wave_state, .. } = queue.saved;
+    Unmapped {
+        rptr: queue.rptr.unwrap_or(0),
+        wptr: queue.wptr.unwrap_or(0),
+        save: Span { start: clock(departure.stopped_at), end: clock(departure.saved_at) },
+        saved: vec![crate::driver::Saved { control_stack, wave_state }],
+    }
+}
+
+/// From the request until the last wave had stopped.
+fn stopping_time(departures: &[(ProcessKey, Departure)], begun: Instant) -> Duration {
+    let now = sys::monotonic_raw_ns();
+    let last = departures.iter().map(|(_, departure)| departure.stopped_at).max();
+    last.map_or(Duration::ZERO, |last| begun.elapsed().saturating_sub(Duration::from_nanos(now.saturating_sub(last))))
+}
+
+/// Waits for a short time as exactly as it can be had.
+fn pause(time: Duration) {
+    const SPIN: Duration = Duration::from_micros(60);
+    let until = Instant::now() + time;
+    if time > SPIN {
+        std::thread::sleep(time - SPIN);
+    }
+    while Instant::now() < until {
+        std::hint::spin_loop();
+    }
+}

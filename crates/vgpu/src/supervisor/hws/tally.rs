@@ -1,0 +1,45 @@
+//! How often a gpu's queues were taken off it, why, and how long that took.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::driver::Cause;
+use crate::protocol::CycleStatus;
+
+/// One cycle.
+pub(super) struct Cycle {
+    /// From the request until everything was told to come back.
+    pub(super) took: Duration,
+    /// From the request until the last wave had stopped.
+    pub(super) stopped: Duration,
+    /// Share of the profile's model in it.
+    pub(super) modelled: Duration,
+    pub(super) waves: u64,
+    pub(super) bytes: u64,
+}
+
+/// All cycles of a gpu.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Tallies {
+    by_cause: BTreeMap<Cause, CycleStatus>,
+}
+
+impl Tallies {
+    pub(super) fn add(&mut self, cause: Cause, cycle: Cycle) {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let sum = self.by_cause.entry(cause).or_default();
+        sum.count += 1;
+        sum.total_ns += nanoseconds(cycle.took);
+        sum.max_ns = sum.max_ns.max(nanoseconds(cycle.took));
+        sum.stop_total_ns += nanoseconds(cycle.stopped);
+        sum.stop_max_ns = sum.stop_max_ns.max(nanoseconds(cycle.stopped));
+        sum.modelled_ns += nanoseconds(cycle.modelled);
+        sum.waves += cycle.waves;
+        sum.bytes += cycle.bytes;
+    }
+
+    /// By cause.
+    pub(in super::super) fn by_cause(&self) -> &BTreeMap<Cause, CycleStatus> {
+        &self.by_cause
+    }
+}

@@ -1,0 +1,52 @@
+//! A process that has the driver open, as the supervisor keeps it.
+
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::seat::Seat;
+use std::sync::Arc;
+
+/// A process that has the driver open.
+pub(super) struct Member {
+    pub(super) seat: Arc<Seat>,
+    /// Held during a call on the process, its own or a debugger's.
+    busy: Mutex<()>,
+    /// Where a debugger wants to be told of events.
+    debugger: Mutex<Option<std::fs::File>>,
+}
+
+impl Member {
+    pub(super) fn new(seat: Arc<Seat>) -> Self {
+        Self { seat, busy: Mutex::new(()), debugger: Mutex::new(None) }
+    }
+
+    /// Waits until nobody else makes a call on the process.
+    pub(super) fn busy(&self) -> MutexGuard<'_, ()> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a debugger's file, or closes the one that is kept.
+    pub(super) fn keep_file(&self, file: Option<OwnedFd>) {
+        *self.debugger.lock().unwrap_or_else(PoisonError::into_inner) = file.map(std::fs::File::from);
+    }
+
+    /// Tells the debugger that something happened.
+    pub(super) fn notify(&self) {
+        let mut file = self.debugger.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = file.as_mut().filter(|file| has_room(file)) {
+            // Who reads nothing loses nothing either: there is something to read already. Other failures are the
+            // debugger's own doing.
+            let _ = file.write_all(b".");
+        }
+    }
+}
+
+/// Whether a write would not wait.
+fn has_room(file: &std::fs::File) -> bool {
+    use std::os::fd::AsRawFd;
+    let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one structure, no waiting.
+    unsafe { libc::poll(&raw mut poll, 1, 0) };
+    poll.revents & libc::POLLOUT != 0
+}

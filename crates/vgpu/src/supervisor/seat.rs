@@ -1,0 +1,127 @@
+//! A process as the hardware scheduler deals with it: the engines that carry out its orders.
+
+use std::collections::HashMap;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::control::{Answer, Control, Numbered, Order};
+use crate::driver::ProcessKey;
+
+/// How often somebody who waits for engines looks whether they still live.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoAnswer {
+    /// The process is gone, or its engines are.
+    Gone,
+    /// It takes too long.
+    Late,
+}
+
+/// The engines of one process.
+pub(super) struct Seat {
+    pub(super) process: ProcessKey,
+    pub(super) control: Control,
+    /// Closes when the process and its engines are gone.
+    stream: UnixStream,
+    gone: AtomicBool,
+    numbers: AtomicU64,
+    /// Held while orders are written: there is one writer.
+    writing: Mutex<()>,
+    /// Answers that somebody else waits for.
+    answers: Mutex<HashMap<u64, Answer>>,
+}
+
+impl Seat {
+    pub(super) fn new(process: ProcessKey, control: Control, stream: UnixStream) -> Self {
+        Self {
+            process,
+            control,
+            stream,
+            gone: AtomicBool::new(false),
+            numbers: AtomicU64::new(1),
+            writing: Mutex::new(()),
+            answers: Mutex::default(),
+        }
+    }
+
+    /// Whether nobody will carry out orders any more.
+    pub(super) fn is_gone(&self) -> bool {
+        if self.gone.load(Ordering::SeqCst) {
+            return true;
+        }
+        let mut poll = libc::pollfd { fd: self.stream.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+        // SAFETY: one structure, no waiting.
+        unsafe { libc::poll(&raw mut poll, 1, 0) };
+        let hung_up = poll.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR) != 0;
+        let gone = hung_up || self.control.is_lost();
+        if gone {
+            self.gone.store(true, Ordering::SeqCst);
+        }
+        gone
+    }
+
+    /// Gives an order; its number.
+    ///
+    /// # Errors
+    /// If nobody is there to take it.
+    pub(super) fn order(&self, what: Order) -> Result<u64, NoAnswer> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let order = Numbered { number, what };
+        while !self.control.order(&order) {
+            if self.is_gone() {
+                return Err(NoAnswer::Gone);
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(number)
+    }
+
+    /// Waits for the answer to an order.
+    ///
+    /// # Errors
+    /// If it does not come, and why.
+    pub(super) fn wait(&self, number: u64, deadline: Instant) -> Result<Answer, NoAnswer> {
+        loop {
+            let seen = self.control.answered();
+            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            loop {
+                match self.control.take_answer() {
+                    Ok(Some(answer)) => {
+                        answers.insert(answer.number, answer.what);
+                    }
+                    Ok(None) => break,
+                    Err(_) => {
+                        self.gone.store(true, Ordering::SeqCst);
+                        return Err(NoAnswer::Gone);
+                    }
+                }
+            }
+            if let Some(answer) = answers.remove(&number) {
+                return Ok(answer);
+            }
+            drop(answers);
+            if self.is_gone() {
+                return Err(NoAnswer::Gone);
+            }
+            if Instant::now() >= deadline {
+                return Err(NoAnswer::Late);
+            }
+            self.control.wait_for_answer(seen, LOOK);
+        }
+    }
+
+    /// Gives an order and waits until it is carried out.
+    ///
+    /// # Errors
+    /// As [`Seat::order`] and [`Seat::wait`].
+    pub(super) fn ask(&self, what: Order, limit: Duration) -> Result<Answer, NoAnswer> {
+        let number = self.order(what)?;
+        self.wait(number, Instant::now() + limit)
+    }
+}
