@@ -55,10 +55,9 @@ impl ChipSlots {
         (gpu < chip.gpus()).then(|| Self { chip, seat, gpu, memory: Mutex::default() })
     }
 
-    /// The gpu's lock, unless the driver has given up on this process.
+    /// The gpu's lock, unless the supervisor has taken everything back already.
     fn lock(&self) -> Option<Locked<'_>> {
-        let gone = self.chip.is_closed(self.seat) || !self.chip.is_live(self.seat);
-        if gone { None } else { self.chip.lock_gpu(self.gpu, Holder::Seat(self.seat), None) }
+        if self.chip.is_live(self.seat) { self.chip.lock_gpu(self.gpu, Holder::Seat(self.seat), None) } else { None }
     }
 
     fn version(&self) -> u64 {
@@ -130,7 +129,7 @@ impl Slots for ChipSlots {
     fn take(&self, request: &Request<'_>) -> Option<Place> {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = Asked::of(request);
-        if memory.full == Some((asked, self.version())) {
+        if self.chip.is_closed(self.seat) || memory.full == Some((asked, self.version())) {
             return None;
         }
         let locked = self.lock()?;

@@ -57,7 +57,7 @@ impl Chip {
             let mut over = false;
             self.sleep_unnoticed(seat, NAP, || {
                 token = self.attempt(seat, &mut waiting);
-                over = token.is_none() && (give_up() || self.is_closed(seat) || !self.is_live(seat));
+                over = token.is_none() && (self.is_closed(seat) || !self.is_live(seat) || give_up());
                 token.is_none() && !over
             });
             if token.is_some() {
@@ -74,7 +74,7 @@ impl Chip {
     }
 
     fn attempt(&self, seat: SeatId, waiting: &mut bool) -> Option<TokenGuard<'_>> {
-        if !self.is_live(seat) {
+        if self.is_closed(seat) || !self.is_live(seat) {
             return None;
         }
         let now = (self.clock)();
