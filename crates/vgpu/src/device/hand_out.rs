@@ -6,6 +6,7 @@ use super::engine::Engine;
 use super::errors;
 use super::queue::QueueId;
 use super::signal;
+use super::slots::{Class, Request};
 use super::workgroup::{Outcome, Work, Workgroup};
 
 /// Turns that workgroups on the device get before another one joins them. Most end within a few: then few are resident
@@ -126,7 +127,9 @@ impl Engine {
     fn readmit(&mut self) -> Option<Workgroup> {
         for index in 0..self.returning.len() {
             let group = &self.returning[index];
-            if let Some(place) = self.slots.take(&group.launch.need(group.id)) {
+            if let Some(place) =
+                self.slots.take(&Request { need: group.launch.need(group.id), class: Class::Medium, allowed: None })
+            {
                 let mut group = self.returning.remove(index)?;
                 self.counters.landed += 1;
                 self.counters.moved += u64::from(group.land(place));
@@ -156,7 +159,7 @@ impl Engine {
         let dispatch = queue.dispatches.startable_mut()?;
         let number = dispatch.next();
         let launch = Arc::clone(&dispatch.launch);
-        let place = self.slots.take(&launch.need(number))?;
+        let place = self.slots.take(&Request { need: launch.need(number), class: Class::Medium, allowed: None })?;
         dispatch.start(self.config.clock);
         self.starts += 1;
         self.turns = 0;

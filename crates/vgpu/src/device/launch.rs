@@ -139,11 +139,8 @@ impl Launch {
 
     /// Tells the wave where it runs (HW_ID: wave, SIMD, compute unit, shader engine).
     pub(crate) fn locate(&self, wave: &mut Wave, index: u32, place: &Place) {
-        const CUS_OF_ENGINE: u32 = 16;
         let simd = u32::from(place.simds[index as usize % place.simds.len()]);
-        let cu = place.cu % CUS_OF_ENGINE;
-        let engine = place.cu / CUS_OF_ENGINE % 4;
-        wave.hw_id = index & 0xF | simd << 4 | cu << 8 | engine << 13;
+        wave.hw_id = index & 0xF | simd << 4 | (place.unit & 0xF) << 8 | (place.engine & 7) << 13;
         wave.xcc_id = place.xcc;
     }
 

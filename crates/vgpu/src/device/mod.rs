@@ -9,7 +9,10 @@
 
 mod aql;
 mod atomic;
+pub mod chip;
 mod context;
+mod cu;
+mod cu_mask;
 mod dispatch;
 mod engine;
 mod errors;
@@ -38,12 +41,13 @@ use kfd_abi::exception::ExceptionCode;
 use vgpu_isa::inst::Target;
 use vgpu_isa::memory::Fault;
 
+pub use cu_mask::{CuMask, MOST_CUS};
 pub use engine::{Engine, Pulse};
 pub use launch::Launch;
 pub use mapping::Unmapped;
 pub use queue::{Doorbell, QueueId, QueueKind, QueueSpec, QueueUpdate};
 pub use save::{Extent, SaveArea, SaveCounters, SaveError};
-pub use slots::{Geometry, LocalSlots, Need, Place, Slots};
+pub use slots::{Class, Geometry, LocalSlots, Need, Place, Request, Slots};
 pub use worker::Worker;
 pub use workgroup::{Member, Outcome, WaveState, Work, Workgroup};
 

@@ -2,10 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::cu::{Cu, Cursor};
+use super::cu_mask::CuMask;
+
 /// Most waves of a workgroup: 1024 work items.
 pub(crate) const MAX_WAVES: usize = 16;
-/// SIMDs of a compute unit.
-const SIMDS: usize = 4;
 
 /// What one workgroup occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,22 +28,69 @@ pub struct Place {
     pub cu: u32,
     /// XCC it belongs to.
     pub xcc: u32,
+    /// Shader engine of the XCC.
+    pub engine: u32,
+    /// Compute unit of the shader engine.
+    pub unit: u32,
     /// SIMD of each wave.
     pub simds: [u8; MAX_WAVES],
     /// What it occupies there.
     pub need: Need,
 }
 
-/// The compute units as a dispatcher sees them. Shared by all processes of a device in the end.
+/// How queues compete for room: the command processor knows three levels, whatever the 16 priorities are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Priorities 0 to 6.
+    Low,
+    /// Priorities 7 to 10.
+    Medium,
+    /// Priorities 11 to 15.
+    High,
+}
+
+impl Class {
+    /// The class of a queue's priority.
+    pub fn of_priority(priority: u32) -> Self {
+        match priority {
+            0..=6 => Self::Low,
+            7..=10 => Self::Medium,
+            _ => Self::High,
+        }
+    }
+}
+
+/// Room that a workgroup asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// What it occupies.
+    pub need: Need,
+    /// How its queue competes with those of other processes.
+    pub class: Class,
+    /// Compute units it may use; all without a mask.
+    pub allowed: Option<&'a CuMask>,
+}
+
+impl Request<'_> {
+    /// Whether it may use a compute unit.
+    pub(super) fn allows(&self, cu: u32) -> bool {
+        self.allowed.is_none_or(|mask| mask.contains(cu))
+    }
+}
+
+/// The compute units as a dispatcher sees them.
 pub trait Slots: Send + Sync {
-    /// Occupies room for a workgroup, if there is any.
-    fn take(&self, need: &Need) -> Option<Place>;
+    /// Occupies room for a workgroup, if there is any and nobody else is to have it first.
+    fn take(&self, request: &Request<'_>) -> Option<Place>;
 
     /// Gives it back.
     fn give(&self, place: &Place);
 
     /// Whether an empty compute unit could hold the workgroup.
     fn possible(&self, need: &Need) -> bool;
+
+    /// Tells others which of the workgroups that found no room is to have it first; `None` if none waits.
+    fn wait(&self, best: Option<&Request<'_>>);
 }
 
 /// Size of the device.
@@ -52,6 +100,8 @@ pub struct Geometry {
     pub cus: u32,
     /// XCCs.
     pub xccs: u32,
+    /// Shader engines of an XCC.
+    pub engines: u32,
     /// Wave slots of a SIMD.
     pub waves: u32,
     /// Vector registers of a SIMD lane.
@@ -65,74 +115,28 @@ pub struct Geometry {
 impl Geometry {
     /// MI200 and MI300 with so many compute units.
     pub fn cdna(cus: u32, xccs: u32) -> Self {
-        Self { cus: cus.max(1), xccs: xccs.max(1), waves: 8, vgprs: 512, sgprs: 800, lds: 64 << 10 }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Simd {
-    waves: u32,
-    vgprs: u32,
-    sgprs: u32,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Cu {
-    simds: [Simd; SIMDS],
-    lds: u32,
-}
-
-impl Cu {
-    /// Adds a workgroup; `None`, and nothing changed, if it does not fit.
-    /// The search starts at SIMD `first`.
-    fn with(mut self, need: &Need, size: &Geometry, first: usize) -> Option<(Self, [u8; MAX_WAVES])> {
-        self.lds = self.lds.checked_add(need.lds).filter(|&lds| lds <= size.lds)?;
-        let mut simds = [0; MAX_WAVES];
-        for at in simds.get_mut(..need.waves as usize)? {
-            let number = (first..first + SIMDS)
-                .map(|number| number % SIMDS)
-                .filter(|&number| {
-                    let simd = &self.simds[number];
-                    simd.waves < size.waves
-                        && simd.vgprs + need.vgprs <= size.vgprs
-                        && simd.sgprs + need.sgprs <= size.sgprs
-                })
-                .min_by_key(|&number| self.simds[number].waves)?;
-            let simd = &mut self.simds[number];
-            simd.waves += 1;
-            simd.vgprs += need.vgprs;
-            simd.sgprs += need.sgprs;
-            *at = number as u8;
-        }
-        Some((self, simds))
+        let (cus, xccs) = (cus.max(1), xccs.max(1));
+        let engines = (cus / xccs).clamp(1, 4);
+        Self { cus, xccs, engines, waves: 8, vgprs: 512, sgprs: 800, lds: 64 << 10 }
     }
 
-    fn without(&mut self, place: &Place) {
-        let need = &place.need;
-        self.lds = self.lds.saturating_sub(need.lds);
-        for &number in place.simds.iter().take(need.waves as usize) {
-            let simd = &mut self.simds[usize::from(number) % SIMDS];
-            simd.waves = simd.waves.saturating_sub(1);
-            simd.vgprs = simd.vgprs.saturating_sub(need.vgprs);
-            simd.sgprs = simd.sgprs.saturating_sub(need.sgprs);
-        }
+    /// A place on a compute unit. Compute units are numbered so that neighbours lie on different XCCs, then on
+    /// different shader engines.
+    pub(super) fn place(&self, cu: u32, simds: [u8; MAX_WAVES], need: Need) -> Place {
+        let (xccs, engines) = (self.xccs.max(1), self.engines.max(1));
+        let in_xcc = cu / xccs;
+        Place { cu, xcc: cu % xccs, engine: in_xcc % engines, unit: in_xcc / engines, simds, need }
+    }
+
+    /// Whether an empty compute unit could hold a workgroup.
+    pub(super) fn holds(&self, need: &Need) -> bool {
+        Cu::default().with(need, self, 0).is_some()
     }
 }
 
 struct State {
     cus: Vec<Cu>,
-    /// Where the search starts, so that workgroups spread over the device.
-    next: usize,
-    /// Changes with every workgroup, without a short period: which SIMD is asked first.
-    turn: u32,
-}
-
-impl State {
-    /// The SIMD to ask first.
-    fn first_simd(&mut self) -> usize {
-        self.turn = self.turn.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (self.turn >> 24) as usize % SIMDS
-    }
+    cursor: Cursor,
 }
 
 /// Compute units of one process alone.
@@ -144,13 +148,15 @@ pub struct LocalSlots {
 impl LocalSlots {
     /// An empty device.
     pub fn new(size: Geometry) -> Self {
-        Self { size, state: Mutex::new(State { cus: vec![Cu::default(); size.cus as usize], next: 0, turn: 0 }) }
+        let size = Geometry { cus: size.cus.max(1), ..size };
+        let state = State { cus: vec![Cu::default(); size.cus as usize], cursor: Cursor::default() };
+        Self { size, state: Mutex::new(state) }
     }
 
     /// Waves resident now.
     pub fn waves(&self) -> u32 {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.cus.iter().flat_map(|cu| cu.simds).map(|simd| simd.waves).sum()
+        state.cus.iter().map(Cu::waves).sum()
     }
 
     /// Bytes of LDS in use now.
@@ -160,31 +166,30 @@ impl LocalSlots {
 }
 
 impl Slots for LocalSlots {
-    fn take(&self, need: &Need) -> Option<Place> {
+    fn take(&self, request: &Request<'_>) -> Option<Place> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (count, first) = (state.cus.len(), state.first_simd());
-        for n in 0..count {
-            let index = (state.next + n) % count;
-            if let Some((cu, simds)) = state.cus[index].with(need, &self.size, first) {
-                state.cus[index] = cu;
-                state.next = (index + 1) % count;
-                let number = index as u32;
-                return Some(Place { cu: number, xcc: number % self.size.xccs, simds, need: *need });
-            }
-        }
-        None
+        let State { cus, cursor } = &mut *state;
+        let (index, cu, simds) = cursor.find(&self.size, &request.need, |index| {
+            cus.get(index as usize).filter(|_| request.allows(index)).copied()
+        })?;
+        cus[index as usize] = cu;
+        Some(self.size.place(index, simds, request.need))
     }
 
     fn give(&self, place: &Place) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cu) = state.cus.get_mut(place.cu as usize) {
-            cu.without(place);
+            cu.remove(place);
+            state.cursor.freed = place.cu;
         }
     }
 
     fn possible(&self, need: &Need) -> bool {
-        Cu::default().with(need, &self.size, 0).is_some()
+        self.size.holds(need)
     }
+
+    /// There is nobody to tell.
+    fn wait(&self, _best: Option<&Request<'_>>) {}
 }
 
 #[cfg(test)]
@@ -193,11 +198,15 @@ mod tests {
 
     const SMALL: Need = Need { waves: 1, vgprs: 8, sgprs: 16, lds: 0 };
 
+    fn request(need: Need) -> Request<'static> {
+        Request { need, class: Class::Medium, allowed: None }
+    }
+
     #[test]
     fn every_resource_limits_a_compute_unit() {
         let fit = |need: Need| {
             let slots = LocalSlots::new(Geometry::cdna(1, 1));
-            std::iter::from_fn(|| slots.take(&need)).count()
+            std::iter::from_fn(|| slots.take(&request(need))).count()
         };
         assert_eq!(fit(SMALL), 32, "wave slots");
         assert_eq!(fit(Need { vgprs: 128, ..SMALL }), 16, "vector registers");
@@ -211,11 +220,27 @@ mod tests {
     fn what_is_given_back_can_be_taken_again() {
         let slots = LocalSlots::new(Geometry::cdna(2, 2));
         let need = Need { waves: 5, vgprs: 64, sgprs: 32, lds: 1024 };
-        let places: Vec<_> = std::iter::from_fn(|| slots.take(&need)).collect();
+        let places: Vec<_> = std::iter::from_fn(|| slots.take(&request(need))).collect();
         assert_eq!(places.len(), 12);
         assert_eq!(places.iter().filter(|place| place.xcc == 1).count(), 6);
         assert_eq!((slots.waves(), slots.lds()), (60, 12 << 10));
         places.iter().for_each(|place| slots.give(place));
         assert_eq!((slots.waves(), slots.lds()), (0, 0));
+    }
+
+    #[test]
+    fn a_mask_limits_the_compute_units() {
+        let slots = LocalSlots::new(Geometry::cdna(12, 2));
+        let mask = CuMask::of_dwords(&[1 << 3 | 1 << 8]);
+        let masked = Request { allowed: Some(&mask), ..request(SMALL) };
+        let places: Vec<_> = std::iter::from_fn(|| slots.take(&masked)).collect();
+        assert_eq!(places.len(), 64);
+        assert!(places.iter().all(|place| [3, 8].contains(&place.cu)));
+        // The eighth bit is the fifth compute unit of the first XCC: the first of its engines, second round.
+        let place = places.iter().find(|place| place.cu == 8).expect("both are used");
+        assert_eq!((place.xcc, place.engine, place.unit), (0, 0, 1));
+        let empty = CuMask::of_dwords(&[]);
+        assert_eq!(slots.take(&Request { allowed: Some(&empty), ..masked }), None);
+        assert!(slots.take(&request(SMALL)).is_some());
     }
 }

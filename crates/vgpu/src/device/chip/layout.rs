@@ -1,0 +1,222 @@
+//! What lies where in the shared memory. Nothing but atomics, all zero at first.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::super::cu::{Cu, SIMDS, Simd};
+use super::super::cu_mask::MOST_CUS;
+use super::super::slots::Geometry;
+use super::crash;
+use super::lock::LockWords;
+
+/// Client processes at a time.
+pub const MOST_SEATS: u32 = 256;
+/// Execution tokens.
+pub const MOST_TOKENS: u32 = 64;
+/// Gpus.
+pub const MOST_GPUS: u32 = 64;
+/// Engine workers of a client process.
+pub const MOST_WORKERS: usize = 64;
+/// Words of a seat that have no meaning here.
+pub const SPARE: usize = 16;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"gprechip");
+/// Changes with every change of what lies where.
+const VERSION: u64 = 1;
+
+/// A set of seats.
+pub(super) type SeatSet = [AtomicU64; MOST_SEATS as usize / 64];
+
+#[repr(C)]
+pub(super) struct Header {
+    /// Magic, version, bytes, gpus, tokens, then the geometry.
+    words: [AtomicU64; 16],
+}
+
+/// What belongs to a client process.
+#[repr(C, align(64))]
+pub(super) struct SeatWords {
+    pub(super) state: AtomicU32,
+    /// Counts what the engine is to look at.
+    pub(super) wake: AtomicU32,
+    /// The count when a worker last noticed.
+    pub(super) seen: AtomicU32,
+    /// Workers that sleep, or are about to.
+    pub(super) asleep: AtomicU32,
+    pub(super) mail: AtomicU32,
+    pub(super) closed: AtomicU32,
+    /// Workers that wait for a token.
+    pub(super) token_waiters: AtomicU32,
+    reserved: AtomicU32,
+    /// Time with tokens, weighted.
+    pub(super) virtual_time: AtomicU64,
+    pub(super) sdma_us: AtomicU64,
+    pub(super) workers: [AtomicU32; MOST_WORKERS],
+    pub(super) spare: [AtomicU64; SPARE],
+}
+
+/// What belongs to a gpu.
+#[repr(C, align(64))]
+pub(super) struct GpuWords {
+    pub(super) lock: LockWords,
+    /// Waves of all processes.
+    pub(super) waves: AtomicU32,
+    pub(super) next: AtomicU32,
+    pub(super) turn: AtomicU32,
+    pub(super) freed: AtomicU32,
+    /// Workgroups that found room so far.
+    pub(super) taken: AtomicU64,
+    /// Changes whenever there may be room where there was none.
+    pub(super) version: AtomicU64,
+    /// Seats with a workgroup that waits.
+    pub(super) waiting: SeatSet,
+}
+
+/// A seat's part of a gpu.
+#[repr(C, align(64))]
+pub(super) struct PartWords {
+    pub(super) waves: AtomicU32,
+    /// Not 0: nothing is left of a seat that died.
+    pub(super) gone: AtomicU32,
+    /// When a workgroup of it found room last, in workgroups.
+    pub(super) served: AtomicU64,
+    /// What its best waiting workgroup needs.
+    pub(super) wanted: AtomicU64,
+    /// Compute unit where that fits, and one; 0 if nowhere.
+    pub(super) candidate: AtomicU32,
+    reserved: AtomicU32,
+    /// Since when it fits, in nanoseconds.
+    pub(super) offered: AtomicU64,
+    pub(super) mask: [AtomicU64; MOST_CUS as usize / 64],
+}
+
+/// A token.
+#[repr(C)]
+pub(super) struct TokenWords {
+    /// Seat that holds it and one; 0 if free.
+    pub(super) holder: AtomicU32,
+    reserved: AtomicU32,
+    /// Since when it is held, up to which time that was accounted for, or since when it is free.
+    pub(super) since: AtomicU64,
+}
+
+/// All tokens.
+#[repr(C, align(64))]
+pub(super) struct TokensWords {
+    pub(super) lock: LockWords,
+    /// Virtual time of whoever has had least, never going back.
+    pub(super) floor: AtomicU64,
+    /// Seats that wait.
+    pub(super) waiting: SeatSet,
+    pub(super) tokens: [TokenWords; MOST_TOKENS as usize],
+}
+
+/// What is occupied of a compute unit: by everybody, or by one seat.
+#[repr(C)]
+pub(super) struct CuWords {
+    simds: [AtomicU64; SIMDS],
+    lds: AtomicU64,
+}
+
+impl CuWords {
+    pub(super) fn load(&self) -> Cu {
+        let simds = std::array::from_fn(|n| {
+            let word = self.simds[n].load(Ordering::Relaxed);
+            let field = |shift: u32| (word >> shift) as u32 & 0xFFFF;
+            Simd { waves: field(0), vgprs: field(16), sgprs: field(32) }
+        });
+        Cu { simds, lds: self.lds.load(Ordering::Relaxed) as u32 }
+    }
+
+    pub(super) fn store(&self, cu: &Cu) {
+        for (word, simd) in self.simds.iter().zip(&cu.simds) {
+            let field = |value: u32, shift: u32| u64::from(value.min(0xFFFF)) << shift;
+            crash::point();
+            word.store(field(simd.waves, 0) | field(simd.vgprs, 16) | field(simd.sgprs, 32), Ordering::Relaxed);
+        }
+        crash::point();
+        self.lds.store(u64::from(cu.lds), Ordering::Relaxed);
+    }
+}
+
+/// Where the parts of the memory start, and the sizes they follow from. Taken from the header once and checked: what
+/// a client writes there later changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) size: Geometry,
+    pub(super) gpus: u32,
+    pub(super) tokens: u32,
+    pub(super) seats: usize,
+    pub(super) gpu_words: usize,
+    pub(super) token_words: usize,
+    pub(super) parts: usize,
+    pub(super) totals: usize,
+    pub(super) shares: usize,
+    pub(super) bytes: usize,
+}
+
+impl Layout {
+    /// The layout for a device; `None` if something is out of range.
+    pub(super) fn new(size: Geometry, gpus: u32, tokens: u32) -> Option<Self> {
+        let within = |value: u32, most: u32| (1..=most).contains(&value);
+        let sane = within(size.cus, MOST_CUS)
+            && within(size.xccs, size.cus)
+            && within(size.engines, size.cus)
+            && within(size.waves, 255)
+            && within(size.vgprs, 0xFFFF)
+            && within(size.sgprs, 0xFFFF)
+            && within(size.lds, 0xF_FFFE)
+            && within(gpus, MOST_GPUS)
+            && within(tokens, MOST_TOKENS);
+        if !sane {
+            return None;
+        }
+        let mut bytes = 0_usize;
+        let mut part = |each: usize, count: usize| {
+            let start = bytes;
+            bytes = (start + each * count).next_multiple_of(4096);
+            start
+        };
+        let (seat_count, gpu_count, cu_count) = (MOST_SEATS as usize, gpus as usize, size.cus as usize);
+        part(size_of::<Header>(), 1);
+        let seats = part(size_of::<SeatWords>(), seat_count);
+        let gpu_words = part(size_of::<GpuWords>(), gpu_count);
+        let token_words = part(size_of::<TokensWords>(), 1);
+        let parts = part(size_of::<PartWords>(), seat_count * gpu_count);
+        let totals = part(size_of::<CuWords>(), gpu_count * cu_count);
+        let shares = part(size_of::<CuWords>(), seat_count * gpu_count * cu_count);
+        Some(Self { size, gpus, tokens, seats, gpu_words, token_words, parts, totals, shares, bytes })
+    }
+
+    fn header(&self) -> [u64; 12] {
+        let Geometry { cus, xccs, engines, waves, vgprs, sgprs, lds } = self.size;
+        let numbers = [self.gpus, self.tokens, cus, xccs, engines, waves, vgprs, sgprs, lds].map(u64::from);
+        let mut words = [MAGIC, VERSION, self.bytes as u64, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        words[3..].copy_from_slice(&numbers);
+        words
+    }
+
+    pub(super) fn write(&self, header: &Header) {
+        for (word, value) in header.words.iter().zip(self.header()) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// The layout that a header tells of, in a file of `bytes` bytes.
+    pub(super) fn read(header: &Header, bytes: u64) -> io::Result<Self> {
+        let words: [u64; 12] = std::array::from_fn(|n| header.words[n].load(Ordering::Relaxed));
+        let number = |n: usize| u32::try_from(words[n]).unwrap_or(0);
+        let size = Geometry {
+            cus: number(5),
+            xccs: number(6),
+            engines: number(7),
+            waves: number(8),
+            vgprs: number(9),
+            sgprs: number(10),
+            lds: number(11),
+        };
+        Self::new(size, number(3), number(4))
+            .filter(|layout| layout.header() == words && layout.bytes as u64 == bytes)
+            .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}

@@ -1,0 +1,119 @@
+//! Locks that survive the death of whoever holds them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::layout::MOST_SEATS;
+use super::{Chip, SeatId, crash};
+use crate::sys;
+
+/// Tries before the processor goes to others.
+const SPINS: u32 = 100;
+/// Tries before the lock is slept on.
+const YIELDS: u32 = SPINS + 20;
+/// Longest sleep: what the lock protects takes microseconds.
+const NAP: Duration = Duration::from_millis(1);
+/// The supervisor as an owner.
+const SUPERVISOR: u32 = MOST_SEATS + 1;
+
+/// A lock in shared memory.
+#[repr(C)]
+pub(super) struct LockWords {
+    /// Seat and one; 0 if free.
+    owner: AtomicU32,
+    /// Not 0: somebody sleeps.
+    contended: AtomicU32,
+    /// Not 0: who held it died, or a seat did. What it protects must be made consistent first.
+    repair: AtomicU32,
+    reserved: AtomicU32,
+}
+
+/// Who takes a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    Seat(SeatId),
+    Supervisor,
+}
+
+impl Holder {
+    fn word(self) -> u32 {
+        match self {
+            Self::Seat(seat) => seat.0 + 1,
+            Self::Supervisor => SUPERVISOR,
+        }
+    }
+}
+
+/// The lock is held.
+pub(super) struct Guard<'a> {
+    words: &'a LockWords,
+    /// What it protects is damaged; [`Guard::repaired`] ends that.
+    pub(super) damaged: bool,
+}
+
+impl LockWords {
+    /// Takes the lock; `None` after `limit`.
+    pub(super) fn lock(&self, chip: &Chip, holder: Holder, limit: Option<Duration>) -> Option<Guard<'_>> {
+        let me = holder.word();
+        let mut tries = 0;
+        let mut started = None;
+        loop {
+            crash::point();
+            let Err(owner) = self.owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) else { break };
+            if !chip.may_hold(owner) {
+                // Whoever waits next must see the damage, even if we die at once.
+                self.repair.store(1, Ordering::SeqCst);
+                if self.owner.compare_exchange(owner, me, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                    break;
+                }
+            }
+            tries += 1;
+            if tries <= SPINS {
+                std::hint::spin_loop();
+            } else if tries <= YIELDS {
+                std::thread::yield_now();
+            } else {
+                let started = *started.get_or_insert_with(Instant::now);
+                if limit.is_some_and(|limit| started.elapsed() >= limit) {
+                    return None;
+                }
+                self.contended.store(1, Ordering::SeqCst);
+                sys::wait(&self.owner, owner, Some(NAP));
+            }
+        }
+        Some(Guard { words: self, damaged: self.repair.load(Ordering::SeqCst) != 0 })
+    }
+
+    /// Whoever takes the lock next has to repair what it protects.
+    pub(super) fn damage(&self) {
+        self.repair.store(1, Ordering::SeqCst);
+    }
+}
+
+impl Chip {
+    /// Whether somebody alive holds a lock with this word in it.
+    fn may_hold(&self, owner: u32) -> bool {
+        owner == SUPERVISOR || owner.checked_sub(1).is_some_and(|seat| self.is_live(SeatId(seat)))
+    }
+}
+
+impl Guard<'_> {
+    /// What the lock protects is consistent again.
+    pub(super) fn repaired(&mut self) {
+        crash::point();
+        self.words.repair.store(0, Ordering::SeqCst);
+        self.damaged = false;
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if crash::dying() {
+            return;
+        }
+        self.words.owner.store(0, Ordering::SeqCst);
+        if self.words.contended.swap(0, Ordering::SeqCst) != 0 {
+            sys::wake(&self.words.owner);
+        }
+    }
+}

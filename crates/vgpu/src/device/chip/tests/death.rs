@@ -1,0 +1,119 @@
+//! Processes that are killed at any time.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use super::super::crash;
+use super::*;
+
+/// What a process does until it dies.
+fn live(chip: &Chip, slots: &ChipSlots, seat: SeatId) {
+    let places: Vec<_> = (0..3).filter_map(|_| slots.take(&medium(QUARTER))).collect();
+    slots.wait(Some(&medium(Need { waves: 16, vgprs: 128, ..QUARTER })));
+    if let Some(guard) = chip.acquire(seat, || true) {
+        std::hint::black_box(&guard);
+    }
+    places.iter().for_each(|place| slots.give(place));
+    slots.wait(None);
+}
+
+#[test]
+fn death_at_any_change_leaves_nothing() {
+    let mut died = 0;
+    for changes in 0.. {
+        let (chip, _file) = chip(2);
+        let (survivor, its) = process(&chip);
+        let place = its.take(&medium(QUARTER)).expect("there is room");
+        let (seat, slots) = process(&chip);
+        let ended = crash::after(changes, || live(&chip, &slots, seat));
+        chip.release_seat(seat);
+        check(&chip, &[survivor]).expect("consistent");
+        assert_eq!(chip.occupancy(0), 8, "died before change {changes}");
+        let tokens: Vec<_> = (0..3).filter_map(|_| chip.acquire(survivor, || true)).collect();
+        assert_eq!(tokens.len(), 2, "died before change {changes}");
+        its.give(&place);
+        assert_eq!(std::iter::from_fn(|| its.take(&medium(QUARTER))).count(), 8);
+        assert_eq!(chip.add_seat(), Some(seat));
+        if ended {
+            break;
+        }
+        died += 1;
+    }
+    assert!(died > 50, "only {died} changes were tried");
+}
+
+/// Whoever repairs dies, too.
+#[test]
+fn death_during_the_repair_is_repaired() {
+    for changes in 0..200 {
+        let (chip, _file) = chip(2);
+        let (survivor, its) = process(&chip);
+        its.take(&medium(QUARTER)).expect("there is room");
+        let (seat, slots) = process(&chip);
+        let (helper, helping) = process(&chip);
+        slots.take(&medium(QUARTER)).expect("there is room");
+        // It died, and nobody could repair: the supervisor did not get the lock.
+        chip.seat(seat).state.store(super::super::seat::DYING, Ordering::SeqCst);
+        chip.gpu(0).expect("a gpu").lock.damage();
+        let ended = crash::after(changes, || assert!(helping.take(&medium(QUARTER)).is_some()));
+        chip.release_seat(helper);
+        check(&chip, &[survivor]).expect("consistent");
+        assert_eq!(chip.occupancy(0), 8);
+        if ended {
+            return;
+        }
+    }
+    panic!("a repair has fewer changes than that");
+}
+
+#[test]
+fn killed_processes_leave_nothing() {
+    const ROUNDS: u64 = 500;
+    let (chip, file) = chip(2);
+    let (survivor, its) = process(&chip);
+    let mut worst = 0;
+    for round in 0..ROUNDS {
+        let seat = chip.add_seat().expect("a seat");
+        let progress = &chip.spare(seat)[0];
+        // SAFETY: the child does nothing but work on its own mapping and memory of its own until it is killed.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let Ok(own) = Chip::open(file.as_fd()) else {
+                // SAFETY: ends the child at once.
+                unsafe { libc::_exit(1) }
+            };
+            let own = Arc::new(own);
+            let Some(slots) = ChipSlots::new(Arc::clone(&own), seat, 0) else {
+                // SAFETY: as above.
+                unsafe { libc::_exit(1) }
+            };
+            loop {
+                live(&own, &slots, seat);
+                own.spare(seat)[0].fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        assert!(child > 0, "no process");
+        // The survivor works meanwhile, until the other has done something; then it dies wherever it is.
+        while progress.load(Ordering::SeqCst) <= round % 7 {
+            if let Some(place) = its.take(&medium(QUARTER)) {
+                its.give(&place);
+            }
+            let mut status = 0;
+            // SAFETY: one number is written.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) }, 0, "the child ended");
+        }
+        (0..round * 37 % 1000).for_each(|_| std::hint::spin_loop());
+        // SAFETY: the process is our child and was not waited for.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        worst = worst.max(chip.occupancy_of(seat, 0));
+        chip.release_seat(seat);
+        check(&chip, &[survivor]).expect("consistent");
+        assert_eq!(chip.occupancy(0), 0);
+        let tokens: Vec<_> = (0..3).filter_map(|_| chip.acquire(survivor, || true)).collect();
+        assert_eq!(tokens.len(), 2);
+    }
+    assert!(worst > 0, "nobody ever died with something in its hands");
+}

@@ -1,0 +1,62 @@
+//! Processes that compete, sleep and die.
+
+mod death;
+mod fairness;
+mod room;
+mod shares;
+mod sleep;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::super::slots::{Class, Geometry, Need, Request, Slots};
+use super::{Chip, ChipSlots, SeatId};
+
+/// A quarter of a compute unit.
+const QUARTER: Need = Need { waves: 8, vgprs: 16, sgprs: 16, lds: 0 };
+
+fn request(need: Need, class: Class) -> Request<'static> {
+    Request { need, class, allowed: None }
+}
+
+fn medium(need: Need) -> Request<'static> {
+    request(need, Class::Medium)
+}
+
+/// A device of `cus` compute units with two gpus and two tokens.
+fn chip(cus: u32) -> (Arc<Chip>, OwnedFd) {
+    let (chip, file) = Chip::create(Geometry::cdna(cus, 1), 2, 2).expect("shared memory");
+    (Arc::new(chip), file)
+}
+
+/// A new process on the first gpu.
+fn process(chip: &Arc<Chip>) -> (SeatId, ChipSlots) {
+    let seat = chip.add_seat().expect("a seat");
+    (seat, ChipSlots::new(Arc::clone(chip), seat, 0).expect("a gpu"))
+}
+
+/// The totals are what the parts add up to, and nothing exceeds the device.
+fn check(chip: &Chip, seats: &[SeatId]) -> Result<(), String> {
+    let size = chip.geometry();
+    for gpu in 0..chip.gpus() {
+        for cu in 0..size.cus as usize {
+            let total = chip.totals(gpu)[cu].load();
+            let empty = super::super::cu::Cu::default();
+            let sum = seats.iter().fold(empty, |sum, &seat| sum.plus(&chip.share(seat, gpu)[cu].load()));
+            if total != sum {
+                return Err(format!("unit {cu} of gpu {gpu} holds {total:?}, its processes {sum:?}"));
+            }
+            let over = |simd: &super::super::cu::Simd| {
+                simd.waves > size.waves || simd.vgprs > size.vgprs || simd.sgprs > size.sgprs
+            };
+            if total.lds > size.lds || total.simds.iter().any(over) {
+                return Err(format!("unit {cu} of gpu {gpu} holds too much: {total:?}"));
+            }
+        }
+        let waves: u32 = seats.iter().map(|&seat| chip.occupancy_of(seat, gpu)).sum();
+        if waves != chip.occupancy(gpu) {
+            return Err(format!("gpu {gpu} has {} waves, its processes {waves}", chip.occupancy(gpu)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! Execution tokens: who may use the machine's processors for waves.
+//!
+//! A process gets time in proportion to the wave slots it occupies: its virtual time advances by the time it holds
+//! tokens divided by its waves, and a free token goes to whoever waits and has had least.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::lock::{Guard, Holder};
+use super::waiting::{members, set_member};
+use super::{Chip, MOST_TOKENS, SeatId, crash};
+
+/// How long a token is held although others wait, in nanoseconds.
+const SLICE: u64 = 1_000_000;
+/// How long a free token waits for the one who is to have it, in nanoseconds.
+const LATE: u64 = 2_000_000;
+/// Longest sleep of one who waits: whoever should wake it may have died.
+const NAP: Duration = Duration::from_millis(5);
+/// Bits of virtual time below a nanosecond of a single wave.
+const FRACTION: u32 = 12;
+
+/// The right to execute waves. Whoever holds one and is told to yield drops it and asks for another.
+#[derive(Debug)]
+pub struct TokenGuard<'a> {
+    chip: &'a Chip,
+    seat: SeatId,
+    token: usize,
+    since: u64,
+}
+
+impl TokenGuard<'_> {
+    /// Whether the time slice is over and another process waits.
+    pub fn should_yield(&self) -> bool {
+        let waiting = &self.chip.token_words().waiting;
+        members(waiting).any(|seat| seat != self.seat) && (self.chip.clock)().saturating_sub(self.since) >= SLICE
+    }
+}
+
+impl Drop for TokenGuard<'_> {
+    fn drop(&mut self) {
+        if !crash::dying()
+            && let Some(locked) = self.chip.lock_tokens(Holder::Seat(self.seat), None)
+        {
+            locked.release(self.seat, self.token, (self.chip.clock)());
+        }
+    }
+}
+
+impl Chip {
+    /// Waits for the right to execute waves. Ask before a workgroup is taken from an engine: who waits holds nothing
+    /// that others of the same process could run. `give_up` is asked before each sleep and after everything that wakes
+    /// the seat; `None` if it says so, or if the driver has given up on the process.
+    pub fn acquire(&self, seat: SeatId, give_up: impl Fn() -> bool) -> Option<TokenGuard<'_>> {
+        let mut waiting = false;
+        loop {
+            let mut token = None;
+            let mut over = false;
+            self.sleep_unnoticed(seat, NAP, || {
+                token = self.attempt(seat, &mut waiting);
+                over = token.is_none() && (self.is_closed(seat) || !self.is_live(seat) || give_up());
+                token.is_none() && !over
+            });
+            if token.is_some() {
+                return token;
+            }
+            if over {
+                if waiting && let Some(locked) = self.lock_tokens(Holder::Seat(seat), None) {
+                    locked.stop_waiting(seat);
+                    locked.call_next();
+                }
+                return None;
+            }
+        }
+    }
+
+    fn attempt(&self, seat: SeatId, waiting: &mut bool) -> Option<TokenGuard<'_>> {
+        if self.is_closed(seat) || !self.is_live(seat) {
+            return None;
+        }
+        let now = (self.clock)();
+        let locked = self.lock_tokens(Holder::Seat(seat), None)?;
+        match locked.take(seat, *waiting, now) {
+            Some(token) => {
+                *waiting = false;
+                Some(TokenGuard { chip: self, seat, token, since: now })
+            }
+            None => {
+                *waiting = true;
+                None
+            }
+        }
+    }
+
+    /// Takes the lock of the tokens; `None` after `limit`.
+    pub(super) fn lock_tokens(&self, holder: Holder, limit: Option<Duration>) -> Option<LockedTokens<'_>> {
+        let guard = self.token_words().lock.lock(self, holder, limit)?;
+        let mut locked = LockedTokens { chip: self, guard };
+        if locked.guard.damaged {
+            locked.rebuild();
+            locked.guard.repaired();
+        }
+        Some(locked)
+    }
+
+    /// Wave slots that a seat occupies, at least one.
+    fn weight(&self, seat: SeatId) -> u64 {
+        (0..self.gpus()).map(|gpu| u64::from(self.occupancy_of(seat, gpu))).sum::<u64>().max(1)
+    }
+
+    fn virtual_time(&self, seat: SeatId) -> u64 {
+        self.seat(seat).virtual_time.load(Ordering::Relaxed)
+    }
+}
+
+/// The tokens while their lock is held.
+pub(super) struct LockedTokens<'a> {
+    chip: &'a Chip,
+    guard: Guard<'a>,
+}
+
+impl LockedTokens<'_> {
+    /// Tokens that exist.
+    fn count(&self) -> usize {
+        self.chip.tokens().min(MOST_TOKENS) as usize
+    }
+
+    fn holder(&self, token: usize) -> Option<SeatId> {
+        self.chip.token_words().tokens[token].holder.load(Ordering::Relaxed).checked_sub(1).and_then(SeatId::new)
+    }
+
+    fn set(&self, token: usize, holder: Option<SeatId>, now: u64) {
+        let words = &self.chip.token_words().tokens[token];
+        crash::point();
+        words.holder.store(holder.map_or(0, |seat| seat.number() + 1), Ordering::Relaxed);
+        words.since.store(now, Ordering::Relaxed);
+    }
+
+    fn free(&self) -> impl Iterator<Item = usize> {
+        (0..self.count()).filter(|&token| self.holder(token).is_none())
+    }
+
+    /// Takes from the dead what they had.
+    fn rebuild(&self) {
+        let now = (self.chip.clock)();
+        for token in 0..self.count() {
+            if self.holder(token).is_none_or(|seat| !self.chip.is_live(seat)) {
+                self.set(token, None, now);
+            }
+        }
+        let words = self.chip.token_words();
+        for seat in SeatId::all().filter(|&seat| !self.chip.is_live(seat)) {
+            set_member(&words.waiting, seat, false);
+        }
+    }
+
+    /// Accounts for the time that tokens were held until now.
+    fn settle(&self, now: u64) {
+        let words = self.chip.token_words();
+        let mut least = u64::MAX;
+        for (token, seat) in (0..self.count()).filter_map(|token| Some((token, self.holder(token)?))) {
+            let since = words.tokens[token].since.swap(now, Ordering::Relaxed);
+            let held = now.saturating_sub(since).min(u64::MAX >> FRACTION) << FRACTION;
+            let time = self.chip.virtual_time(seat).saturating_add(held / self.chip.weight(seat));
+            self.chip.seat(seat).virtual_time.store(time, Ordering::Relaxed);
+        }
+        let holders = (0..self.count()).filter_map(|token| self.holder(token));
+        for seat in holders.chain(members(&words.waiting)) {
+            least = least.min(self.chip.virtual_time(seat));
+        }
+        if least != u64::MAX {
+            words.floor.fetch_max(least, Ordering::Relaxed);
+        }
+    }
+
+    /// A token for a seat, if one is free and nobody else is to have it first; otherwise the seat waits from now on.
+    /// `waiting`: whether the caller was told to wait before.
+    pub(super) fn take(&self, seat: SeatId, waiting: bool, now: u64) -> Option<usize> {
+        let words = self.chip.token_words();
+        let own = self.chip.seat(seat);
+        self.settle(now);
+        let holds = (0..self.count()).any(|token| self.holder(token) == Some(seat));
+        if !holds && own.token_waiters.load(Ordering::Relaxed) == 0 {
+            // Time that a seat did not ask for is gone.
+            own.virtual_time.fetch_max(words.floor.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let time = self.chip.virtual_time(seat);
+        let free: Vec<_> = self.free().collect();
+        let ahead: u64 = members(&words.waiting)
+            .filter(|&other| other != seat && self.chip.is_live(other) && self.chip.virtual_time(other) < time)
+            .map(|other| u64::from(self.chip.seat(other).token_waiters.load(Ordering::Relaxed)))
+            .sum();
+        let late = |token: &usize| now.saturating_sub(words.tokens[*token].since.load(Ordering::Relaxed)) > LATE;
+        let token = if free.len() as u64 > ahead { free.first().copied() } else { free.into_iter().find(late) };
+        match token {
+            Some(token) => {
+                if waiting {
+                    self.stop_waiting(seat);
+                }
+                self.set(token, Some(seat), now);
+                self.call_next();
+                Some(token)
+            }
+            None => {
+                if !waiting {
+                    crash::point();
+                    own.token_waiters.fetch_add(1, Ordering::Relaxed);
+                    set_member(&words.waiting, seat, true);
+                }
+                // Whoever is ahead may have slept through its call.
+                self.call_next();
+                None
+            }
+        }
+    }
+
+    /// Gives a token back.
+    pub(super) fn release(&self, seat: SeatId, token: usize, now: u64) {
+        self.settle(now);
+        // It may have been taken away from a seat that was thought dead.
+        if token < self.count() && self.holder(token) == Some(seat) {
+            self.set(token, None, now);
+        }
+        self.call_next();
+    }
+
+    /// A worker of a seat no longer waits.
+    fn stop_waiting(&self, seat: SeatId) {
+        let waiters = &self.chip.seat(seat).token_waiters;
+        crash::point();
+        let left = waiters.load(Ordering::Relaxed).saturating_sub(1);
+        waiters.store(left, Ordering::Relaxed);
+        set_member(&self.chip.token_words().waiting, seat, left > 0);
+    }
+
+    /// Wakes whoever is to have a free token.
+    fn call_next(&self) {
+        if self.free().next().is_none() {
+            return;
+        }
+        let waiting = members(&self.chip.token_words().waiting).filter(|&seat| self.chip.is_live(seat));
+        if let Some(seat) = waiting.min_by_key(|&seat| self.chip.virtual_time(seat)) {
+            self.chip.wake(seat);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Arithmetic of one compute unit: whether a workgroup fits and what it leaves.
+
+use super::slots::{Geometry, MAX_WAVES, Need, Place};
+
+/// SIMDs of a compute unit.
+pub(super) const SIMDS: usize = 4;
+
+/// What is occupied of a SIMD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Simd {
+    pub(super) waves: u32,
+    pub(super) vgprs: u32,
+    pub(super) sgprs: u32,
+}
+
+/// What is occupied of a compute unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cu {
+    pub(super) simds: [Simd; SIMDS],
+    pub(super) lds: u32,
+}
+
+impl Cu {
+    /// Adds a workgroup; `None`, and nothing changed, if it does not fit.
+    /// The search starts at SIMD `first`.
+    pub(super) fn with(mut self, need: &Need, size: &Geometry, first: usize) -> Option<(Self, [u8; MAX_WAVES])> {
+        self.lds = self.lds.checked_add(need.lds).filter(|&lds| lds <= size.lds)?;
+        let mut simds = [0; MAX_WAVES];
+        for at in simds.get_mut(..need.waves as usize)? {
+            let number = (first..first + SIMDS)
+                .map(|number| number % SIMDS)
+                .filter(|&number| {
+                    let simd = &self.simds[number];
+                    simd.waves < size.waves
+                        && simd.vgprs.saturating_add(need.vgprs) <= size.vgprs
+                        && simd.sgprs.saturating_add(need.sgprs) <= size.sgprs
+                })
+                .min_by_key(|&number| self.simds[number].waves)?;
+            let simd = &mut self.simds[number];
+            simd.waves += 1;
+            simd.vgprs += need.vgprs;
+            simd.sgprs += need.sgprs;
+            *at = number as u8;
+        }
+        Some((self, simds))
+    }
+
+    /// Adds a workgroup where it was decided that it fits.
+    pub(super) fn add(&mut self, place: &Place) {
+        self.each_wave(place, u32::saturating_add);
+    }
+
+    /// Takes a workgroup away.
+    pub(super) fn remove(&mut self, place: &Place) {
+        self.each_wave(place, u32::saturating_sub);
+    }
+
+    fn each_wave(&mut self, place: &Place, apply: fn(u32, u32) -> u32) {
+        let need = &place.need;
+        self.lds = apply(self.lds, need.lds);
+        for &number in place.simds.iter().take(need.waves as usize) {
+            let simd = &mut self.simds[usize::from(number) % SIMDS];
+            simd.waves = apply(simd.waves, 1);
+            simd.vgprs = apply(simd.vgprs, need.vgprs);
+            simd.sgprs = apply(simd.sgprs, need.sgprs);
+        }
+    }
+
+    /// What two processes occupy together.
+    pub(super) fn plus(mut self, other: &Self) -> Self {
+        self.lds = self.lds.saturating_add(other.lds);
+        for (simd, more) in self.simds.iter_mut().zip(&other.simds) {
+            simd.waves = simd.waves.saturating_add(more.waves);
+            simd.vgprs = simd.vgprs.saturating_add(more.vgprs);
+            simd.sgprs = simd.sgprs.saturating_add(more.sgprs);
+        }
+        self
+    }
+
+    /// Waves on all SIMDs.
+    pub(super) fn waves(&self) -> u32 {
+        self.simds.iter().map(|simd| simd.waves).sum()
+    }
+}
+
+/// Where searches start. They move on with every workgroup, so that workgroups spread over the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cursor {
+    /// Compute unit to ask first.
+    pub(super) next: u32,
+    /// Changes with every workgroup, without a short period: which SIMD is asked first.
+    pub(super) turn: u32,
+    /// Compute unit that lost a workgroup last: on a full device the one with room.
+    pub(super) freed: u32,
+}
+
+/// Compute units that are asked in order before the one that lost a workgroup last.
+const NEAR: u32 = 8;
+
+impl Cursor {
+    /// Finds room: the compute unit, what it holds then, and the SIMD of each wave. `cu` tells what a compute unit
+    /// holds, `None` if it may not be used.
+    pub(super) fn find(
+        &mut self,
+        size: &Geometry,
+        need: &Need,
+        cu: impl Fn(u32) -> Option<Cu>,
+    ) -> Option<(u32, Cu, [u8; MAX_WAVES])> {
+        self.turn = self.turn.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let first = (self.turn >> 24) as usize % SIMDS;
+        let in_order = |n: u32| (self.next % size.cus).wrapping_add(n) % size.cus;
+        let near = (0..NEAR.min(size.cus)).map(in_order);
+        let far = (NEAR..size.cus).map(in_order);
+        let (index, cu, simds) = near.chain([self.freed % size.cus]).chain(far).find_map(|index| {
+            let (cu, simds) = cu(index)?.with(need, size, first)?;
+            Some((index, cu, simds))
+        })?;
+        self.next = (index + 1) % size.cus;
+        Some((index, cu, simds))
+    }
+}
