@@ -98,8 +98,9 @@ pub enum Reply {
     Refused(String),
     /// What is at the path.
     Found(Option<Node>),
-    /// The process is known from now on; what gpu it is and how it behaves.
-    Attached(Profile, Options),
+    /// The process is known from now on; what gpu it is, how it behaves, and the process's seat on the chip, whose file
+    /// comes along.
+    Attached(Profile, Options, u32),
     /// How the gpu is.
     Status(Box<Status>),
     /// The call's result (negative: error number) and the call with its answers.

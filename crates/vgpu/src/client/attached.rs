@@ -13,10 +13,11 @@ use super::files::RENDER;
 use super::memory::{Memory, wait_until_unused};
 use super::session::Session;
 use crate::control::Control;
-use crate::device::{self, Config, Engine, Interrupts, LocalSlots};
+use crate::device::chip::{Chip, ChipSlots, SeatId};
+use crate::device::{self, Config, Engine, Interrupts};
 use crate::driver::{Effect, layout};
 use crate::engine::{self, Gpus};
-use crate::profile::{Gfx, Gpu, Profile};
+use crate::profile::{Gfx, Gpu};
 use crate::protocol::{FILE_PREFIX, Reply, Request};
 use crate::sys::{self, Map};
 
@@ -40,11 +41,11 @@ impl Attached {
         let kfd = file("/dev/kfd", layout::kfd_file_size())?;
         let render = file(RENDER, layout::BUFFERS_END)?;
         let (control, control_file) = Control::new().map_err(failed)?;
-        let reply = session.ask(&Request::Attach, &[kfd.as_fd(), control_file.as_fd()]);
-        let (profile, _options) = match reply {
-            Some(Reply::Attached(profile, options)) => (profile, options),
-            _ => return Err(libc::ENODEV),
-        };
+        let (reply, files) =
+            session.ask_for_files(&Request::Attach, &[kfd.as_fd(), control_file.as_fd()]).ok_or(libc::ENODEV)?;
+        let Reply::Attached(profile, options, seat) = reply else { return Err(libc::ENODEV) };
+        let chip = Chip::open(files.first().ok_or(libc::ENODEV)?.as_fd()).map_err(failed)?;
+        let (chip, seat) = (Arc::new(chip), SeatId::new(seat).ok_or(libc::ENODEV)?);
         let events = Arc::new(Events::default());
         let control = Arc::new(control);
         let target = match profile.gfx {
@@ -54,14 +55,26 @@ impl Attached {
         let config = Config { target, clock: sys::realtime_100mhz };
         let gpu = |gpu: Gpu| {
             let interrupts = Arc::new(Wires { events: Arc::clone(&events), gpu_id: gpu.gpu_id });
-            let slots = Arc::new(LocalSlots::new(geometry(&profile)));
-            engine::Gpu::new(gpu.gpu_id, Engine::new(config, interrupts, slots))
+            let slots = ChipSlots::new(Arc::clone(&chip), seat, gpu.index).ok_or(libc::ENODEV)?;
+            Ok(engine::Gpu::new(gpu.gpu_id, Engine::new(config, interrupts, Arc::new(slots))))
         };
         let list = profile.gpu_list();
         let memory = Arc::new(Memory::new(kfd, render, list.len()));
-        let gpus = Arc::new(Gpus::new(list.into_iter().map(gpu).collect(), Arc::clone(&memory), profile.xcc));
-        let (ours, theirs) = (Arc::clone(&control), Arc::clone(&events));
-        let shared = engine::Shared::new(Arc::clone(&gpus), config, ours, theirs, session.connection());
+        let gpus = Arc::new(Gpus::new(
+            list.into_iter().map(gpu).collect::<Result<_, i32>>()?,
+            Arc::clone(&memory),
+            profile.xcc,
+        ));
+        let shared = engine::Shared::new(engine::Parts {
+            gpus: Arc::clone(&gpus),
+            config,
+            control: Arc::clone(&control),
+            events: Arc::clone(&events),
+            connection: session.connection(),
+            chip,
+            seat,
+            storm: options.storm,
+        });
         engine::start(&Arc::new(shared))?;
         Ok(Self { memory, events, gpus, control })
     }
@@ -158,14 +171,6 @@ impl Attached {
         self.use_space(gpu, space)?;
         wait_until_unused(&old);
         Ok(())
-    }
-}
-
-fn geometry(profile: &Profile) -> device::Geometry {
-    device::Geometry {
-        waves: profile.waves_per_simd,
-        lds: profile.lds_kib * 1024,
-        ..device::Geometry::cdna(profile.cus, profile.xcc)
     }
 }
 

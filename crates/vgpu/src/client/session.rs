@@ -1,6 +1,6 @@
 //! The connection of this process to the supervisor.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -80,12 +80,17 @@ extern "C" fn forget() {
 impl Session {
     /// Asks the supervisor. `None` if it is gone.
     pub(super) fn ask(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Option<Reply> {
+        self.ask_for_files(request, fds).map(|(reply, _)| reply)
+    }
+
+    /// Asks the supervisor; files may come with the answer.
+    pub(super) fn ask_for_files(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Option<(Reply, Vec<OwnedFd>)> {
         let bytes = serde_json::to_vec(request).ok()?;
         let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = self.stream.get()?;
         sys::send(stream, &bytes, fds).ok()?;
         let frame = sys::receive(stream).ok()??;
-        serde_json::from_slice(&frame.bytes).ok()
+        Some((serde_json::from_slice(&frame.bytes).ok()?, frame.fds))
     }
 
     /// The connection.

@@ -1,17 +1,19 @@
-//! The memory that the supervisor and the engines of one process share: how a doorbell wakes an engine, and how the
-//! driver tells engines what to do while their program may be stopped.
+//! The memory that the supervisor and the engines of one process share: how the driver
+//! tells engines what to do while their program may be stopped.
 
 mod orders;
 mod ring;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::device::SaveCounters;
+use crate::profile::MAX_GPUS;
 use crate::sys::{self, Map};
 pub(crate) use orders::{Answer, DepartedQueue, Departure, Numbered, Order, Saved};
 pub(crate) use ring::Damaged;
@@ -19,10 +21,6 @@ use ring::Ring;
 
 #[repr(C)]
 struct Words {
-    /// Not 0: somebody has something for the engine.
-    wake: AtomicU32,
-    /// Not 0: the engine sleeps, or is about to.
-    asleep: AtomicU32,
     /// Orders ever written.
     ordered: AtomicU32,
     /// Orders ever taken.
@@ -33,9 +31,13 @@ struct Words {
     changes: AtomicU32,
     /// Not 0: the engines have given up.
     lost: AtomicU32,
+    /// What the engines of each gpu have saved and restored.
+    preempted: [[AtomicU64; COUNTERS]; MAX_GPUS as usize],
     orders: Ring,
     answers: Ring,
 }
+
+const COUNTERS: usize = 7;
 
 /// The control page of one client process.
 #[derive(Debug)]
@@ -68,31 +70,12 @@ impl Control {
         unsafe { &*self.map.start().cast::<Words>() }
     }
 
-    /// Tells the engine to look again.
-    pub(crate) fn wake(&self) {
-        self.words().wake.store(1, Ordering::SeqCst);
-        if self.words().asleep.load(Ordering::SeqCst) != 0 {
-            sys::wake(&self.words().wake);
-        }
-    }
-
-    /// Sleeps until woken, at most `limit`. `still_idle` is asked once more after everybody can see that we sleep.
-    pub(crate) fn sleep(&self, limit: Duration, still_idle: impl FnOnce() -> bool) {
-        let words = self.words();
-        words.asleep.fetch_add(1, Ordering::SeqCst);
-        if words.wake.swap(0, Ordering::SeqCst) == 0 && still_idle() {
-            sys::wait(&words.wake, 0, Some(limit));
-        }
-        words.asleep.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Gives the engines something to do; `false` if they have not taken what they have.
+    /// Gives the engines something to do; `false` if they have not taken what they have. They are to be woken then.
     pub(crate) fn order(&self, order: &Numbered<Order>) -> bool {
         if !write(&self.words().orders, order) {
             return false;
         }
         self.words().ordered.fetch_add(1, Ordering::SeqCst);
-        self.wake();
         true
     }
 
@@ -139,6 +122,24 @@ impl Control {
     /// Sleeps until there are more than `seen` answers, at most `limit`.
     pub(crate) fn wait_for_answer(&self, seen: u32, limit: Duration) {
         sys::wait(&self.words().answered, seen, Some(limit));
+    }
+
+    /// Shows what the engine of a gpu has saved and restored.
+    pub(crate) fn show_preempted(&self, gpu: usize, counters: &SaveCounters) {
+        let SaveCounters { saves, restores, waves, bytes, landed, moved, storms } = *counters;
+        if let Some(words) = self.words().preempted.get(gpu) {
+            for (word, value) in words.iter().zip([saves, restores, waves, bytes, landed, moved, storms]) {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What the engine of a gpu has saved and restored.
+    pub(crate) fn preempted(&self, gpu: usize) -> SaveCounters {
+        let words = self.words().preempted.get(gpu);
+        let at = |n: usize| words.and_then(|words| words.get(n)).map_or(0, |word| word.load(Ordering::Relaxed));
+        let [saves, restores, waves, bytes, landed, moved, storms] = std::array::from_fn(at);
+        SaveCounters { saves, restores, waves, bytes, landed, moved, storms }
     }
 
     /// The engines give up.

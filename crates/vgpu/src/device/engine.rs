@@ -183,7 +183,7 @@ impl Engine {
     }
 
     /// Whether waves could run now.
-    fn runnable(&self) -> bool {
+    pub fn runnable(&self) -> bool {
         !self.ready.is_empty()
             || !self.returning.is_empty()
             || self.queues.values().any(|queue| queue.active() && queue.dispatches.startable().is_some())

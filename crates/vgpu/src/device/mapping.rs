@@ -67,6 +67,28 @@ impl Engine {
         Unmapped { id, read_pointer: memory.read_u64(read).ok(), write_pointer: memory.read_u64(write).ok(), saved }
     }
 
+    /// Preempts a queue that is on the device and has waves, without being asked: they are saved, their records
+    /// overwritten, and everything comes back from the save area. Whether that could be done at the moment.
+    pub fn strike(&mut self, id: QueueId) -> bool {
+        let on_device = self.queues.get(&id).is_some_and(|queue| queue.active() && queue.spec.save_area.is_some());
+        if !on_device || self.draining {
+            return false;
+        }
+        self.suspend(id);
+        let struck = self.queues.get(&id).is_some_and(|queue| queue.is_off_device() && !queue.parked.is_empty());
+        // A failure has stopped the queue and is told to the program as such.
+        if struck && self.save(id).is_ok() {
+            self.counters.storms += 1;
+        }
+        self.resume(id);
+        struck
+    }
+
+    /// The queues there are.
+    pub fn queue_ids(&self) -> Vec<QueueId> {
+        self.queues.keys().copied().collect()
+    }
+
     /// Brings queues back to the device; those it does not know are skipped.
     pub fn map(&mut self, ids: &[QueueId]) {
         self.draining = false;

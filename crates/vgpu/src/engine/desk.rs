@@ -136,6 +136,7 @@ impl Pending {
         let gpus = &shared.gpus;
         self.unmaps.retain(|leaving| match departed(gpus, leaving) {
             Some(departure) => {
+                shared.show_counters();
                 reply(&shared.control, leaving.number, Answer::Unmapped(departure));
                 false
             }

@@ -60,9 +60,9 @@ pub(super) fn end(code: c_int) -> ! {
     }
 }
 
-/// Makes an engine process of `client` what it is: it dies with the thread that lent it its data, which dies with the
+/// Makes an engine process of `client` what it is, and answers its pid: it dies with the thread that lent it its data, which dies with the
 /// client (or its exec); it comes before programs that spin on signals; and it survives memory that its owner took away.
-pub(super) fn prepare(client: i32) {
+pub(super) fn prepare(client: i32) -> u32 {
     // SAFETY: system calls on this process. Handlers of the client are a copy here, so replacing them changes nothing for
     // it.
     unsafe {
@@ -83,6 +83,7 @@ pub(super) fn prepare(client: i32) {
             libc::sigaddset(&raw mut unblock, signal);
         }
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const unblock, std::ptr::null_mut());
+        (libc::syscall(libc::SYS_getpid) as i32).cast_unsigned()
     }
 }
 

@@ -8,20 +8,27 @@ mod desk;
 mod faults;
 mod gpus;
 mod spawn;
+mod weather;
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::client::Events;
 use crate::control::Control;
-use crate::device::{Config, Pulse, Worker};
+use crate::device::chip::{Chip, SeatId};
+use crate::device::{Config, Engine, Pulse, Worker};
+use crate::options::Storm;
 use crate::sys::Known;
 use desk::Desk;
 pub(crate) use faults::{forget, has_failed, lock};
 pub(crate) use gpus::{Gpu, Gpus};
+use weather::Weather;
+
+/// Name of engine processes.
+pub(crate) const NAME: &str = "vgpu-engine";
 
 /// Instructions a wave runs before its workgroup comes back.
 const QUANTUM: u64 = 4096;
@@ -40,6 +47,10 @@ pub(crate) struct Shared {
     pub(crate) events: Arc<Events>,
     /// The connection to the supervisor: it hangs up when the supervisor is gone.
     pub(crate) connection: &'static Known<UnixStream>,
+    /// What this process shares with all others on the gpus.
+    pub(crate) chip: Arc<Chip>,
+    pub(crate) seat: SeatId,
+    pub(crate) storm: Option<Storm>,
     /// The process whose gpu this is.
     client: i32,
     desk: Desk,
@@ -47,17 +58,25 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        gpus: Arc<Gpus>,
-        config: Config,
-        control: Arc<Control>,
-        events: Arc<Events>,
-        connection: &'static Known<UnixStream>,
-    ) -> Self {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { gpus, config, control, events, connection, chip, seat, storm } = parts;
         // SAFETY: takes no argument and cannot fail.
         let client = unsafe { libc::getpid() };
-        Self { client, gpus, config, control, events, connection, desk: Desk::default(), lost: AtomicBool::new(false) }
+        let (desk, lost) = (Desk::default(), AtomicBool::new(false));
+        Self { client, gpus, config, control, events, connection, chip, seat, storm, desk, lost }
     }
+}
+
+/// What workers are made of.
+pub(crate) struct Parts {
+    pub(crate) gpus: Arc<Gpus>,
+    pub(crate) config: Config,
+    pub(crate) control: Arc<Control>,
+    pub(crate) events: Arc<Events>,
+    pub(crate) connection: &'static Known<UnixStream>,
+    pub(crate) chip: Arc<Chip>,
+    pub(crate) seat: SeatId,
+    pub(crate) storm: Option<Storm>,
 }
 
 /// Number of workers, if the user wants another than ours.
@@ -85,25 +104,29 @@ fn work(shared: &Arc<Shared>) {
         Worker::new(shared.config, QUANTUM).interrupted_by(move || control.has_orders())
     };
     let mut workers: Vec<Worker> = shared.gpus.iter().map(worker).collect();
+    let mut weather = shared.storm.map(Weather::new);
     let mut pause = WAITING.0;
     let mut looked = Instant::now();
-    while !shared.lost.load(Ordering::Relaxed) {
+    while !shared.lost.load(Ordering::Relaxed) && !shared.chip.is_closed(shared.seat) {
         let due = shared.desk.obey(shared);
-        let mut pulse = Pulse::Idle;
-        for (worker, gpu) in workers.iter_mut().zip(shared.gpus.iter()) {
-            pulse = pulse.max(worker.turn(&gpu.engine));
+        let mut pulse = shared.process_packets();
+        if pulse > Pulse::Idle && shared.is_runnable() {
+            pulse = pulse.max(shared.execute(&mut workers, weather.as_mut()));
         }
         let most = due.unwrap_or(IDLE).min(IDLE);
         match pulse {
             Pulse::Busy => pause = WAITING.0,
             Pulse::Waiting => {
-                shared.control.sleep(pause.min(most), || true);
+                shared.chip.sleep(shared.seat, pause.min(most), || !shared.control.has_orders());
                 pause = (pause * 2).min(WAITING.1);
             }
             Pulse::Idle => {
-                shared.control.sleep(most, || shared.is_idle());
+                shared.chip.sleep(shared.seat, most, || shared.is_idle());
                 pause = WAITING.0;
             }
+        }
+        if pulse < Pulse::Busy || looked.elapsed() > LOOK {
+            shared.show_counters();
         }
         if looked.elapsed() > LOOK {
             looked = Instant::now();
@@ -112,15 +135,53 @@ fn work(shared: &Arc<Shared>) {
             }
         }
     }
+    shared.lose();
 }
 
 impl Shared {
+    fn each_engine(&self) -> impl Iterator<Item = MutexGuard<'_, Engine>> {
+        self.gpus.iter().map(|gpu| gpu.engine.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn process_packets(&self) -> Pulse {
+        self.each_engine().map(|mut engine| engine.advance()).max().unwrap_or(Pulse::Idle)
+    }
+
+    fn is_runnable(&self) -> bool {
+        self.each_engine().any(|engine| engine.runnable())
+    }
+
+    /// Executes waves as long as this process may and there are any.
+    fn execute(&self, workers: &mut [Worker], mut weather: Option<&mut Weather>) -> Pulse {
+        let Some(token) = self.chip.acquire(self.seat, || self.control.has_orders()) else { return Pulse::Waiting };
+        let mut most = Pulse::Waiting;
+        loop {
+            let mut pulse = Pulse::Idle;
+            for (worker, gpu) in workers.iter_mut().zip(self.gpus.iter()) {
+                if let Some(weather) = &mut weather {
+                    worker.set_quantum(weather.quantum());
+                }
+                pulse = pulse.max(worker.turn(&gpu.engine));
+                if let Some(weather) = &mut weather {
+                    weather.strike(&gpu.engine);
+                }
+            }
+            most = most.max(pulse);
+            if pulse < Pulse::Busy || self.control.has_orders() || token.should_yield() {
+                return most;
+            }
+        }
+    }
+
+    /// Lets everybody see what was saved and restored.
+    fn show_counters(&self) {
+        for (index, engine) in self.each_engine().enumerate() {
+            self.control.show_preempted(index, &engine.save_counters());
+        }
+    }
+
     fn is_idle(&self) -> bool {
-        !self.control.has_orders()
-            && self.gpus.iter().all(|gpu| {
-                let mut engine = gpu.engine.lock().unwrap_or_else(PoisonError::into_inner);
-                engine.advance() == Pulse::Idle
-            })
+        !self.control.has_orders() && self.process_packets() == Pulse::Idle
     }
 
     /// The driver or an engine is gone: the gpu fell off the bus.

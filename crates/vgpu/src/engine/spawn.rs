@@ -99,7 +99,8 @@ extern "C" fn enter(argument: *mut c_void) -> c_int {
     // SAFETY: system calls without arguments.
     let own_process = unsafe { libc::syscall(libc::SYS_gettid) == libc::syscall(libc::SYS_getpid) };
     if own_process {
-        faults::prepare(shared.client);
+        let pid = faults::prepare(shared.client);
+        shared.chip.register_worker(shared.seat, pid);
     }
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&shared))).is_err() {
         faults::fail();

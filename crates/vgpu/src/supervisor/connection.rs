@@ -34,7 +34,9 @@ pub(super) fn serve(supervisor: &Arc<Supervisor>, stream: &UnixStream) {
     while let Ok(Some(frame)) = sys::receive(stream) {
         let reply = client.answer(frame);
         let Ok(bytes) = serde_json::to_vec(&reply) else { break };
-        if sys::send(stream, &bytes, &[]).is_err() {
+        let chip = supervisor.device().map(|device| device.chip_file.as_fd());
+        let along = chip.filter(|_| matches!(reply, Reply::Attached(..)));
+        if sys::send(stream, &bytes, along.as_slice()).is_err() {
             break;
         }
     }
@@ -96,11 +98,13 @@ impl Client<'_> {
             return Reply::Refused("attach needs the kfd file and the control page".into());
         };
         let seat = Control::open(control.as_fd())
-            .and_then(|control| Ok(Seat::new(self.key, control, self.stream.try_clone()?)));
+            .and_then(|control| Ok(Seat::new(self.key, control, self.stream.try_clone()?, &device.chip)));
         let seat = match seat {
-            Ok(seat) => Arc::new(seat),
+            Ok(Some(seat)) => Arc::new(seat),
+            Ok(None) => return Reply::Refused("too many processes use the gpu".into()),
             Err(error) => return Reply::Refused(format!("cannot map the control page: {error}")),
         };
+        let number = seat.number.number();
         let mut driver = device.driver();
         if let Err(errno) = driver.open(self.key) {
             return Reply::Refused(format!("the driver refuses: {errno:?}"));
@@ -108,7 +112,7 @@ impl Client<'_> {
         self.attached = true;
         self.supervisor.poller.add(self.key, kfd, Arc::clone(&seat));
         self.supervisor.lock_members().insert(self.key, Arc::new(Member::new(seat)));
-        Reply::Attached(driver.profile().clone(), device.setup.options.clone())
+        Reply::Attached(driver.profile().clone(), device.setup.options.clone(), number)
     }
 
     fn call(&self, device: &Device, made: &Made, mut call: Call, file: Option<OwnedFd>) -> (i64, Call) {

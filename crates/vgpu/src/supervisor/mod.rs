@@ -15,14 +15,17 @@ mod waiting;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use crate::device::Geometry;
+use crate::device::chip::Chip;
 use crate::driver::{Driver, ProcessKey};
 use crate::launch::Setup;
+use crate::profile::Profile;
 use crate::{points, sys};
 
 use hws::Hws;
@@ -55,6 +58,9 @@ struct Device {
     /// As its first launcher wanted it.
     setup: Setup,
     driver: Mutex<Driver>,
+    /// What all processes share of the hardware.
+    chip: Arc<Chip>,
+    chip_file: OwnedFd,
     /// One for each gpu.
     schedulers: Vec<Hws>,
 }
@@ -163,7 +169,8 @@ impl Supervisor {
             self.hold(pid)?;
         }
         if self.device.get().is_none() {
-            self.device.get_or_init(|| Device::new(setup));
+            let device = Device::new(setup).map_err(|error| format!("cannot make the memory of the gpus: {error}"))?;
+            self.device.get_or_init(|| device);
             self.rotate_runlists()?;
         }
         drop(configuring);
@@ -242,16 +249,23 @@ impl Drop for Attended {
 }
 
 impl Device {
-    fn new(setup: Setup) -> Self {
+    fn new(setup: Setup) -> io::Result<Self> {
         let mut driver = Driver::new(setup.profile.clone());
         driver.set_debug_permission(setup.options.debug_permission);
         let gpus = 0..setup.profile.gpus;
         let schedulers = gpus.map(|gpu| Hws::new(gpu, &setup.profile, &setup.options)).collect();
-        Self { driver: Mutex::new(driver), schedulers, setup }
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let tokens = u32::try_from(cores.saturating_sub(1)).unwrap_or(u32::MAX).max(1);
+        let (chip, chip_file) = Chip::create(geometry(&setup.profile), setup.profile.gpus, tokens)?;
+        Ok(Self { driver: Mutex::new(driver), chip: Arc::new(chip), chip_file, schedulers, setup })
     }
 
     fn driver(&self) -> std::sync::MutexGuard<'_, Driver> {
         // A panic in one call must not take the gpu away from everybody else.
         self.driver.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn geometry(profile: &Profile) -> Geometry {
+    Geometry { waves: profile.waves_per_simd, lds: profile.lds_kib * 1024, ..Geometry::cdna(profile.cus, profile.xcc) }
 }

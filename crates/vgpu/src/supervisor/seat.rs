@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::control::{Answer, Control, Numbered, Order};
+use crate::device::chip::{Chip, SeatId};
 use crate::driver::ProcessKey;
 
 /// How often somebody who waits for engines looks whether they still live.
@@ -26,6 +27,8 @@ pub(super) enum NoAnswer {
 pub(super) struct Seat {
     pub(super) process: ProcessKey,
     pub(super) control: Control,
+    chip: Arc<Chip>,
+    pub(super) number: SeatId,
     /// Closes when the process and its engines are gone.
     stream: UnixStream,
     gone: AtomicBool,
@@ -37,16 +40,25 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    pub(super) fn new(process: ProcessKey, control: Control, stream: UnixStream) -> Self {
-        Self {
+    /// A seat for a process; `None` if all are taken.
+    pub(super) fn new(process: ProcessKey, control: Control, stream: UnixStream, chip: &Arc<Chip>) -> Option<Self> {
+        let number = chip.add_seat()?;
+        Some(Self {
             process,
             control,
+            chip: Arc::clone(chip),
+            number,
             stream,
             gone: AtomicBool::new(false),
             numbers: AtomicU64::new(1),
             writing: Mutex::new(()),
             answers: Mutex::default(),
-        }
+        })
+    }
+
+    /// Tells the engines to look for work.
+    pub(super) fn wake(&self) {
+        self.chip.wake(self.number);
     }
 
     /// Whether nobody will carry out orders any more.
@@ -79,6 +91,7 @@ impl Seat {
             }
             std::thread::sleep(LOOK);
         }
+        self.wake();
         Ok(number)
     }
 
@@ -124,4 +137,24 @@ impl Seat {
         let number = self.order(what)?;
         self.wait(number, Instant::now() + limit)
     }
+}
+
+/// How long engine processes may take to end when their client has.
+const ENDING: Duration = Duration::from_secs(2);
+
+impl Drop for Seat {
+    /// Gives back what the process had on the chip. Its engines have ended by now, or are about to.
+    fn drop(&mut self) {
+        self.chip.close(self.number);
+        let until = Instant::now() + ENDING;
+        while self.chip.workers(self.number).any(is_engine) && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+        self.chip.release_seat(self.number);
+    }
+}
+
+/// Whether a process is an engine: its number may have gone to somebody else.
+fn is_engine(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == crate::engine::NAME)
 }

@@ -116,6 +116,24 @@ pub struct SaveCounters {
     pub landed: u64,
     /// Those among them that run on another compute unit or on other SIMDs than before.
     pub moved: u64,
+    /// Saves that the device made by itself.
+    pub storms: u64,
+}
+
+impl SaveCounters {
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            saves: self.saves + other.saves,
+            restores: self.restores + other.restores,
+            waves: self.waves + other.waves,
+            bytes: self.bytes + other.bytes,
+            landed: self.landed + other.landed,
+            moved: self.moved + other.moved,
+            storms: self.storms + other.storms,
+        }
+    }
 }
 
 /// A queue's workgroups while their waves are in the save area: what is left of them for each XCC, in the order of its
@@ -206,7 +224,7 @@ impl Engine {
             order.iter().filter_map(|&index| groups.get_mut(index)?.take()).map(|group| dissolve(group, pool)).collect()
         };
         queue.saved = Some(Saved { parts: plan.orders().map(&mut leave).collect(), extent });
-        self.counters.saves += 1;
+        self.counters.saves += u64::from(extent.waves > 0);
         self.counters.waves += u64::from(extent.waves);
         self.counters.bytes += extent.bytes;
         Ok(extent)
@@ -220,12 +238,13 @@ impl Engine {
         let queue = self.queues.get_mut(&id).ok_or(SaveError::NoQueue)?;
         queue.suspended = false;
         if let Some(saved) = queue.saved.take() {
+            let waves = saved.extent.waves;
             let mut memory = Port::new(&self.space);
             match assemble(&mut memory, queue, saved, &mut self.pool) {
                 Ok(groups) => queue.parked.extend(groups),
                 Err(error) => return Err(self.fail(id, error)),
             }
-            self.counters.restores += 1;
+            self.counters.restores += u64::from(waves > 0);
         }
         self.settle(id);
         Ok(())
