@@ -1,6 +1,9 @@
 //! Arithmetic of one compute unit: whether a workgroup fits and what it leaves.
 
-use super::slots::{Geometry, MAX_WAVES, Need, Place};
+use std::collections::VecDeque;
+
+use super::cu_mask::CuMask;
+use super::slots::{Geometry, MAX_WAVES, Need, Place, Request};
 
 /// SIMDs of a compute unit.
 pub(super) const SIMDS: usize = 4;
@@ -90,32 +93,65 @@ pub(super) struct Cursor {
     pub(super) next: u32,
     /// Changes with every workgroup, without a short period: which SIMD is asked first.
     pub(super) turn: u32,
-    /// Compute unit that lost a workgroup last: on a full device the one with room.
-    pub(super) freed: u32,
 }
-
-/// Compute units that are asked in order before the one that lost a workgroup last.
-const NEAR: u32 = 8;
 
 impl Cursor {
     /// Finds room: the compute unit, what it holds then, and the SIMD of each wave. `cu` tells what a compute unit
-    /// holds, `None` if it may not be used.
+    /// holds, `None` if it may not be used. If only some compute units are worth asking, `few` are they.
     pub(super) fn find(
         &mut self,
         size: &Geometry,
         need: &Need,
+        few: Option<&[u32]>,
         cu: impl Fn(u32) -> Option<Cu>,
     ) -> Option<(u32, Cu, [u8; MAX_WAVES])> {
         self.turn = self.turn.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let first = (self.turn >> 24) as usize % SIMDS;
-        let in_order = |n: u32| (self.next % size.cus).wrapping_add(n) % size.cus;
-        let near = (0..NEAR.min(size.cus)).map(in_order);
-        let far = (NEAR..size.cus).map(in_order);
-        let (index, cu, simds) = near.chain([self.freed % size.cus]).chain(far).find_map(|index| {
+        let ask = |index: u32| {
             let (cu, simds) = cu(index)?.with(need, size, first)?;
             Some((index, cu, simds))
-        })?;
-        self.next = (index + 1) % size.cus;
-        Some((index, cu, simds))
+        };
+        let start = self.next % size.cus;
+        let found = match few {
+            Some(few) => few.iter().find_map(|&index| ask(index)),
+            None => (start..size.cus).chain(0..start).find_map(ask),
+        }?;
+        self.next = (found.0 + 1) % size.cus;
+        Some(found)
+    }
+}
+
+/// Compute units that lost a workgroup lately are kept for so many losses.
+pub(super) const RECENT: u64 = 64;
+
+/// Kinds of workgroups that are remembered.
+const KINDS: usize = 4;
+
+/// What fitted nowhere, and when: how many workgroups had left the device until then. What leaves later is all that can
+/// make room, so nothing else needs to be asked again.
+#[derive(Debug, Default)]
+pub(super) struct Refused {
+    kinds: VecDeque<(Need, Option<CuMask>, u64)>,
+}
+
+impl Refused {
+    /// The compute units worth asking when `version` workgroups have left; `None` if all are. `recent` tells which
+    /// compute unit the workgroup of that number left.
+    pub(super) fn worth(&self, request: &Request<'_>, version: u64, recent: impl Fn(u64) -> u32) -> Option<Vec<u32>> {
+        let (.., then) = self.kinds.iter().find(|kind| Self::same(kind, request))?;
+        (version.wrapping_sub(*then) <= RECENT).then(|| (*then..version).map(recent).collect())
+    }
+
+    /// The request fits nowhere.
+    pub(super) fn note(&mut self, request: &Request<'_>, version: u64) {
+        self.kinds.retain(|kind| !Self::same(kind, request));
+        if self.kinds.len() == KINDS {
+            self.kinds.pop_front();
+        }
+        self.kinds.push_back((request.need, request.allowed.copied(), version));
+    }
+
+    fn same(kind: &(Need, Option<CuMask>, u64), request: &Request<'_>) -> bool {
+        kind.0 == request.need && kind.1.as_ref() == request.allowed
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::launch::Launch;
+use super::slots::{Need, Place};
 
 /// Dispatches of one queue that may overlap.
 const MOST: usize = 64;
@@ -19,6 +20,12 @@ pub(crate) struct Dispatch {
     unstarted: u64,
     /// Workgroups started and not ended.
     running: u64,
+    /// Places of the next workgroups: they are on the device, but have executed nothing.
+    reserved: VecDeque<Place>,
+    /// Workgroup to find a place for next, if any are left.
+    ahead: [u32; 3],
+    /// Workgroups without a place.
+    unplaced: u64,
     /// Signal to decrement at the end, or 0.
     pub(crate) signal: u64,
     /// When the first workgroup started.
@@ -26,17 +33,22 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// The workgroup to start next.
-    pub(crate) fn next(&self) -> [u32; 3] {
-        self.next
-    }
-
-    /// The next workgroup was started.
-    pub(crate) fn start(&mut self, clock: fn() -> u64) {
+    /// Starts the next workgroup, if it has a place: its number and the place.
+    pub(crate) fn start(&mut self, clock: fn() -> u64) -> Option<([u32; 3], Place)> {
+        let place = self.reserved.pop_front()?;
+        let number = self.next;
         self.started.get_or_insert_with(clock);
-        self.next = self.launch.after(self.next);
+        self.next = self.launch.after(number);
         self.unstarted -= 1;
         self.running += 1;
+        Some((number, place))
+    }
+
+    /// Workgroups with a place return to the grid.
+    fn withdraw(&mut self) -> impl Iterator<Item = Place> {
+        self.ahead = self.next;
+        self.unplaced = self.unstarted;
+        self.reserved.drain(..)
     }
 }
 
@@ -69,19 +81,47 @@ impl Dispatches {
             next,
             unstarted: workgroups,
             running: 0,
+            reserved: VecDeque::new(),
+            ahead: next,
+            unplaced: workgroups,
             signal,
             started: None,
         });
     }
 
-    /// The dispatch whose workgroups are to be started.
-    pub(crate) fn startable(&self) -> Option<&Dispatch> {
-        self.list.iter().find(|dispatch| dispatch.unstarted > 0)
+    /// Whether workgroups are left to be started.
+    pub(crate) fn startable(&self) -> bool {
+        self.list.iter().any(|dispatch| dispatch.unstarted > 0)
     }
 
-    /// The same, to change it.
-    pub(crate) fn startable_mut(&mut self) -> Option<&mut Dispatch> {
-        self.list.iter_mut().find(|dispatch| dispatch.unstarted > 0)
+    /// The dispatch of the next workgroup with a place.
+    pub(crate) fn reserved(&self) -> Option<&Dispatch> {
+        self.list.iter().find(|dispatch| !dispatch.reserved.is_empty())
+    }
+
+    /// The same, to start the workgroup.
+    pub(crate) fn reserved_mut(&mut self) -> Option<&mut Dispatch> {
+        self.list.iter_mut().find(|dispatch| !dispatch.reserved.is_empty())
+    }
+
+    /// What the next workgroup without a place needs.
+    pub(crate) fn unplaced(&self) -> Option<Need> {
+        let dispatch = self.list.iter().find(|dispatch| dispatch.unplaced > 0)?;
+        Some(dispatch.launch.need(dispatch.ahead))
+    }
+
+    /// Gives the next workgroup without a place one; the place comes back if there is no such workgroup.
+    pub(crate) fn reserve(&mut self, place: Place) -> Option<Place> {
+        let Some(dispatch) = self.list.iter_mut().find(|dispatch| dispatch.unplaced > 0) else { return Some(place) };
+        dispatch.ahead = dispatch.launch.after(dispatch.ahead);
+        dispatch.unplaced -= 1;
+        dispatch.reserved.push_back(place);
+        None
+    }
+
+    /// Takes back the places of workgroups that have not started.
+    pub(crate) fn withdraw(&mut self) -> impl Iterator<Item = Place> {
+        self.list.iter_mut().flat_map(Dispatch::withdraw)
     }
 
     /// A workgroup ended; the dispatch if that was its last.

@@ -46,6 +46,8 @@ pub struct Engine {
     pub(super) counters: SaveCounters,
     /// Queues created so far.
     created: u64,
+    /// Workgroups that found room so far.
+    pub(super) places: u64,
     /// Workgroups started so far.
     pub(super) starts: u64,
     /// Turns of workgroups since one was started.
@@ -69,6 +71,7 @@ impl Engine {
             pool: Pool::default(),
             counters: SaveCounters::default(),
             created: 0,
+            places: 0,
             starts: 0,
             turns: 0,
             draining: false,
@@ -186,7 +189,7 @@ impl Engine {
     pub fn runnable(&self) -> bool {
         !self.ready.is_empty()
             || !self.returning.is_empty()
-            || self.queues.values().any(|queue| queue.active() && queue.dispatches.startable().is_some())
+            || self.queues.values().any(|queue| queue.active() && queue.dispatches.startable())
     }
 
     /// Stops a queue for good and tells the driver and the runtime why. A failed access stops all queues.

@@ -1,12 +1,12 @@
 //! Workgroups between the dispatcher and the workers.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::engine::Engine;
 use super::errors;
 use super::queue::QueueId;
 use super::signal;
-use super::slots::{Class, Request};
 use super::workgroup::{Outcome, Work, Workgroup};
 
 /// Turns that workgroups on the device get before another one joins them. Most end within a few: then few are resident
@@ -16,19 +16,14 @@ const PATIENCE: u32 = 4;
 impl Engine {
     /// A workgroup to run, if there is one. It comes back by [`Engine::put_back`].
     pub fn take(&mut self) -> Option<Work> {
-        let group = match if self.draining { None } else { self.readmit() } {
+        self.fill();
+        let due = !self.draining && (self.ready.is_empty() || self.turns >= PATIENCE);
+        let started = if due { self.start() } else { None };
+        let group = match started {
             Some(group) => group,
-            None if self.draining => self.ready.pop_front()?,
             None => {
-                let due = self.ready.is_empty() || self.turns >= PATIENCE;
-                let started = if due { self.start() } else { None };
-                match started {
-                    Some(group) => group,
-                    None => {
-                        self.turns = self.turns.saturating_add(1);
-                        self.ready.pop_front()?
-                    }
-                }
+                self.turns = self.turns.saturating_add(1);
+                self.ready.pop_front()?
             }
         };
         if let Some(queue) = self.queues.get_mut(&group.queue) {
@@ -99,6 +94,7 @@ impl Engine {
 
     /// Takes the workgroups of a queue off the device, except those that workers hold.
     pub(super) fn take_off(&mut self, id: QueueId) {
+        self.withdraw(id);
         let Some(queue) = self.queues.get_mut(&id) else { return };
         for list in [&mut self.ready, &mut self.returning] {
             let (off, rest): (Vec<_>, _) = list.drain(..).partition(|group| group.queue == id);
@@ -123,49 +119,22 @@ impl Engine {
         self.pool.give_lds(std::mem::take(&mut group.lds));
     }
 
-    /// Finds room for a workgroup that comes back to the device.
-    fn readmit(&mut self) -> Option<Workgroup> {
-        for index in 0..self.returning.len() {
-            let group = &self.returning[index];
-            if let Some(place) =
-                self.slots.take(&Request { need: group.launch.need(group.id), class: Class::Medium, allowed: None })
-            {
-                let mut group = self.returning.remove(index)?;
-                self.counters.landed += 1;
-                self.counters.moved += u64::from(group.land(place));
-                return Some(group);
-            }
-        }
-        None
-    }
-
-    /// Starts a workgroup: of the queue with the highest priority that finds room, and among equals of the one that
-    /// has waited longest. A queue whose workgroups wait for room starts no others: what it has started fitted on the
-    /// device at one time, and so into its save area.
+    /// Starts a workgroup that has its place: of the queue with the highest priority, and among equals of the one that
+    /// has waited longest.
     fn start(&mut self) -> Option<Workgroup> {
-        let mut candidates: Vec<_> = self
+        let (id, queue) = self
             .queues
-            .iter()
-            .filter(|(_, queue)| queue.active() && queue.dispatches.startable().is_some())
-            .filter(|(id, _)| self.returning.iter().all(|group| group.queue != **id))
-            .map(|(id, queue)| (std::cmp::Reverse(queue.spec.priority), queue.last_start, *id))
-            .collect();
-        candidates.sort_unstable();
-        candidates.into_iter().find_map(|(_, _, id)| self.start_of(id))
-    }
-
-    fn start_of(&mut self, id: QueueId) -> Option<Workgroup> {
-        let queue = self.queues.get_mut(&id)?;
-        let dispatch = queue.dispatches.startable_mut()?;
-        let number = dispatch.next();
+            .iter_mut()
+            .filter(|(_, queue)| queue.active() && queue.dispatches.reserved().is_some())
+            .min_by_key(|(id, queue)| (Reverse(queue.spec.priority), queue.last_start, **id))?;
+        let dispatch = queue.dispatches.reserved_mut()?;
+        let (number, place) = dispatch.start(self.config.clock)?;
         let launch = Arc::clone(&dispatch.launch);
-        let place = self.slots.take(&Request { need: launch.need(number), class: Class::Medium, allowed: None })?;
-        dispatch.start(self.config.clock);
         self.starts += 1;
         self.turns = 0;
         queue.last_start = self.starts;
         Some(Workgroup {
-            queue: id,
+            queue: *id,
             queue_serial: queue.serial,
             dispatch: dispatch.serial,
             id: number,

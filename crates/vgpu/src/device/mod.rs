@@ -25,6 +25,7 @@ mod pm4_dispatch;
 mod pm4_memory;
 mod pool;
 mod queue;
+mod reserve;
 mod save;
 mod sdma;
 mod signal;

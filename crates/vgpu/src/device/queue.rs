@@ -6,6 +6,7 @@ use kfd_abi::hsa::AmdQueue;
 
 use super::aql::Aql;
 use super::context::{Context, Step};
+use super::cu_mask::CuMask;
 use super::dispatch::Dispatches;
 use super::errors::Halt;
 use super::pm4::Pm4;
@@ -123,8 +124,12 @@ pub(crate) struct Queue {
     pub(crate) stopped: bool,
     /// Taken off the device by request.
     pub(crate) suspended: bool,
+    /// When a workgroup last found room, in workgroups.
+    pub(crate) last_place: u64,
     /// When a workgroup was last started, in starts.
     pub(crate) last_start: u64,
+    /// Compute units it may use; all without a mask.
+    pub(crate) cu_mask: Option<CuMask>,
 }
 
 impl Queue {
@@ -145,7 +150,9 @@ impl Queue {
             handed_out: 0,
             stopped: false,
             suspended: false,
+            last_place: 0,
             last_start: 0,
+            cu_mask: None,
         }
     }
 

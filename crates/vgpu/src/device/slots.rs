@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::cu::{Cu, Cursor};
+use super::cu::{Cu, Cursor, RECENT, Refused};
 use super::cu_mask::CuMask;
 
 /// Most waves of a workgroup: 1024 work items.
@@ -137,6 +137,11 @@ impl Geometry {
 struct State {
     cus: Vec<Cu>,
     cursor: Cursor,
+    refused: Refused,
+    /// Workgroups that have left.
+    version: u64,
+    /// Where the last of them were.
+    recent: [u32; RECENT as usize],
 }
 
 /// Compute units of one process alone.
@@ -149,7 +154,13 @@ impl LocalSlots {
     /// An empty device.
     pub fn new(size: Geometry) -> Self {
         let size = Geometry { cus: size.cus.max(1), ..size };
-        let state = State { cus: vec![Cu::default(); size.cus as usize], cursor: Cursor::default() };
+        let state = State {
+            cus: vec![Cu::default(); size.cus as usize],
+            cursor: Cursor::default(),
+            refused: Refused::default(),
+            version: 0,
+            recent: [0; RECENT as usize],
+        };
         Self { size, state: Mutex::new(state) }
     }
 
@@ -168,19 +179,26 @@ impl LocalSlots {
 impl Slots for LocalSlots {
     fn take(&self, request: &Request<'_>) -> Option<Place> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { cus, cursor } = &mut *state;
-        let (index, cu, simds) = cursor.find(&self.size, &request.need, |index| {
+        let State { cus, cursor, refused, version, recent } = &mut *state;
+        let few = refused.worth(request, *version, |number| recent[(number % RECENT) as usize]);
+        let found = cursor.find(&self.size, &request.need, few.as_deref(), |index| {
             cus.get(index as usize).filter(|_| request.allows(index)).copied()
-        })?;
+        });
+        let Some((index, cu, simds)) = found else {
+            refused.note(request, *version);
+            return None;
+        };
         cus[index as usize] = cu;
         Some(self.size.place(index, simds, request.need))
     }
 
     fn give(&self, place: &Place) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cu) = state.cus.get_mut(place.cu as usize) {
+        let State { cus, version, recent, .. } = &mut *state;
+        if let Some(cu) = cus.get_mut(place.cu as usize) {
             cu.remove(place);
-            state.cursor.freed = place.cu;
+            recent[(*version % RECENT) as usize] = place.cu;
+            *version += 1;
         }
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::super::cu::{Cu, SIMDS, Simd};
+use super::super::cu::{Cu, RECENT, SIMDS, Simd};
 use super::super::cu_mask::MOST_CUS;
 use super::super::slots::Geometry;
 use super::crash;
@@ -63,11 +63,13 @@ pub(super) struct GpuWords {
     pub(super) waves: AtomicU32,
     pub(super) next: AtomicU32,
     pub(super) turn: AtomicU32,
-    pub(super) freed: AtomicU32,
+    reserved: AtomicU32,
     /// Workgroups that found room so far.
     pub(super) taken: AtomicU64,
-    /// Changes whenever there may be room where there was none.
+    /// Workgroups that have left. It leaps when there may be room anywhere.
     pub(super) version: AtomicU64,
+    /// Where the last of them were.
+    pub(super) recent: [AtomicU32; RECENT as usize],
     /// Seats with a workgroup that waits.
     pub(super) waiting: SeatSet,
 }

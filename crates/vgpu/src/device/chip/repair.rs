@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::super::cu::Cu;
+use super::super::cu::{Cu, RECENT};
 use super::lock::{Guard, Holder};
 use super::seat::{DYING, LIVE};
 use super::{Chip, GpuWords, SeatId};
@@ -85,7 +85,7 @@ impl Locked<'_> {
             waves = waves.saturating_add(total.waves());
         }
         self.words.waves.store(waves, Ordering::Relaxed);
-        self.words.version.fetch_add(1, Ordering::SeqCst);
+        self.words.version.fetch_add(2 * RECENT, Ordering::SeqCst);
         self.offer_again();
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::super::cu::Cursor;
+use super::super::cu::{Cursor, RECENT, Refused};
 use super::super::cu_mask::CuMask;
 use super::super::slots::{Class, Need, Place, Request, Slots};
 use super::lock::Holder;
@@ -26,8 +26,7 @@ impl Asked {
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// A request that fitted nowhere, and the version of the gpu then.
-    full: Option<(Asked, u64)>,
+    refused: Refused,
     /// What others were told that this seat waits for.
     published: Option<Asked>,
 }
@@ -59,24 +58,18 @@ impl ChipSlots {
     fn lock(&self) -> Option<Locked<'_>> {
         if self.chip.is_live(self.seat) { self.chip.lock_gpu(self.gpu, Holder::Seat(self.seat), None) } else { None }
     }
-
-    fn version(&self) -> u64 {
-        self.chip.gpu(self.gpu).map_or(0, |gpu| gpu.version.load(Ordering::SeqCst))
-    }
 }
 
 impl Locked<'_> {
-    fn take(&self, seat: SeatId, request: &Request<'_>) -> Result<Place, Refusal> {
+    /// Takes room; `few` compute units are worth asking, if not all.
+    fn take(&self, seat: SeatId, request: &Request<'_>, few: Option<&[u32]>) -> Result<Place, Refusal> {
         let size = self.chip.geometry();
         let totals = self.chip.totals(self.gpu);
         let words = self.words;
-        let mut cursor = Cursor {
-            next: words.next.load(Ordering::Relaxed),
-            turn: words.turn.load(Ordering::Relaxed),
-            freed: words.freed.load(Ordering::Relaxed),
-        };
-        let found = cursor
-            .find(size, &request.need, |cu| totals.get(cu as usize).filter(|_| request.allows(cu)).map(CuWords::load));
+        let mut cursor = Cursor { next: words.next.load(Ordering::Relaxed), turn: words.turn.load(Ordering::Relaxed) };
+        let found = cursor.find(size, &request.need, few, |cu| {
+            totals.get(cu as usize).filter(|_| request.allows(cu)).map(CuWords::load)
+        });
         let (index, total, simds) = found.ok_or(Refusal::Full)?;
         if let Some(other) = self.preferred(seat, request.class) {
             self.call(other);
@@ -110,8 +103,9 @@ impl Locked<'_> {
             words.store(&cu);
         }
         self.count(seat, |waves| waves.saturating_sub(place.need.waves));
-        self.words.freed.store(place.cu, Ordering::Relaxed);
-        self.words.version.fetch_add(1, Ordering::SeqCst);
+        let version = self.words.version.load(Ordering::Relaxed);
+        self.words.recent[(version % RECENT) as usize].store(place.cu, Ordering::Relaxed);
+        self.words.version.store(version.wrapping_add(1), Ordering::SeqCst);
         self.offer(place.cu);
         self.call_next();
     }
@@ -128,15 +122,21 @@ impl Locked<'_> {
 impl Slots for ChipSlots {
     fn take(&self, request: &Request<'_>) -> Option<Place> {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let asked = Asked::of(request);
-        if self.chip.is_closed(self.seat) || memory.full == Some((asked, self.version())) {
+        let worth = |refused: &Refused| {
+            let gpu = self.chip.gpu(self.gpu)?;
+            let recent = |number: u64| gpu.recent[(number % RECENT) as usize].load(Ordering::Relaxed);
+            refused.worth(request, gpu.version.load(Ordering::SeqCst), recent)
+        };
+        // Without the lock: nobody needs it to learn that nothing has changed.
+        if self.chip.is_closed(self.seat) || worth(&memory.refused).is_some_and(|few| few.is_empty()) {
             return None;
         }
         let locked = self.lock()?;
-        match locked.take(self.seat, request) {
+        let few = worth(&memory.refused);
+        match locked.take(self.seat, request, few.as_deref()) {
             Ok(place) => Some(place),
             Err(Refusal::Full) => {
-                memory.full = Some((asked, self.version()));
+                memory.refused.note(request, locked.words.version.load(Ordering::SeqCst));
                 None
             }
             Err(Refusal::Reserved) => None,

@@ -112,7 +112,7 @@ impl Locked<'_> {
         let mask = wanted.masked.then(|| self.chip.mask_of(part));
         let totals = self.chip.totals(self.gpu);
         let allowed = |cu: u32| mask.as_ref().is_none_or(|mask| mask.contains(cu));
-        let found = Cursor::default().find(self.chip.geometry(), &wanted.need, |cu| {
+        let found = Cursor::default().find(self.chip.geometry(), &wanted.need, None, |cu| {
             totals.get(cu as usize).filter(|_| allowed(cu)).map(super::CuWords::load)
         });
         part.candidate.store(found.map_or(0, |(cu, ..)| cu + 1), Ordering::Relaxed);

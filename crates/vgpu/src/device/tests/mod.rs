@@ -5,6 +5,7 @@ mod chains;
 mod kernels;
 mod machine;
 mod malformed;
+mod places;
 mod pm4;
 mod preemption;
 mod random;

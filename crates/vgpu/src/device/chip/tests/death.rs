@@ -98,6 +98,7 @@ fn killed_processes_leave_nothing() {
             if let Some(place) = its.take(&medium(QUARTER)) {
                 its.give(&place);
             }
+            std::thread::yield_now();
             let mut status = 0;
             // SAFETY: one number is written.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) }, 0, "the child ended");

@@ -127,7 +127,7 @@ fn tokens_are_never_held_by_more_than_there_are() {
                         std::thread::yield_now();
                         holders.fetch_sub(1, Ordering::SeqCst);
                         drop(guard);
-                    })
+                    });
                 });
             }
         }
