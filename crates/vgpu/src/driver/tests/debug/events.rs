@@ -132,7 +132,7 @@ fn what_the_debugger_passes_on_reaches_the_runtime() {
     let told = Effect::MemoryException { process: ALICE, gpu: 1 };
     let evicted = Effect::Cycle { gpu: 1, cause: Cause::Evict, grace: None };
     assert_eq!(send(&mut machine, violation, gpu_id, 0), Ok(vec![evicted, told.clone()]));
-    assert_eq!(machine.driver.runlist(1), Runlist::default());
+    assert!(machine.driver.runlist(1).groups.is_empty());
     let woken = Effect::Wake { process: ALICE };
     let all = violation | ExceptionMask::PROCESS_RUNTIME | trap;
     assert_eq!(send(&mut machine, all, gpu_id, 2), Ok(vec![told, woken, passed]));

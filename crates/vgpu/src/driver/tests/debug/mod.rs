@@ -345,7 +345,7 @@ fn when_the_target_dies_its_debugger_loses_the_descriptor() {
     assert!(effects.contains(&Effect::DebuggerFile { target: ALICE, keep: false }));
     assert_eq!(machine.driver.process(BOB).unwrap().debug.targets, 0);
     assert_eq!(machine.suspend(&[2]).errno(), Some(Errno::ESRCH));
-    assert_eq!(machine.driver.runlist(0), Runlist::default());
+    assert!(machine.driver.runlist(0).groups.is_empty());
 }
 
 #[test]

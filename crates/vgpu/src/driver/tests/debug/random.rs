@@ -55,7 +55,9 @@ impl History {
             machine.acquire(CAROL, gpu).ok();
         }
         let mut history = History { machine, waiting: Vec::new() };
-        KEYS.map(|key| history.machine.add_queues(key, &[]));
+        for key in KEYS {
+            history.machine.add_queues(key, &[]);
+        }
         history
     }
 
