@@ -5,8 +5,8 @@
 //! thread and touches no memory of the caller: whoever owns a [`Driver`] brings the caller's memory along in a
 //! [`Call`] and carries the answer back.
 //!
-//! Processes are independent of each other except for what they share on real hardware too: video memory, system
-//! memory for gpus, and the slots of copy queues.
+//! Processes are independent of each other except for what they share on real hardware too, video memory, system
+//! memory for gpus, and the slots of queues, and except that one may debug the other.
 
 mod call;
 mod criu;
