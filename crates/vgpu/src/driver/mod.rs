@@ -5,8 +5,8 @@
 //! thread and touches no memory of the caller: whoever owns a [`Driver`] brings the caller's memory along in a
 //! [`Call`] and carries the answer back.
 //!
-//! Processes are independent of each other except for what they share on real hardware too: video memory, system
-//! memory for gpus, and the slots of copy queues.
+//! Processes are independent of each other except for what they share on real hardware too, video memory, system
+//! memory for gpus, and the slots of queues, and except that one may debug the other.
 
 mod call;
 mod criu;
@@ -174,6 +174,7 @@ impl Driver {
 
     fn enter(&mut self, caller: ProcessKey, nr: u32, call: &mut Call) -> Result<i64, Errno> {
         call.effects.clear();
+        let waited = call.blocked.take();
         let command = match u8::try_from(nr).map(ioctl::lookup) {
             Ok(Lookup::Known(command)) => Some(command),
             Ok(Lookup::Hole) => None,
@@ -194,6 +195,9 @@ impl Driver {
             call.args.fill(0);
         }
         call.args.resize(given.max(usize::from(command.size)), 0);
+        if matches!(command, ioctl::DESTROY_QUEUE | ioctl::RUNTIME_ENABLE) {
+            call.blocked = waited;
+        }
         let result = self.dispatch(caller, command, call);
         call.args.truncate(given);
         result

@@ -35,7 +35,7 @@ pub(super) struct Queue {
     ring_mapping: u64,
     /// Starts of the other mappings on its gpu that it cannot do without.
     mappings: Vec<u64>,
-    /// Grows from queue to queue of the process.
+    /// Grows from queue to queue of the process, on whatever gpu.
     pub(super) serial: u64,
     /// A debugger stopped it.
     pub(super) suspended: bool,

@@ -32,7 +32,7 @@ pub(super) struct Debug {
     pub(super) debugger: Option<ProcessKey>,
     /// How many processes it debugs. An attempt on a process that is being debugged is not counted and yet counted
     /// off, so it can become negative.
-    targets: i32,
+    pub(super) targets: i32,
     /// What its debugger wants to hear of.
     subscribed: ExceptionMask,
     /// What happened that concerns no queue and no gpu.

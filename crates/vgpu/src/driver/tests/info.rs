@@ -1,6 +1,5 @@
 use kfd_abi::Union;
 use kfd_abi::criu::CriuArgs;
-use kfd_abi::debug::{DbgTrapArgs, RuntimeEnableArgs, RuntimeMode};
 use kfd_abi::drm::{ClientArgs, DeviceInfo, InfoArgs, InfoQuery, ReadRegisters, VersionArgs};
 use kfd_abi::memory::{DeviceApertures, GetProcessAperturesArgs, GetProcessAperturesNewArgs};
 use kfd_abi::process::{
@@ -163,38 +162,9 @@ fn the_fault_mode_can_be_asked_and_set_while_there_are_no_queues() {
 }
 
 #[test]
-fn the_runtime_enables_itself_before_it_has_queues() {
-    let mut machine = machine("mi300x");
-    let enable = |machine: &mut Machine, mode_mask| {
-        machine.run(ALICE, RuntimeEnableArgs { r_debug: 0x77, mode_mask, capabilities_mask: 5 })
-    };
-    // Mode 0 disables, and is fine when there is nothing to disable.
-    let off = enable(&mut machine, RuntimeMode::EMPTY);
-    assert!(off.call.effects.is_empty());
-    assert_eq!(off.ok().capabilities_mask, 5);
-    let on = enable(&mut machine, RuntimeMode::ENABLE | RuntimeMode::TTMP_SAVE);
-    assert_eq!(on.call.effects, [Effect::RuntimeMode { enabled: true, ttmp_setup: true, r_debug: 0x77 }]);
-    assert_eq!(enable(&mut machine, RuntimeMode::ENABLE).errno(), Some(Errno::EBUSY));
-    add_queue(&mut machine);
-    assert_eq!(enable(&mut machine, RuntimeMode::ENABLE).errno(), Some(Errno::EBUSY));
-    let off = enable(&mut machine, RuntimeMode::EMPTY);
-    assert_eq!(off.call.effects, [Effect::RuntimeMode { enabled: false, ttmp_setup: false, r_debug: 0 }]);
-    assert_eq!(enable(&mut machine, RuntimeMode::ENABLE).errno(), Some(Errno::EEXIST));
-}
-
-#[test]
-fn debugger_checkpoint_and_event_streams_are_refused_in_the_right_order() {
+fn checkpoints_and_event_streams_are_refused_in_the_right_order() {
     let mut machine = machine("mi300x");
     let gpu_id = machine.gpu_id(0);
-    let debug = |machine: &mut Machine, pid, traces_target| {
-        let mut call = Call::new(&DbgTrapArgs { pid, ..DbgTrapArgs::ZERO });
-        call.traces_target = traces_target;
-        machine.call::<DbgTrapArgs>(ALICE, call).errno()
-    };
-    assert_eq!(debug(&mut machine, 999, true), Some(Errno::ESRCH));
-    assert_eq!(debug(&mut machine, BOB.pid, false), Some(Errno::EPERM));
-    assert_eq!(debug(&mut machine, BOB.pid, true), Some(Errno::EINVAL));
-    assert_eq!(debug(&mut machine, ALICE.pid, false), Some(Errno::EINVAL));
     assert_eq!(machine.run(ALICE, CriuArgs::ZERO).errno(), Some(Errno::EACCES));
     let call = Call { checkpoint_restore: true, ..Call::new(&CriuArgs::ZERO) };
     assert_eq!(machine.call::<CriuArgs>(ALICE, call).errno(), Some(Errno::EINVAL));

@@ -1,5 +1,6 @@
 //! The driver as programs see it.
 
+mod debug;
 mod events;
 mod info;
 mod memory;
@@ -165,6 +166,7 @@ fn death_gives_everything_back() {
     assert_eq!(
         machine.driver.close(ALICE),
         [
+            Effect::Cycle { gpu: 0, cause: Cause::ProcessEnd, grace: None },
             Effect::UnmapMemory { gpu: 0, handle, va: 0x10_0000, size },
             Effect::FreeMemory { handle, backing, size },
             Effect::DestroyEvent { id: event },

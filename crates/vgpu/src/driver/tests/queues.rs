@@ -8,18 +8,24 @@ use super::svm::svm_call;
 use super::*;
 
 const BASE: u64 = 0x7000_0000_0000;
-const RING: u64 = BASE;
+pub(super) const RING: u64 = BASE;
 const POINTERS: u64 = BASE + 0x10_0000;
 const EOP: u64 = BASE + 0x20_0000;
-const SAVE: u64 = BASE + 0x1000_0000;
+pub(super) const SAVE: u64 = BASE + 0x1000_0000;
 
 /// Buffers for queues of a process, and the arguments that fit them.
-fn prepare(machine: &mut Machine, process: ProcessKey) -> CreateQueueArgs {
+pub(super) fn prepare(machine: &mut Machine, process: ProcessKey) -> CreateQueueArgs {
     let size = machine.driver.profile().save_area().unwrap();
     machine.mapped(process, RING, 0x10000, AllocFlags::GTT | RW);
     machine.mapped(process, POINTERS, PAGE, AllocFlags::GTT | RW);
     machine.mapped(process, EOP, PAGE, AllocFlags::VRAM | RW);
     machine.mapped(process, SAVE, size.total, AllocFlags::VRAM | RW);
+    args(machine)
+}
+
+/// The arguments that fit those buffers.
+pub(super) fn args(machine: &Machine) -> CreateQueueArgs {
+    let size = machine.driver.profile().save_area().unwrap();
     CreateQueueArgs {
         ring_base_address: RING,
         ring_size: 0x10000,
@@ -43,7 +49,8 @@ fn a_queue_lives_from_creation_to_destruction() {
     let mut machine = Machine::new("mi300x");
     let args = prepare(&mut machine, ALICE);
     let create = machine.run(ALICE, args);
-    let [Effect::CreateQueue(spec)] = &create.call.effects[..] else { panic!("{create:?}") };
+    let [Effect::CreateQueue(spec), cycle] = &create.call.effects[..] else { panic!("{create:?}") };
+    assert_eq!(*cycle, cycled(0, Cause::CreateQueue));
     assert_eq!((spec.id, spec.kind, spec.gpu), (0, QueueKind::Aql, 0));
     assert_eq!((spec.rptr, spec.wptr, spec.eop), (POINTERS + 0x80, POINTERS + 0x38, EOP));
     assert_eq!((spec.ctx_save, spec.ctl_stack_size), (SAVE, args.ctl_stack_size));
@@ -65,12 +72,43 @@ fn a_queue_lives_from_creation_to_destruction() {
     assert_eq!(file("gpuid"), Some(crate::sysfs::Node::File(machine.gpu_id(0).to_string())));
 
     let destroy = machine.run(ALICE, DestroyQueueArgs { queue_id: 0, pad: 0 });
-    assert_eq!(destroy.call.effects, [Effect::DestroyQueue { id: 0 }]);
+    // It leaves the gpu before it is gone.
+    assert_eq!(destroy.call.effects, [cycled(0, Cause::DestroyQueue), Effect::DestroyQueue { id: 0 }]);
     assert_eq!(machine.run(ALICE, DestroyQueueArgs { queue_id: 0, pad: 0 }).errno(), Some(Errno::EINVAL));
     assert_eq!(machine.run(ALICE, args).ok().queue_id, 0);
     let effects = machine.driver.close(ALICE);
-    assert_eq!(effects[..2], [Effect::DestroyQueue { id: 0 }, Effect::DestroyQueue { id: 1 }]);
+    let gone = [cycled(0, Cause::ProcessEnd), Effect::DestroyQueue { id: 0 }, Effect::DestroyQueue { id: 1 }];
+    assert_eq!(effects[..3], gone);
     assert_eq!(machine.driver.gpus[0].queues, 1);
+}
+
+/// What a change of the queues of a gpu entails.
+fn cycled(gpu: u32, cause: Cause) -> Effect {
+    Effect::Cycle { gpu, cause, grace: None }
+}
+
+#[test]
+fn only_what_is_on_the_gpu_has_to_leave_it() {
+    let mut machine = Machine::new("mi300x");
+    let args = CreateQueueArgs { queue_percentage: 0, ..prepare(&mut machine, ALICE) };
+    let off = machine.run(ALICE, args);
+    assert!(matches!(off.call.effects[..], [Effect::CreateQueue(_)]), "{off:?}");
+    // The driver changes what it keeps of a queue only while nothing runs, even if the queue does not.
+    let on = UpdateQueueArgs {
+        queue_id: 0,
+        ring_base_address: RING,
+        ring_size: 0x10000,
+        queue_percentage: 1,
+        ..UpdateQueueArgs::ZERO
+    };
+    for queue_percentage in [0, 1, 0] {
+        let update = machine.run(ALICE, UpdateQueueArgs { queue_percentage, ..on });
+        assert_eq!(update.call.effects[1..], [cycled(0, Cause::UpdateQueue)]);
+        let listed = machine.driver.runlist(0).groups.len();
+        assert_eq!(listed, queue_percentage as usize);
+    }
+    let destroy = machine.run(ALICE, DestroyQueueArgs { queue_id: 0, pad: 0 });
+    assert_eq!(destroy.call.effects, [Effect::DestroyQueue { id: 0 }]);
 }
 
 #[test]
@@ -146,7 +184,7 @@ fn copy_queues_have_slots_of_their_engines() {
     let mut machine = Machine::new("mi300x");
     let args = CreateQueueArgs { queue_type: QueueType::SDMA, ..prepare(&mut machine, ALICE) };
     let first = machine.run(ALICE, args);
-    let [Effect::CreateQueue(spec)] = &first.call.effects[..] else { panic!("{first:?}") };
+    let [Effect::CreateQueue(spec), _] = &first.call.effects[..] else { panic!("{first:?}") };
     assert_eq!((spec.kind, spec.ctx_save, spec.eop), (QueueKind::Sdma { engine: 0 }, 0, 0));
     assert_eq!(first.args.doorbell_offset, layout::doorbells(0) + 0x100 * 8);
     for _ in 1..16 {
@@ -163,7 +201,7 @@ fn copy_queues_have_slots_of_their_engines() {
     assert_eq!(chosen.args.doorbell_offset, layout::doorbells(0) + (0x100 + 10) * 8);
     chosen.ok();
     let xgmi = machine.run(BOB, CreateQueueArgs { queue_type: QueueType::SDMA_XGMI, ..other });
-    let [Effect::CreateQueue(spec)] = &xgmi.call.effects[..] else { panic!("{xgmi:?}") };
+    let [Effect::CreateQueue(spec), _] = &xgmi.call.effects[..] else { panic!("{xgmi:?}") };
     assert_eq!(spec.kind, QueueKind::Sdma { engine: 2 });
     let chosen = CreateQueueArgs { queue_type: QueueType::SDMA_BY_ENG_ID, sdma_engine_id: 2, ..other };
     machine.run(BOB, chosen).ok();
@@ -222,7 +260,8 @@ fn an_update_changes_every_setting() {
         queue_priority: 3,
     };
     let off = machine.run(ALICE, fine);
-    let [Effect::UpdateQueue { id, settings }] = off.call.effects[..] else { panic!("{off:?}") };
+    let [Effect::UpdateQueue { id, settings }, ref cycle] = off.call.effects[..] else { panic!("{off:?}") };
+    assert_eq!(*cycle, cycled(0, Cause::UpdateQueue));
     assert_eq!((id, settings.active, settings.priority, settings.ring), (queue_id, false, 3, RING));
     for (broken, errno) in [
         (UpdateQueueArgs { queue_percentage: 101, ..fine }, Errno::EINVAL),
@@ -239,12 +278,12 @@ fn an_update_changes_every_setting() {
     let target = machine.run(ALICE, UpdateQueueArgs { queue_percentage: 3 << 8 | 100, ..fine });
     assert!(matches!(
         target.call.effects[..],
-        [Effect::UpdateQueue { settings: QueueSettings { percent: 100, target_xcc: 3, active: true, .. }, .. }]
+        [Effect::UpdateQueue { settings: QueueSettings { percent: 100, target_xcc: 3, active: true, .. }, .. }, _]
     ));
     let none = machine.run(ALICE, UpdateQueueArgs { ring_base_address: 0, queue_percentage: 100, ..fine });
     assert!(matches!(
         none.call.effects[..],
-        [Effect::UpdateQueue { settings: QueueSettings { active: false, .. }, .. }]
+        [Effect::UpdateQueue { settings: QueueSettings { active: false, .. }, .. }, _]
     ));
 }
 
@@ -292,7 +331,7 @@ fn masks_wave_state_and_wave_sync_have_their_rules() {
         machine.run_with(ALICE, SetCuMaskArgs { queue_id, num_cu_mask, cu_mask_ptr: 1 }, words)
     };
     let effect = Effect::CuMask { id: queue_id, mask: vec![5, 6] };
-    assert_eq!(mask(&mut machine, queue_id, 64, &[5, 6]).call.effects, [effect]);
+    assert_eq!(mask(&mut machine, queue_id, 64, &[5, 6]).call.effects, [effect, cycled(0, Cause::CuMask)]);
     assert_eq!(mask(&mut machine, queue_id, 4096, &[1; 32]).errno(), None);
     assert_eq!(mask(&mut machine, queue_id, 0, &[]).errno(), Some(Errno::EINVAL));
     assert_eq!(mask(&mut machine, queue_id, 33, &[0, 0]).errno(), Some(Errno::EINVAL));
