@@ -89,7 +89,6 @@ pub(super) struct Hardware {
 #[derive(Debug)]
 pub(super) struct Descriptors {
     space: Space,
-    serial: u64,
     compute_queues: u32,
     xccs: u32,
     sdma_queues_per_engine: u32,
@@ -99,7 +98,6 @@ impl Descriptors {
     pub(super) fn new(profile: &Profile) -> Descriptors {
         Descriptors {
             space: Space::new(DESCRIPTORS),
-            serial: 0,
             compute_queues: 0,
             xccs: profile.xcc,
             sdma_queues_per_engine: profile.sdma_queues_per_engine,
@@ -112,25 +110,20 @@ impl Descriptors {
     }
 
     /// For a new compute queue.
-    pub(super) fn compute(&mut self, ctl_stack_size: u32) -> Hardware {
+    pub(super) fn compute(&mut self, serial: u64, ctl_stack_size: u32) -> Hardware {
         let owned = mqd::stride(ctl_stack_size) * u64::from(self.xccs);
         let first_xcc = self.compute_queues % self.xccs.max(1);
         self.compute_queues = self.compute_queues.wrapping_add(1);
         // There is room for many times the queues a gpu may have.
         let descriptor = self.space.take(owned).unwrap_or_default();
-        Hardware { serial: self.next(), descriptor, owned, first_xcc, ..Hardware::default() }
+        Hardware { serial, descriptor, owned, first_xcc, ..Hardware::default() }
     }
 
     /// For a new copy queue: its slot has its descriptor.
-    pub(super) fn sdma(&mut self, engine: u32, queue: u32) -> Hardware {
+    pub(super) fn sdma(&self, serial: u64, engine: u32, queue: u32) -> Hardware {
         let slot = u64::from(engine) * u64::from(self.sdma_queues_per_engine) + u64::from(queue);
         let descriptor = Descriptors::own_queue(self.xccs) + slot * mqd::SDMA_SIZE as u64;
-        Hardware { serial: self.next(), descriptor, ..Hardware::default() }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.serial += 1;
-        self.serial
+        Hardware { serial, descriptor, ..Hardware::default() }
     }
 
     /// Takes back what a queue had.

@@ -31,7 +31,7 @@ impl Driver {
         match rest {
             Some("") => self.processes_node("", observed),
             Some(rest) if rest.starts_with('/') => self.processes_node(&rest[1..], observed),
-            _ => self.tree.lookup(path),
+            _ => self.debugfs(path, observed).or_else(|| self.tree.lookup(path)),
         }
     }
 

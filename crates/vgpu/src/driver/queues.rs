@@ -137,9 +137,10 @@ impl Driver {
         call.effects.push(Effect::CreateQueue(spec.clone()));
 
         self.gpus[gpu].queues += 1;
+        self.queue_serial += 1;
         let hardware = match sdma {
-            Some(slot) => self.gpus[gpu].descriptors.sdma(slot.engine, slot.queue),
-            None => self.gpus[gpu].descriptors.compute(args.ctl_stack_size),
+            Some(slot) => self.gpus[gpu].descriptors.sdma(self.queue_serial, slot.engine, slot.queue),
+            None => self.gpus[gpu].descriptors.compute(self.queue_serial, args.ctl_stack_size),
         };
         let process = self.process_mut(caller)?;
         let on_gpu = process.on(gpu)?;
