@@ -65,8 +65,6 @@ pub struct Unmapped {
 /// The hardware's side of a queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hardware {
-    /// Later queues of the machine have higher numbers; ids do not tell, they are used again.
-    pub(super) serial: u64,
     /// Address of its descriptors.
     pub(super) descriptor: u64,
     /// Bytes of them that are its own to give back.
@@ -110,20 +108,20 @@ impl Descriptors {
     }
 
     /// For a new compute queue.
-    pub(super) fn compute(&mut self, serial: u64, ctl_stack_size: u32) -> Hardware {
+    pub(super) fn compute(&mut self, ctl_stack_size: u32) -> Hardware {
         let owned = mqd::stride(ctl_stack_size) * u64::from(self.xccs);
         let first_xcc = self.compute_queues % self.xccs.max(1);
         self.compute_queues = self.compute_queues.wrapping_add(1);
         // There is room for many times the queues a gpu may have.
         let descriptor = self.space.take(owned).unwrap_or_default();
-        Hardware { serial, descriptor, owned, first_xcc, ..Hardware::default() }
+        Hardware { descriptor, owned, first_xcc, ..Hardware::default() }
     }
 
     /// For a new copy queue: its slot has its descriptor.
-    pub(super) fn sdma(&self, serial: u64, engine: u32, queue: u32) -> Hardware {
+    pub(super) fn sdma(&self, engine: u32, queue: u32) -> Hardware {
         let slot = u64::from(engine) * u64::from(self.sdma_queues_per_engine) + u64::from(queue);
         let descriptor = Descriptors::own_queue(self.xccs) + slot * mqd::SDMA_SIZE as u64;
-        Hardware { serial, descriptor, ..Hardware::default() }
+        Hardware { descriptor, ..Hardware::default() }
     }
 
     /// Takes back what a queue had.

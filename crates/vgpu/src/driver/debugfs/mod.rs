@@ -5,7 +5,6 @@
 
 mod hqds;
 
-use std::cmp::Reverse;
 use std::fmt::Write;
 
 use kfd_abi::mqd;
@@ -69,18 +68,16 @@ impl Driver {
         let mut text = String::new();
         for (key, process) in &self.processes {
             line(&mut text, format_args!("Process {} PASID 0x{:x}:", key.pid, process.pasid));
-            let mut queues: Vec<&Queue> = process.queues.values().collect();
-            queues.sort_unstable_by_key(|queue| Reverse(queue.hardware.serial));
-            self.process_mqds(&mut text, process, &queues);
+            self.process_mqds(&mut text, process);
         }
         text
     }
 
     /// The descriptors of a process's queues. A compute queue has one for each XCC. The real driver then goes on to
     /// show as many for copy queues: those of the slots that follow.
-    fn process_mqds(&self, text: &mut String, process: &Process, queues: &[&Queue]) {
+    fn process_mqds(&self, text: &mut String, process: &Process) {
         let mut shown = 1;
-        for queue in queues {
+        for queue in process.queues_newest_first() {
             let gpu_id = self.gpus.get(queue.spec.gpu as usize).map_or(0, |state| state.gpu.gpu_id);
             let descriptors = self.descriptors(process, queue);
             match queue.sdma_slot() {

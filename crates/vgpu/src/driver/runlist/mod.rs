@@ -141,9 +141,8 @@ impl Driver {
         let mut scheduled: Vec<(u64, Scheduled<'_>)> = Vec::new();
         for (key, process) in &self.processes {
             let Some(on) = process.gpus.get(gpu as usize).filter(|on| on.queues > 0) else { continue };
-            let active = |queue: &&Queue| queue.spec.gpu == gpu && queue.is_active() && on.evicted == 0;
-            let mut active: Vec<&Queue> = process.queues.values().filter(active).collect();
-            active.sort_unstable_by_key(|queue| std::cmp::Reverse(queue.hardware.serial));
+            let mut active = process.queues_newest_first();
+            active.retain(|queue| queue.spec.gpu == gpu && process.is_active(queue));
             scheduled.push((on.scheduling.registered, Scheduled { key: *key, process, active }));
         }
         scheduled.sort_by_key(|(registered, _)| std::cmp::Reverse(*registered));

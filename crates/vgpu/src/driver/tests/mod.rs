@@ -1,10 +1,12 @@
 //! The driver as programs see it.
 
 mod events;
+mod hardware;
 mod info;
 mod memory;
 mod queues;
 mod random;
+mod runlist;
 mod svm;
 
 use kfd_abi::Abi;

@@ -14,7 +14,7 @@ const EOP: u64 = BASE + 0x20_0000;
 const SAVE: u64 = BASE + 0x1000_0000;
 
 /// Buffers for queues of a process, and the arguments that fit them.
-fn prepare(machine: &mut Machine, process: ProcessKey) -> CreateQueueArgs {
+pub(super) fn prepare(machine: &mut Machine, process: ProcessKey) -> CreateQueueArgs {
     let size = machine.driver.profile().save_area().unwrap();
     machine.mapped(process, RING, 0x10000, AllocFlags::GTT | RW);
     machine.mapped(process, POINTERS, PAGE, AllocFlags::GTT | RW);
