@@ -43,9 +43,9 @@ pub struct Connected {
     pub restore: Option<Span>,
     /// Waves it has now, of all XCCs.
     pub waves: u32,
-    /// Read index now.
+    /// Read index now, or 0 if it is not known.
     pub rptr: u64,
-    /// Write index now.
+    /// Write index now, or 0 if it is not known.
     pub wptr: u64,
 }
 

@@ -245,12 +245,10 @@ impl Driver {
 impl Hardware {
     /// Read and write index as far as the driver was told.
     fn last_indices(&self) -> (u64, u64) {
-        match (&self.connected, &self.unmapped) {
-            (Some(connected), _) if self.place.is_some() => (connected.rptr, connected.wptr),
-            (_, Some((unmapped, _))) => (unmapped.rptr, unmapped.wptr),
-            (Some(connected), None) => (connected.rptr, connected.wptr),
-            (None, None) => (0, 0),
-        }
+        let connected = self.connected.map_or((0, 0), |connected| (connected.rptr, connected.wptr));
+        let unmapped = self.unmapped.as_ref().map_or((0, 0), |(unmapped, _)| (unmapped.rptr, unmapped.wptr));
+        // Indices only grow.
+        (connected.0.max(unmapped.0), connected.1.max(unmapped.1))
     }
 }
 
@@ -288,8 +286,9 @@ fn set_saved(descriptor: &mut Descriptor, unmapped: &Unmapped, saved: Saved) {
 
 /// Queues that never had a packet have no times.
 fn set_connected(descriptor: &mut Descriptor, queue: &Queue, connected: &Connected) {
-    if connected.wptr != 0 {
-        let (rptr, wptr) = indices(queue, connected.rptr, connected.wptr);
+    let (rptr, wptr) = queue.hardware.last_indices();
+    if wptr != 0 {
+        let (rptr, wptr) = indices(queue, rptr, wptr);
         descriptor.set_double(mqd::CONNECT_START_TIME, connected.connect.start);
         descriptor.set_double(mqd::CONNECT_END_TIME, connected.connect.end);
         descriptor.set(mqd::CONNECT_END_WAVE_COUNT, connected.waves);

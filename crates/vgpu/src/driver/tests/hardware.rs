@@ -173,12 +173,12 @@ fn what_was_saved_is_in_the_descriptor_of_its_xcc() {
 
     let restore = Some(Span { start: 0x200, end: 0x300 });
     let connect = Span { start: 0x1F0, end: 0x310 };
-    map_all(&mut machine, Connected { connect, restore, waves: 5, rptr: 2, wptr: 3 });
+    map_all(&mut machine, Connected { connect, restore, waves: 5, ..Connected::default() });
     let first = words(&machine, newest, 0);
     let at = |offset: usize| first[offset / 4];
     assert_eq!((at(mqd::RESTORE_START_TIME), at(mqd::RESTORE_END_TIME)), (0x200, 0x300));
     assert_eq!((at(mqd::CONNECT_START_TIME), at(mqd::CONNECT_END_TIME)), (0x1F0, 0x310));
-    assert_eq!((at(mqd::CONNECT_END_WAVE_COUNT), at(mqd::CONNECT_END_RPTR)), (5, 0x20));
+    assert_eq!((at(mqd::CONNECT_END_WAVE_COUNT), at(mqd::CONNECT_END_WPTR)), (5, 0x30));
 }
 
 /// A device on which the read index of every queue is 1 and the write index 5, and which has waves and copies.
@@ -189,8 +189,8 @@ impl Observed for Busy {
         Some(if address % PAGE == 0x80 { 1 } else { 5 })
     }
 
-    fn waves(&self, _: ProcessKey, queue: u32) -> u32 {
-        10 + queue
+    fn waves(&self, _: ProcessKey, gpu: u32) -> u32 {
+        225 + gpu
     }
 
     fn sdma_us(&self, _: ProcessKey, gpu: u32) -> u64 {
@@ -281,7 +281,7 @@ fn the_runlist_is_dumped_if_there_is_one() {
     assert!(rls.lines().nth(1).unwrap().starts_with("  00000000: c013a100 14008000 "), "{rls}");
     // 84 and 28 bytes: three full lines and four words.
     assert_eq!(
-        rls.lines().map(|line| line.split(": ").nth(1).map_or(0, |words| words.len())).collect::<Vec<_>>(),
+        rls.lines().map(|line| line.split(": ").nth(1).map_or(0, str::len)).collect::<Vec<_>>(),
         [0, 71, 71, 71, 35]
     );
 }
@@ -336,7 +336,7 @@ fn use_of_the_gpu_is_what_the_device_tells() {
         )
     };
     assert_eq!(file(&machine, "sdma_@", &Busy), "1234\n");
-    // 60 waves on the first of four XCCs, 32 in a compute unit.
+    // A compute unit has room for 32 waves.
     assert_eq!(file(&machine, "stats_@/cu_occupancy", &Busy), "8\n");
     assert_eq!(file(&machine, "stats_@/cu_occupancy", &Unobserved), "0\n");
     assert_eq!(file(&machine, "counters_@/faults", &Busy), "0\n");
