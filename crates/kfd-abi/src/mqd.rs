@@ -13,10 +13,18 @@ pub const SDMA_SIZE: usize = 512;
 
 /// First word: identifies the descriptor.
 pub const HEADER: usize = 0x000;
+/// Whether dispatches are counted.
+pub const PIPELINESTAT_ENABLE: usize = 0x02C;
+/// How programs start; has the bit that says whether there is a trap handler.
+pub const PGM_RSRC2: usize = 0x050;
 /// Waves per SIMD and other limits.
 pub const RESOURCE_LIMITS: usize = 0x058;
+/// Which compute units of a shader engine may be used, by engine. On gfx942 the last four words are something else.
+pub const STATIC_THREAD_MGMT: [usize; 8] = [0x05C, 0x060, 0x068, 0x06C, 0x09C, 0x0A0, 0x0A4, 0x0A8];
 /// XCC that starts the next dispatch, on gfx942.
 pub const CURRENT_LOGIC_XCC: usize = 0x09C;
+/// Workgroups an XCC takes at once, on gfx942.
+pub const TG_CHUNK_SIZE: usize = 0x0A4;
 /// Time at which putting the queue on the hardware began. 64 bits, as all times here; whether firmware fills them is
 /// unknown.
 pub const CONNECT_START_TIME: usize = 0x160;
@@ -42,6 +50,8 @@ pub const MQD_BASE: usize = 0x200;
 pub const ACTIVE: usize = 0x208;
 /// Its address space there.
 pub const VMID: usize = 0x20C;
+/// Whether waves are saved when the queue is given up, and what is fetched ahead.
+pub const PERSISTENT_STATE: usize = 0x210;
 /// [`PipePriority`](crate::queue::PipePriority).
 pub const PIPE_PRIORITY: usize = 0x214;
 /// Priority within the pipe, 0 to 15.
@@ -60,10 +70,22 @@ pub const PQ_WPTR_POLL_ADDR: usize = 0x234;
 pub const PQ_DOORBELL_CONTROL: usize = 0x23C;
 /// Size of the ring and more.
 pub const PQ_CONTROL: usize = 0x244;
+/// Indirect buffers.
+pub const IB_CONTROL: usize = 0x254;
 /// Asks the hardware to give the queue up.
 pub const DEQUEUE_REQUEST: usize = 0x260;
+/// Status for the hardware scheduler.
+pub const HQ_STATUS0: usize = 0x280;
+/// How the descriptor itself is used.
+pub const MQD_CONTROL: usize = 0x288;
 /// Address of the end-of-packet buffer divided by 256: 64 bits.
 pub const EOP_BASE_ADDR: usize = 0x294;
+/// Its size.
+pub const EOP_CONTROL: usize = 0x29C;
+/// Read index of the end-of-packet buffer.
+pub const EOP_RPTR: usize = 0x2A0;
+/// Write index of the end-of-packet buffer.
+pub const EOP_WPTR: usize = 0x2A4;
 /// Address of the context save area: 64 bits.
 pub const CTX_SAVE_BASE_ADDR: usize = 0x2AC;
 /// How waves are saved.
@@ -90,6 +112,32 @@ pub const PM4_TARGET_XCC: usize = 0x384;
 pub const STRIDE: usize = 0x388;
 /// In the driver's own queue: doorbell of a queue that could not be preempted, or 0.
 pub const QUEUE_DOORBELL_ID0: usize = 0x3C0;
+
+/// A copy queue's descriptor: words that are also registers of an engine's slot, then which slot it is.
+pub mod sdma {
+    /// Size of the ring and more.
+    pub const RB_CNTL: usize = 0x000;
+    /// Address of the ring divided by 256: 64 bits.
+    pub const RB_BASE: usize = 0x004;
+    /// Read index in bytes: 64 bits.
+    pub const RB_RPTR: usize = 0x00C;
+    /// Write index in bytes: 64 bits.
+    pub const RB_WPTR: usize = 0x014;
+    /// Upper half of the address the read index is reported to.
+    pub const RB_RPTR_ADDR_HI: usize = 0x020;
+    /// Lower half.
+    pub const RB_RPTR_ADDR_LO: usize = 0x024;
+    /// Doorbell.
+    pub const DOORBELL: usize = 0x048;
+    /// Position of the doorbell.
+    pub const DOORBELL_OFFSET: usize = 0x058;
+    /// A constant.
+    pub const DUMMY: usize = 0x06C;
+    /// Engine.
+    pub const ENGINE_ID: usize = 0x1F8;
+    /// Slot.
+    pub const QUEUE_ID: usize = 0x1FC;
+}
 
 /// Distance of the descriptors of a compute queue's XCCs: the control stack lies a page behind each.
 #[must_use]

@@ -9,6 +9,9 @@ pub const TOPOLOGY_DIR: &str = "/sys/devices/virtual/kfd/kfd/topology";
 /// Directory of the processes.
 pub const PROCESS_DIR: &str = "/sys/class/kfd/kfd/proc";
 
+/// Directory of the driver in debugfs, for the superuser: queues and slots as the hardware has them.
+pub const DEBUG_DIR: &str = "/sys/kernel/debug/kfd";
+
 macro_rules! names {
     ($(#[$list_doc:meta])* $list:ident { $($(#[$doc:meta])* $name:ident = $text:literal,)* }) => {
         $($(#[$doc])* pub const $name: &str = $text;)*

@@ -43,9 +43,9 @@ pub struct Connected {
     pub restore: Option<Span>,
     /// Waves it has now, of all XCCs.
     pub waves: u32,
-    /// Read index now.
+    /// Read index now, or 0 if it is not known.
     pub rptr: u64,
-    /// Write index now.
+    /// Write index now, or 0 if it is not known.
     pub wptr: u64,
 }
 
@@ -65,8 +65,6 @@ pub struct Unmapped {
 /// The hardware's side of a queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hardware {
-    /// Later queues of the machine have higher numbers; ids do not tell, they are used again.
-    pub(super) serial: u64,
     /// Address of its descriptors.
     pub(super) descriptor: u64,
     /// Bytes of them that are its own to give back.
@@ -89,7 +87,6 @@ pub(super) struct Hardware {
 #[derive(Debug)]
 pub(super) struct Descriptors {
     space: Space,
-    serial: u64,
     compute_queues: u32,
     xccs: u32,
     sdma_queues_per_engine: u32,
@@ -99,7 +96,6 @@ impl Descriptors {
     pub(super) fn new(profile: &Profile) -> Descriptors {
         Descriptors {
             space: Space::new(DESCRIPTORS),
-            serial: 0,
             compute_queues: 0,
             xccs: profile.xcc,
             sdma_queues_per_engine: profile.sdma_queues_per_engine,
@@ -118,19 +114,14 @@ impl Descriptors {
         self.compute_queues = self.compute_queues.wrapping_add(1);
         // There is room for many times the queues a gpu may have.
         let descriptor = self.space.take(owned).unwrap_or_default();
-        Hardware { serial: self.next(), descriptor, owned, first_xcc, ..Hardware::default() }
+        Hardware { descriptor, owned, first_xcc, ..Hardware::default() }
     }
 
     /// For a new copy queue: its slot has its descriptor.
-    pub(super) fn sdma(&mut self, engine: u32, queue: u32) -> Hardware {
+    pub(super) fn sdma(&self, engine: u32, queue: u32) -> Hardware {
         let slot = u64::from(engine) * u64::from(self.sdma_queues_per_engine) + u64::from(queue);
         let descriptor = Descriptors::own_queue(self.xccs) + slot * mqd::SDMA_SIZE as u64;
-        Hardware { serial: self.next(), descriptor, ..Hardware::default() }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.serial += 1;
-        self.serial
+        Hardware { descriptor, ..Hardware::default() }
     }
 
     /// Takes back what a queue had.

@@ -11,6 +11,7 @@
 mod call;
 mod criu;
 mod debug;
+mod debugfs;
 mod dmabuf;
 mod drm;
 mod effects;
@@ -22,6 +23,7 @@ mod ids;
 mod info;
 pub mod layout;
 mod memory;
+mod mqd;
 mod observed;
 mod proc;
 mod process;
@@ -72,6 +74,8 @@ pub struct Driver {
     processes: BTreeMap<ProcessKey, Process>,
     pasids: Ids,
     debug_permission: DebugPermission,
+    /// Number of the newest queue of the machine.
+    queue_serial: u64,
 }
 
 /// First number of an address space; the driver's numbers are 16 bits wide and start above those of the hardware's own.
@@ -107,6 +111,7 @@ impl Driver {
             processes: BTreeMap::new(),
             pasids: Ids::new(FIRST_PASID..LAST_PASID),
             debug_permission: DebugPermission::default(),
+            queue_serial: 0,
             profile,
         }
     }

@@ -2,13 +2,13 @@
 
 use super::ProcessKey;
 
-/// What the device knows of a queue or a process at this moment.
+/// What the device knows of a process at this moment.
 pub trait Observed {
     /// The 64 bits at an address of a process; `None` if they cannot be read.
     fn read(&self, process: ProcessKey, address: u64) -> Option<u64>;
 
-    /// Waves of a queue that are on the first XCC of its gpu.
-    fn waves(&self, process: ProcessKey, queue: u32) -> u32;
+    /// Waves of a process that are on a gpu, on all its XCCs.
+    fn waves(&self, process: ProcessKey, gpu: u32) -> u32;
 
     /// Microseconds that the process's copies on a gpu took.
     fn sdma_us(&self, process: ProcessKey, gpu: u32) -> u64;

@@ -5,7 +5,7 @@ use kfd_abi::sysfs::{PROCESS_DIR, SysfsQueueType, process};
 
 use super::process::Process;
 use super::queues::Queue;
-use super::{Driver, GpuState, Observed, ProcessKey, QueueKind, Unobserved};
+use super::{Driver, GpuState, Observed, ProcessKey, Unobserved};
 use crate::sysfs::{DirEntry, EntryKind, KFD_DEVICE_DIR, Node};
 
 /// Files of a gpu's page-fault counters.
@@ -31,7 +31,7 @@ impl Driver {
         match rest {
             Some("") => self.processes_node("", observed),
             Some(rest) if rest.starts_with('/') => self.processes_node(&rest[1..], observed),
-            _ => self.tree.lookup(path),
+            _ => self.debugfs(path, observed).or_else(|| self.tree.lookup(path)),
         }
     }
 
@@ -70,7 +70,7 @@ impl Driver {
                 if let Some(gpu) = at(name, process::STATS) {
                     let names = [process::CU_OCCUPANCY, process::EVICTED_MS];
                     return numbers_node(rest, &names, |name| match name {
-                        process::CU_OCCUPANCY => self.cu_occupancy(key, found, gpu, observed),
+                        process::CU_OCCUPANCY => self.cu_occupancy(key, gpu, observed),
                         _ => found.gpus.get(gpu).map_or(0, |on| on.scheduling.evicted_ms()),
                     });
                 }
@@ -89,21 +89,11 @@ impl Driver {
         }
     }
 
-    /// Compute units that the waves of a process would fill (`kfd_get_cu_occupancy`). The driver looks at the first XCC
-    /// only: packets of AQL queues are spread over all of them, those of PM4 queues are not.
-    fn cu_occupancy(&self, key: ProcessKey, found: &Process, gpu: usize, observed: &dyn Observed) -> u64 {
-        let on_gpu = found.queues.values().filter(|queue| queue.spec.gpu as usize == gpu);
-        let waves: u64 = on_gpu
-            .map(|queue| {
-                let waves = u64::from(observed.waves(key, queue.spec.id));
-                match queue.spec.kind {
-                    QueueKind::Aql => waves * u64::from(self.profile.xcc),
-                    QueueKind::Pm4 => waves,
-                    QueueKind::Sdma { .. } => 0,
-                }
-            })
-            .sum();
-        waves.div_ceil(u64::from(self.profile.simd_per_cu * self.profile.waves_per_simd).max(1))
+    /// Compute units that the waves of a process would fill. The real driver counts those of the first XCC and takes the
+    /// others to have as many (`kfd_get_cu_occupancy`).
+    fn cu_occupancy(&self, key: ProcessKey, gpu: usize, observed: &dyn Observed) -> u64 {
+        let waves_per_cu = u64::from(self.profile.simd_per_cu * self.profile.waves_per_simd);
+        u64::from(observed.waves(key, gpu as u32)).div_ceil(waves_per_cu.max(1))
     }
 }
 

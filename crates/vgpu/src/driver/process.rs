@@ -89,8 +89,6 @@ pub(super) struct Process {
     pub(super) events: Events,
     pub(super) queues: BTreeMap<u32, Queue>,
     pub(super) queue_ids: Ids,
-    /// Queues made so far: ids are used again, and the newest queue comes first in many lists.
-    pub(super) queues_made: u64,
     pub(super) svm: Ranges,
     pub(super) xnack: bool,
     pub(super) runtime: Runtime,
@@ -109,7 +107,6 @@ impl Process {
             events: Events::new(),
             queues: BTreeMap::new(),
             queue_ids: Ids::new(0..MAX_QUEUES_PER_PROCESS),
-            queues_made: 0,
             svm: Ranges::default(),
             xnack: false,
             runtime: Runtime::default(),
@@ -126,11 +123,16 @@ impl Process {
         queue.is_active() && self.gpus.get(queue.spec.gpu as usize).is_some_and(|gpu| gpu.evicted == 0)
     }
 
-    /// Ids of its queues, the newest first.
-    pub(super) fn newest_first(&self) -> Vec<u32> {
+    /// Its queues, the newest first.
+    pub(super) fn queues_newest_first(&self) -> Vec<&Queue> {
         let mut queues: Vec<&Queue> = self.queues.values().collect();
         queues.sort_unstable_by_key(|queue| std::cmp::Reverse(queue.serial));
-        queues.into_iter().map(|queue| queue.spec.id).collect()
+        queues
+    }
+
+    /// Ids of its queues, the newest first.
+    pub(super) fn newest_first(&self) -> Vec<u32> {
+        self.queues_newest_first().into_iter().map(|queue| queue.spec.id).collect()
     }
 
     /// What the process has on a gpu that exists.

@@ -35,7 +35,7 @@ pub(super) struct Queue {
     ring_mapping: u64,
     /// Starts of the other mappings on its gpu that it cannot do without.
     mappings: Vec<u64>,
-    /// Grows from queue to queue of the process, on whatever gpu.
+    /// Later queues of the machine have higher numbers; ids do not tell, they are used again.
     pub(super) serial: u64,
     /// A debugger stopped it.
     pub(super) suspended: bool,
@@ -137,6 +137,8 @@ impl Driver {
         call.effects.push(Effect::CreateQueue(spec.clone()));
 
         self.gpus[gpu].queues += 1;
+        self.queue_serial += 1;
+        let serial = self.queue_serial;
         let hardware = match sdma {
             Some(slot) => self.gpus[gpu].descriptors.sdma(slot.engine, slot.queue),
             None => self.gpus[gpu].descriptors.compute(args.ctl_stack_size),
@@ -145,7 +147,7 @@ impl Driver {
         let on_gpu = process.on(gpu)?;
         on_gpu.queues += 1;
         if on_gpu.queues == 1 {
-            on_gpu.scheduling.registered = hardware.serial;
+            on_gpu.scheduling.registered = serial;
         }
         for va in mappings.iter().chain([&ring_mapping]) {
             if let Some(mapping) = on_gpu.mappings.get_mut(va) {
@@ -158,8 +160,6 @@ impl Driver {
             (QueueType::SDMA_BY_ENG_ID, _) => QueueType::SDMA_XGMI,
             (other, _) => other,
         };
-        process.queues_made += 1;
-        let serial = process.queues_made;
         // Every queue is new until a debugger has seen it, whether or not there is one.
         let exceptions = ExceptionMask::QUEUE_NEW;
         let queue = Queue {

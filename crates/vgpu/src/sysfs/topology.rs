@@ -27,6 +27,7 @@ const XGMI_LINK: (u64, u64) = (15, 64_000);
 pub(super) fn build(tree: &mut Tree, profile: &Profile, host: Host) {
     tree.own(KFD_DEVICE_DIR);
     tree.own("/sys/class/kfd");
+    tree.own(sysfs::DEBUG_DIR);
     tree.link("/sys/class/kfd/kfd", KFD_DEVICE_DIR);
     tree.line(&format!("{KFD_DEVICE_DIR}/dev"), format_args!("{KFD_MAJOR}:0"));
     tree.text(&format!("{KFD_DEVICE_DIR}/uevent"), format!("MAJOR={KFD_MAJOR}\nMINOR=0\nDEVNAME=kfd\n"));

@@ -13,6 +13,7 @@ use super::process::Process;
 use super::queues::Queue;
 use super::{Driver, ProcessKey};
 use crate::profile::Profile;
+pub(super) use packets::doorbell_word;
 
 /// Pipes with compute queues.
 pub(super) const PIPES: u32 = 4;
@@ -76,7 +77,7 @@ pub struct Runlist {
     pub groups: Vec<Vec<Mapped>>,
     /// There is more than the hardware holds. Processes whose queues are all inactive count too.
     pub over_subscribed: bool,
-    /// The packets that say so, empty if no process has a queue.
+    /// The packets that say so, empty if no queue is active.
     pub packets: Vec<u8>,
 }
 
@@ -123,25 +124,25 @@ impl Driver {
         let limits = Limits::of(&self.profile, gpu);
         let scheduled = self.scheduled(gpu);
         let active = scheduled.iter().flat_map(|process| &process.active);
-        let compute = active.filter(|queue| queue.sdma_slot().is_none()).count();
+        let compute = active.clone().filter(|queue| queue.sdma_slot().is_none()).count();
+        let is_idle = active.count() == 0;
         let over_subscribed = scheduled.len() > limits.processes as usize || compute > limits.compute_queues as usize;
         let mut groups = Groups { limits, done: Vec::new(), group: Vec::new(), compute: 0 };
         for process in &scheduled {
             groups.add(process);
         }
         groups.finish_group();
-        let packets = self.runlist_packets(gpu, &scheduled, over_subscribed, limits);
+        let packets = if is_idle { Vec::new() } else { self.runlist_packets(gpu, &scheduled, over_subscribed, limits) };
         Runlist { groups: groups.done, over_subscribed, packets }
     }
 
-    /// The processes with queues on a gpu, newest first. Those of the last kind may have no active one.
+    /// The processes with queues on a gpu, newest first. Some may have no active one.
     pub(super) fn scheduled(&self, gpu: u32) -> Vec<Scheduled<'_>> {
         let mut scheduled: Vec<(u64, Scheduled<'_>)> = Vec::new();
         for (key, process) in &self.processes {
             let Some(on) = process.gpus.get(gpu as usize).filter(|on| on.queues > 0) else { continue };
-            let active = |queue: &&Queue| queue.spec.gpu == gpu && queue.is_active() && on.evicted == 0;
-            let mut active: Vec<&Queue> = process.queues.values().filter(active).collect();
-            active.sort_unstable_by_key(|queue| std::cmp::Reverse(queue.hardware.serial));
+            let mut active = process.queues_newest_first();
+            active.retain(|queue| queue.spec.gpu == gpu && process.is_active(queue));
             scheduled.push((on.scheduling.registered, Scheduled { key: *key, process, active }));
         }
         scheduled.sort_by_key(|(registered, _)| std::cmp::Reverse(*registered));

@@ -76,7 +76,7 @@ impl Driver {
 
     fn map_process(&self, gpu: u32, process: &Process) -> [u32; MAP_PROCESS_SIZE / 4] {
         let queues = process.gpus.get(gpu as usize).map_or(0, |on| on.queues);
-        let page_table = PAGE_TABLES + u64::from(process.pasid - FIRST_PASID) * PAGE_TABLE_STRIDE | VALID;
+        let page_table = (PAGE_TABLES + u64::from(process.pasid - FIRST_PASID) * PAGE_TABLE_STRIDE) | VALID;
         let mut config = ALIGNMENT_UNALIGNED;
         if self.profile.gfx == Gfx::Gfx942 {
             config |= F8_MODE;

@@ -2,10 +2,12 @@
 
 mod debug;
 mod events;
+mod hardware;
 mod info;
 mod memory;
 mod queues;
 mod random;
+mod runlist;
 mod svm;
 
 use kfd_abi::Abi;

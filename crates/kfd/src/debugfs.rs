@@ -1,0 +1,337 @@
+//! What the driver shows the superuser in debugfs: the descriptors of all queues and the slots of the hardware.
+//!
+//! From a descriptor one learns where a program keeps the indices of a ring, so that a queue can be watched without
+//! stopping its process. The text has no queue ids; a queue is found by the address of its ring.
+//!
+//! The text is meant for people and differs between drivers (some write the address space number in decimal), so lines
+//! of a form that is not known are left out, and so is a descriptor that is not complete.
+
+use std::io;
+use std::path::Path;
+
+use kfd_abi::mqd;
+use kfd_abi::sysfs::DEBUG_DIR;
+
+/// A process with the queues it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its pid, in the initial namespace.
+    pub pid: u32,
+    /// Number of its address space.
+    pub pasid: u32,
+    /// Its queues, the newest first.
+    pub queues: Vec<Queue>,
+}
+
+/// Kind of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueueKind {
+    /// Compute.
+    Compute,
+    /// Copies.
+    Sdma,
+}
+
+/// A queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Its kind.
+    pub kind: QueueKind,
+    /// Its gpu, as the topology names it.
+    pub gpu_id: u32,
+    /// Its descriptors, one for each XCC; a copy queue has one.
+    pub descriptors: Vec<Descriptor>,
+}
+
+impl Queue {
+    fn first(&self) -> Option<&Descriptor> {
+        self.descriptors.first()
+    }
+
+    /// A word of the first descriptor of a compute queue.
+    fn compute_word(&self, offset: usize) -> Option<u32> {
+        self.first().filter(|_| self.kind == QueueKind::Compute)?.word(offset)
+    }
+
+    /// Address of the ring.
+    #[must_use]
+    pub fn ring(&self) -> Option<u64> {
+        let offset = match self.kind {
+            QueueKind::Compute => mqd::PQ_BASE,
+            QueueKind::Sdma => mqd::sdma::RB_BASE,
+        };
+        Some(self.first()?.double(offset)? << 8)
+    }
+
+    /// Address at which the program finds the read index.
+    #[must_use]
+    pub fn rptr_address(&self) -> Option<u64> {
+        let first = self.first()?;
+        match self.kind {
+            QueueKind::Compute => first.double(mqd::PQ_RPTR_REPORT_ADDR),
+            QueueKind::Sdma => {
+                let high = first.word(mqd::sdma::RB_RPTR_ADDR_HI)?;
+                Some(u64::from(high) << 32 | u64::from(first.word(mqd::sdma::RB_RPTR_ADDR_LO)?))
+            }
+        }
+    }
+
+    /// Address at which the program puts the write index. The descriptor of a copy queue does not have it.
+    #[must_use]
+    pub fn wptr_address(&self) -> Option<u64> {
+        self.first().filter(|_| self.kind == QueueKind::Compute)?.double(mqd::PQ_WPTR_POLL_ADDR)
+    }
+
+    /// Priority of a compute queue, 0 to 15.
+    #[must_use]
+    pub fn priority(&self) -> Option<u32> {
+        self.compute_word(mqd::QUEUE_PRIORITY)
+    }
+
+    /// Whether a compute queue is on the hardware.
+    #[must_use]
+    pub fn is_active(&self) -> Option<bool> {
+        self.compute_word(mqd::ACTIVE).map(|active| active != 0)
+    }
+
+    /// Address of a compute queue's save area on an XCC, and its bytes.
+    #[must_use]
+    pub fn save_area(&self, xcc: usize) -> Option<(u64, u32)> {
+        let descriptor = self.descriptors.get(xcc).filter(|_| self.kind == QueueKind::Compute)?;
+        Some((descriptor.double(mqd::CTX_SAVE_BASE_ADDR)?, descriptor.word(mqd::CTX_SAVE_SIZE)?))
+    }
+}
+
+/// A descriptor: [`kfd_abi::mqd`] says what is where in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    bytes: Vec<u8>,
+}
+
+impl Descriptor {
+    /// The 32 bits at an offset.
+    #[must_use]
+    pub fn word(&self, offset: usize) -> Option<u32> {
+        mqd::word(&self.bytes, offset)
+    }
+
+    /// The 64 bits at an offset.
+    #[must_use]
+    pub fn double(&self, offset: usize) -> Option<u64> {
+        mqd::double(&self.bytes, offset)
+    }
+}
+
+/// The slots of a gpu.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Number of its node in the topology.
+    pub node: u32,
+    /// Its name there.
+    pub gpu_id: u32,
+    /// Its slots.
+    pub slots: Vec<Slot>,
+}
+
+/// Which slot it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// That of the driver's own queue on an XCC.
+    Driver {
+        /// The XCC.
+        xcc: u32,
+    },
+    /// One of a compute pipe of an XCC.
+    Compute {
+        /// The XCC.
+        xcc: u32,
+        /// The pipe.
+        pipe: u32,
+        /// The slot.
+        queue: u32,
+    },
+    /// One of a copy engine.
+    Sdma {
+        /// The engine.
+        engine: u32,
+        /// The slot.
+        queue: u32,
+    },
+}
+
+/// A slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Which one.
+    pub place: Place,
+    /// Addresses of its registers and what they hold.
+    pub registers: Vec<(u32, u32)>,
+}
+
+impl Slot {
+    /// The register of a compute slot that is at this offset of a descriptor.
+    #[must_use]
+    pub fn register(&self, offset: usize) -> Option<u32> {
+        if matches!(self.place, Place::Sdma { .. }) {
+            return None;
+        }
+        self.registers.get(mqd::register_index(offset)?).map(|(_, value)| *value)
+    }
+
+    /// Whether a compute slot has a queue.
+    #[must_use]
+    pub fn is_active(&self) -> Option<bool> {
+        self.register(mqd::ACTIVE).map(|active| active != 0)
+    }
+}
+
+/// The queues of all processes now.
+///
+/// # Errors
+/// If the file cannot be read: only the superuser may, and debugfs must be there.
+pub fn read_queues() -> io::Result<Vec<Process>> {
+    Ok(parse_queues(&std::fs::read_to_string(Path::new(DEBUG_DIR).join("mqds"))?))
+}
+
+/// The slots of all gpus now. The driver stops everything else on a gpu for milliseconds to read them.
+///
+/// # Errors
+/// As [`read_queues`].
+pub fn read_slots() -> io::Result<Vec<Node>> {
+    Ok(parse_slots(&std::fs::read_to_string(Path::new(DEBUG_DIR).join("hqds"))?))
+}
+
+/// The queues in the text of `mqds`.
+#[must_use]
+pub fn parse_queues(text: &str) -> Vec<Process> {
+    let mut processes: Vec<Process> = Vec::new();
+    let mut dump = Vec::new();
+    // Whether the rows that come belong to the last queue.
+    let mut in_queue = false;
+    for line in text.lines() {
+        if let Some((offset, words)) = row(line) {
+            if !in_queue {
+                continue;
+            }
+            if offset == 0 {
+                dump.clear();
+            }
+            if offset as usize != dump.len() {
+                dump.clear();
+                continue;
+            }
+            dump.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+            if let Some(queue) = processes.last_mut().and_then(|process| process.queues.last_mut()) {
+                take_descriptor(queue, &mut dump);
+            }
+            continue;
+        }
+        dump.clear();
+        in_queue = false;
+        if let Some((pid, pasid)) = process_heading(line) {
+            processes.push(Process { pid, pasid, queues: Vec::new() });
+        } else if let (Some((kind, gpu_id)), Some(process)) = (queue_heading(line), processes.last_mut()) {
+            process.queues.push(Queue { kind, gpu_id, descriptors: Vec::new() });
+            in_queue = true;
+        }
+    }
+    processes
+}
+
+/// Moves a dump that is complete to its queue. After the descriptor of a copy queue the driver may go on with those of
+/// other queues.
+fn take_descriptor(queue: &mut Queue, dump: &mut Vec<u8>) {
+    let size = match queue.kind {
+        QueueKind::Compute => mqd::SIZE,
+        QueueKind::Sdma => mqd::SDMA_SIZE,
+    };
+    if dump.len() != size {
+        return;
+    }
+    let bytes = std::mem::take(dump);
+    if queue.kind == QueueKind::Compute || queue.descriptors.is_empty() {
+        queue.descriptors.push(Descriptor { bytes });
+    }
+}
+
+/// The slots in the text of `hqds`.
+#[must_use]
+pub fn parse_slots(text: &str) -> Vec<Node> {
+    let mut nodes: Vec<Node> = Vec::new();
+    let mut in_slot = false;
+    for line in text.lines() {
+        if let Some((address, words)) = row(line) {
+            let slot = nodes.last_mut().and_then(|node| node.slots.last_mut()).filter(|_| in_slot);
+            if let Some(slot) = slot {
+                let addresses = (0..).map(|at: u32| address.wrapping_add(at.wrapping_mul(4)));
+                slot.registers.extend(addresses.zip(words));
+            }
+            continue;
+        }
+        in_slot = false;
+        if let Some((node, gpu_id)) = node_heading(line) {
+            nodes.push(Node { node, gpu_id, slots: Vec::new() });
+        } else if let (Some(place), Some(node)) = (slot_heading(line), nodes.last_mut()) {
+            node.slots.push(Slot { place, registers: Vec::new() });
+            in_slot = true;
+        }
+    }
+    nodes
+}
+
+/// A line of a dump: where it starts, and up to eight words.
+fn row(line: &str) -> Option<(u32, Vec<u32>)> {
+    let (start, rest) = line.strip_prefix("    ")?.split_once(": ")?;
+    let words: Option<Vec<u32>> = rest.split(' ').map(|word| hex(word).filter(|_| word.len() == 8)).collect();
+    let words = words.filter(|words| words.len() <= 8)?;
+    Some((hex(start)?, words))
+}
+
+fn process_heading(line: &str) -> Option<(u32, u32)> {
+    let (pid, pasid) = line.strip_prefix("Process ")?.strip_suffix(':')?.split_once(" PASID ")?;
+    let pasid = pasid.strip_prefix("0x").map_or_else(|| decimal(pasid), hex)?;
+    Some((decimal(pid)?, pasid))
+}
+
+fn queue_heading(line: &str) -> Option<(QueueKind, u32)> {
+    let (kind, gpu_id) = line.strip_prefix("  ")?.split_once(" queue on device ")?;
+    let kind = match kind {
+        "Compute" => QueueKind::Compute,
+        "SDMA" => QueueKind::Sdma,
+        _ => return None,
+    };
+    Some((kind, hex(gpu_id)?))
+}
+
+fn node_heading(line: &str) -> Option<(u32, u32)> {
+    let (node, gpu_id) = line.strip_prefix("Node ")?.strip_suffix(':')?.split_once(", gpu_id ")?;
+    Some((decimal(node)?, hex(gpu_id)?))
+}
+
+fn slot_heading(line: &str) -> Option<Place> {
+    let line = line.trim_start();
+    if let Some(rest) = line.strip_prefix("SDMA Engine ") {
+        let (engine, queue) = rest.split_once(", RLC ")?;
+        return Some(Place::Sdma { engine: decimal(engine)?, queue: decimal(queue)? });
+    }
+    let (xcc, rest) = line.strip_prefix("Inst ")?.split_once(", ")?;
+    let xcc = decimal(xcc)?;
+    let rest = rest.trim_start();
+    if rest.starts_with("HIQ on MEC ") {
+        return Some(Place::Driver { xcc });
+    }
+    let (pipe, queue) = rest.strip_prefix("CP Pipe ")?.split_once(", Queue ")?;
+    Some(Place::Compute { xcc, pipe: decimal(pipe)?, queue: decimal(queue)? })
+}
+
+/// Digits alone: no sign, no blank.
+fn hex(text: &str) -> Option<u32> {
+    u32::from_str_radix(text, 16).ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+fn decimal(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests;
