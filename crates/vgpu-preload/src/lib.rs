@@ -9,6 +9,7 @@ mod attribute;
 mod directory;
 mod ioctl;
 mod link;
+mod map;
 mod open;
 mod real;
 mod stat;

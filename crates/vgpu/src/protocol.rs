@@ -74,6 +74,11 @@ pub enum Request {
         /// Where it was made.
         site: Site,
     },
+    /// The process has unmapped memory that it shared with the gpu. Answered as a call that always succeeds.
+    Unmapped {
+        /// Starts and ends.
+        ranges: Vec<(u64, u64)>,
+    },
 }
 
 /// Where a call is made: what a system call would show of it.

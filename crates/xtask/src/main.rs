@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod rocm;
 mod run;
 mod setup;
 mod test;

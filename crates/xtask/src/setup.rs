@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
+use crate::rocm;
 use crate::run::command;
 
 /// One thing a machine needs.
@@ -9,8 +10,35 @@ struct Requirement {
     name: &'static str,
     /// What is there, or why that is not enough.
     check: fn() -> Result<String>,
-    /// Command that installs it, if there is one we may run.
-    install: Option<&'static [&'static str]>,
+    /// How to install it, if we may.
+    install: Option<Install>,
+}
+
+/// How something is installed.
+enum Install {
+    /// By a command.
+    Command(&'static [&'static str]),
+    /// By a function of ours.
+    Function(fn() -> Result<()>),
+}
+
+impl Install {
+    fn run(&self) -> Result<()> {
+        match self {
+            Install::Command(words) => {
+                version(words).map(|_| ()).with_context(|| format!("install it with `{}`", words.join(" ")))
+            }
+            Install::Function(install) => install(),
+        }
+    }
+
+    /// What it does, in words.
+    fn description(&self) -> String {
+        match self {
+            Install::Command(words) => format!("running `{}`", words.join(" ")),
+            Install::Function(_) => "downloading it".to_string(),
+        }
+    }
 }
 
 const REQUIREMENTS: &[Requirement] = &[
@@ -18,17 +46,30 @@ const REQUIREMENTS: &[Requirement] = &[
     Requirement {
         name: "rustfmt",
         check: || version(&["cargo", "fmt", "--version"]),
-        install: Some(&["rustup", "component", "add", "rustfmt"]),
+        install: Some(Install::Command(&["rustup", "component", "add", "rustfmt"])),
     },
     Requirement {
         name: "clippy",
         check: || version(&["cargo", "clippy", "--version"]),
-        install: Some(&["rustup", "component", "add", "clippy"]),
+        install: Some(Install::Command(&["rustup", "component", "add", "clippy"])),
     },
-    Requirement { name: "clang 19 for amdgcn", check: || version(&["clang-19", "--version"]), install: Some(LLVM) },
-    Requirement { name: "llvm-mc 19", check: || version(&["llvm-mc-19", "--version"]), install: Some(LLVM) },
-    Requirement { name: "lld 19", check: || version(&["ld.lld-19", "--version"]), install: Some(LLVM) },
-    Requirement { name: "tinygrad", check: || version(TINYGRAD), install: Some(PIP) },
+    Requirement {
+        name: "clang 19 for amdgcn",
+        check: || version(&["clang-19", "--version"]),
+        install: Some(Install::Command(LLVM)),
+    },
+    Requirement {
+        name: "llvm-mc 19",
+        check: || version(&["llvm-mc-19", "--version"]),
+        install: Some(Install::Command(LLVM)),
+    },
+    Requirement {
+        name: "lld 19",
+        check: || version(&["ld.lld-19", "--version"]),
+        install: Some(Install::Command(LLVM)),
+    },
+    Requirement { name: "tinygrad", check: || version(TINYGRAD), install: Some(Install::Command(PIP)) },
+    Requirement { name: "ROCm of Debian 13", check: rocm::check, install: Some(Install::Function(rocm::install)) },
 ];
 
 /// Compilers and assembler for gfx942, and the libLLVM that tinygrad compiles with.
@@ -68,11 +109,11 @@ fn satisfy(requirement: &Requirement) -> Result<()> {
         }
         Err(reason) => reason,
     };
-    let Some(install) = requirement.install else {
+    let Some(install) = &requirement.install else {
         return Err(reason);
     };
-    println!("{name}: {reason:#}; running `{}`", install.join(" "));
-    version(install).with_context(|| format!("install it with `{}`", install.join(" ")))?;
+    println!("{name}: {reason:#}; {}", install.description());
+    install.run()?;
     let found = (requirement.check)()?;
     println!("{name}: {found} (installed now)");
     Ok(())
@@ -124,7 +165,7 @@ mod tests {
     fn what_is_missing_and_cannot_be_installed_is_an_error() {
         let requirement = Requirement { name: "a unicorn", check: || bail!("there is none"), install: None };
         assert!(satisfy(&requirement).is_err());
-        let requirement = Requirement { install: Some(&["no-such-program-anywhere"]), ..requirement };
+        let requirement = Requirement { install: Some(Install::Command(&["no-such-program-anywhere"])), ..requirement };
         let error = satisfy(&requirement).expect_err("cannot be installed");
         assert!(format!("{error:#}").contains("install it with"), "{error:#}");
     }

@@ -5,6 +5,7 @@ mod files;
 mod hooks;
 mod life;
 mod reports;
+mod shared;
 mod symbols;
 
 use std::path::PathBuf;

@@ -8,9 +8,10 @@ use kfd_abi::debug::{self, DbgTrapArgs, TrapOp};
 use kfd_abi::event::{EventData, WaitEventsArgs, WaitResult};
 use kfd_abi::ioctl as numbers;
 use kfd_abi::memory::{AllocFlags, AllocMemoryArgs};
-use kfd_abi::svm::SvmArgs;
+use kfd_abi::svm::{SvmArgs, SvmOp};
 
 use super::session::{self, Session};
+use super::shared::Range;
 use super::{files, user};
 use crate::driver::{self, Blocked, BufferDirection, BufferSpec, Call, Effect, FdKind};
 use crate::protocol::{Device, Reply, Request, Site};
@@ -54,6 +55,7 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
     let args = user::read(argument, size)?;
     if device == Device::Kfd {
         check_user_memory(number, &args)?;
+        tell_unmapped(session, attached, number, &args)?;
     }
     let specs = match device {
         Device::Kfd => driver::buffers(number, &args),
@@ -82,6 +84,9 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
             result = -i64::from(errno);
         }
     }
+    if device == Device::Kfd && result >= 0 {
+        note_shared(session, number, &call.args);
+    }
     user::write(argument, &call.args)?;
     copy_out(&specs, &call.buffers)?;
     if result < 0 { Err(-result as i32) } else { Ok(result as i32) }
@@ -101,6 +106,51 @@ fn check_user_memory(number: u32, args: &[u8]) -> Result<(), i32> {
         // The driver refuses what is no range of whole pages.
         Some((start, size)) if start % 4096 == 0 && size > 0 && !user::exists(start, size) => Err(libc::EFAULT),
         _ => Ok(()),
+    }
+}
+
+/// Tells the driver what has been unmapped since the last call. Addresses that this call names are looked at, too: the C
+/// library unmaps memory without anybody seeing it, and a new buffer may be in the place of memory that was shared once.
+fn tell_unmapped(
+    session: &'static Session,
+    attached: &super::attached::Attached,
+    number: u32,
+    args: &[u8],
+) -> Result<(), i32> {
+    let changing = session.shared.change();
+    let mut ranges = changing.take_unmapped();
+    for (start, size) in named_ranges(number, args) {
+        let exists = |(start, end): Range| user::exists(start, end - start);
+        ranges.extend(changing.take_missing(start, start.saturating_add(size), exists));
+    }
+    if ranges.is_empty() {
+        return Ok(());
+    }
+    match session.ask(&Request::Unmapped { ranges }, &[]) {
+        Some(Reply::Returned(_, call)) => {
+            call.effects.into_iter().try_for_each(|effect| attached.apply(effect, &mut []))
+        }
+        _ => Err(libc::ENODEV),
+    }
+}
+
+/// Ranges of addresses that must not be shared, or are going to be: start and size.
+fn named_ranges(number: u32, args: &[u8]) -> Vec<(u64, u64)> {
+    if number == u32::from(numbers::ALLOC_MEMORY_OF_GPU.nr) {
+        let args = AllocMemoryArgs::decode(args);
+        args.map_or_else(Vec::new, |args| vec![(args.va_addr, args.size), (args.mmap_offset, args.size)])
+    } else {
+        Vec::new()
+    }
+}
+
+/// Remembers what a successful call shares with the gpu.
+fn note_shared(session: &'static Session, number: u32, args: &[u8]) {
+    if number == u32::from(numbers::SVM.nr)
+        && let Some(args) = SvmArgs::decode(args)
+        && args.op == SvmOp::SET_ATTR
+    {
+        session.shared.change().add(args.start_addr, args.start_addr.saturating_add(args.size));
     }
 }
 

@@ -11,6 +11,7 @@ mod files;
 mod memory;
 mod paths;
 mod session;
+mod shared;
 mod user;
 
 pub use crate::sysfs::{DirEntry, EntryKind, Node};
@@ -19,4 +20,4 @@ pub(crate) use events::Events;
 pub use files::{lookup, open, path_of, resolve};
 pub(crate) use memory::Memory;
 pub use paths::normalise;
-pub use session::is_in_use;
+pub use session::{is_in_use, unmapped};

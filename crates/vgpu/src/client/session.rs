@@ -7,6 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::attached::Attached;
 use super::paths;
+use super::shared::Shared;
 use crate::points;
 use crate::protocol::{Reply, Request};
 use crate::sys::{self, Known};
@@ -18,6 +19,8 @@ pub(super) struct Session {
     asking: Mutex<()>,
     /// Set when the process first opens `/dev/kfd`.
     pub(super) attached: OnceLock<Result<Attached, i32>>,
+    /// The program's own memory that a gpu may use.
+    pub(super) shared: Shared,
     /// The process this session belongs to.
     pub(super) pid: i32,
 }
@@ -29,6 +32,13 @@ static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 /// were inherited from a process that has.
 pub fn is_in_use() -> bool {
     paths::socket().is_some()
+}
+
+/// The program unmaps memory, or maps other memory over it. Neither allocates nor waits.
+pub fn unmapped(start: u64, length: u64) {
+    if let Some(session) = current() {
+        session.shared.unmapped(start, length);
+    }
 }
 
 fn current() -> Option<&'static Session> {
@@ -55,7 +65,13 @@ pub(super) fn get() -> Option<&'static Session> {
     // SAFETY: takes no argument and cannot fail.
     let pid = unsafe { libc::getpid() };
     points::prepare(pid.cast_unsigned());
-    let session = Session { stream: Known::new(stream), asking: Mutex::new(()), attached: OnceLock::new(), pid };
+    let session = Session {
+        stream: Known::new(stream),
+        asking: Mutex::new(()),
+        attached: OnceLock::new(),
+        shared: Shared::new(),
+        pid,
+    };
     let session = Box::into_raw(Box::new(session));
     if SESSION.compare_exchange(std::ptr::null_mut(), session, Ordering::AcqRel, Ordering::Acquire).is_err() {
         // SAFETY: made above and seen by nobody else.

@@ -89,6 +89,12 @@ impl Client<'_> {
                 self.supervisor.waiting.set(self.key.pid, site, false);
                 Reply::Done
             }
+            Request::Unmapped { ranges } => {
+                let mut driver = device.driver();
+                let forget = |(start, end): (u64, u64)| driver.svm_unmapped(self.key, start, end.saturating_sub(start));
+                let effects = ranges.into_iter().flat_map(forget).collect();
+                Reply::Returned(0, Call { effects, ..Call::default() })
+            }
         }
     }
 

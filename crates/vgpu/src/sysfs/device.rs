@@ -35,9 +35,9 @@ pub(super) fn build(tree: &mut Tree, profile: &Profile) {
     tree.device("/dev/kfd", DeviceKind::Kfd);
     module(tree);
     tree.dir(PCI_DRIVER_DIR);
-    for gpu in &profile.gpu_list() {
-        let device = pci_device(tree, profile, gpu);
-        render_node(tree, &device, gpu);
+    for (index, gpu) in profile.gpu_list().iter().enumerate() {
+        let device = parent_device(tree, profile, gpu, index);
+        drm_device(tree, &device, gpu, index);
     }
 }
 
@@ -52,14 +52,28 @@ fn module(tree: &mut Tree) {
     }
 }
 
-/// The PCI device of a gpu; partitions share one. Answers its directory.
-fn pci_device(tree: &mut Tree, profile: &Profile, gpu: &Gpu) -> String {
+/// The device that a gpu's DRM nodes belong to. Partitions share one PCI device, which belongs to the first of them; the
+/// driver makes a platform device for each of the others, and libdrm tells gpus apart by it. Answers its directory.
+fn parent_device(tree: &mut Tree, profile: &Profile, gpu: &Gpu, index: usize) -> String {
     let address = profile.pci_address(gpu);
-    let dir = format!("/sys/devices/pci{:04x}:{:02x}/{address}", profile.pci_domain, gpu.pci_bus);
-    if tree.lookup(&dir).is_some() {
-        return dir;
+    let pci = format!("/sys/devices/pci{:04x}:{:02x}/{address}", profile.pci_domain, gpu.pci_bus);
+    if tree.lookup(&pci).is_none() {
+        pci_device(tree, profile, gpu, &pci, &address);
+        return pci;
     }
+    let name = format!("amdgpu_xcp_{}", index.saturating_sub(1));
+    let dir = format!("/sys/devices/platform/{name}");
     tree.own(&dir);
+    tree.text(&format!("{dir}/uevent"), format!("MODALIAS=platform:{name}\n"));
+    tree.link(&format!("{dir}/subsystem"), "/sys/bus/platform");
+    let link = format!("/sys/bus/platform/devices/{name}");
+    tree.link(&link, &dir);
+    tree.own(&link);
+    dir
+}
+
+fn pci_device(tree: &mut Tree, profile: &Profile, gpu: &Gpu, dir: &str, address: &str) {
+    tree.own(dir);
     for (name, value) in [
         ("vendor", 0x1002),
         ("device", profile.device_id),
@@ -87,15 +101,14 @@ fn pci_device(tree: &mut Tree, profile: &Profile, gpu: &Gpu) -> String {
     tree.link(&format!("{dir}/subsystem"), "/sys/bus/pci");
     tree.link(&format!("{dir}/driver"), PCI_DRIVER_DIR);
 
-    ip_block(tree, &dir, GC_HWID, profile.xcc, profile.gfx.gc());
-    ip_block(tree, &dir, SDMA0_HWID, profile.sdma_engines, profile.gfx.sdma());
-    ip_block(tree, &dir, NBIF_HWID, 1, profile.gfx.nbif());
+    ip_block(tree, dir, GC_HWID, profile.xcc, profile.gfx.gc());
+    ip_block(tree, dir, SDMA0_HWID, profile.sdma_engines, profile.gfx.sdma());
+    ip_block(tree, dir, NBIF_HWID, 1, profile.gfx.nbif());
 
     for link in [format!("/sys/bus/pci/devices/{address}"), format!("{PCI_DRIVER_DIR}/{address}")] {
-        tree.link(&link, &dir);
+        tree.link(&link, dir);
         tree.own(&link);
     }
-    dir
 }
 
 fn ip_block(tree: &mut Tree, device: &str, hwid: u32, instances: u32, version: IpVersion) {
@@ -113,7 +126,10 @@ fn ip_block(tree: &mut Tree, device: &str, hwid: u32, instances: u32, version: I
     }
 }
 
-fn render_node(tree: &mut Tree, device: &str, gpu: &Gpu) {
+/// A gpu's render node, which can be opened, and its primary node, of which there is only the name: compute programs do
+/// not open it, but libdrm names a gpu by it.
+fn drm_device(tree: &mut Tree, device: &str, gpu: &Gpu, index: usize) {
+    tree.line(&format!("{device}/drm/card{index}/dev"), format_args!("{DRM_MAJOR}:{index}"));
     let minor = gpu.render_minor;
     let name = format!("renderD{minor}");
     tree.device(&format!("/dev/dri/{name}"), DeviceKind::Render(minor));

@@ -279,6 +279,24 @@ fn what_tinygrad_and_the_runtime_read_is_there() {
 }
 
 #[test]
+fn libdrm_can_tell_every_gpu_from_the_others() {
+    for name in ["mi300x", "mi300x-cpx"] {
+        let mut profile = Profile::load(name).unwrap();
+        profile.gpus = 3;
+        let tree = Tree::new(&profile);
+        let mut primaries = Vec::new();
+        for gpu in profile.gpu_list() {
+            let dir = format!("/sys/dev/char/226:{}/device/drm", gpu.render_minor);
+            let Some(Node::Dir(entries)) = tree.lookup(&dir) else { panic!("{name}: no {dir}") };
+            let names: Vec<String> = entries.into_iter().map(|entry| entry.name).collect();
+            assert!(names.contains(&format!("renderD{}", gpu.render_minor)), "{name}: {names:?}");
+            primaries.extend(names.into_iter().filter(|name| name.starts_with("card")));
+        }
+        assert_eq!(primaries, ["card0", "card1", "card2"], "{name}");
+    }
+}
+
+#[test]
 fn directories_of_the_machine_are_told_from_ours() {
     let tree = Tree::new(&Profile::load("mi300x").unwrap());
     for shared in ["/", "/dev", "/sys", "/sys/class", "/sys/devices", "/sys/dev/char", "/sys/bus/pci/devices"] {

@@ -1,0 +1,127 @@
+//! Debian 13's ROCm on the virtual gpu: rocminfo, and HIP programs compiled here.
+//!
+//! `hip/hip_suite.c` says what the program does. For other tests: `hip/build.sh ROCM OUTDIR` builds it, and
+//! `gpreempt vgpu run -- ROCM/run OUTDIR/hip_suite --rounds N [JOB ...]` runs it; its output depends on the arguments alone.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use super::{file, text};
+
+/// Jobs that run if none is named.
+const JOBS: usize = 17;
+
+/// Starts a program of that ROCm.
+fn run() -> &'static str {
+    static RUN: OnceLock<String> = OnceLock::new();
+    RUN.get_or_init(|| path(rocm().join("run")))
+}
+
+fn path(path: PathBuf) -> String {
+    path.into_os_string().into_string().expect("a path of text")
+}
+
+fn rocm() -> PathBuf {
+    let directory = std::env::var_os("GPREEMPT_ROCM").map_or_else(|| file("../../target/rocm13"), PathBuf::from);
+    assert!(directory.join("run").is_file(), "no ROCm in {}: `cargo xtask setup` puts it there", directory.display());
+    directory
+}
+
+fn hip_suite() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hip");
+        let build = Command::new(file("tests/clients/hip/build.sh"))
+            .arg(rocm())
+            .arg(&directory)
+            .output()
+            .expect("can be started");
+        assert!(build.status.success(), "{}", text(&build));
+        path(directory.join("hip_suite"))
+    })
+}
+
+fn on_vgpu(profile: &str, environment: Option<(&str, &str)>, words: &[&str]) -> Output {
+    Command::new(assert_cmd::cargo::cargo_bin!("gpreempt"))
+        .args(["vgpu", "run", "--profile", profile, "--"])
+        .args(words)
+        .envs(environment)
+        .output()
+        .expect("can be started")
+}
+
+/// What the suite prints; it must succeed.
+fn suite(profile: &str, environment: Option<(&str, &str)>, arguments: &[&str]) -> String {
+    let words = [&[run(), hip_suite()], arguments].concat();
+    let output = on_vgpu(profile, environment, &words);
+    assert!(output.status.success(), "{profile} {environment:?}: {:?}\n{}", output.status, text(&output));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+#[ignore = "needs Debian 13's ROCm"]
+fn rocminfo_describes_every_gpu_to_the_end() {
+    for (profile, gpus) in [("mi300x", 1), ("mi300x-cpx", 2), ("mi308x", 1)] {
+        let output = on_vgpu(profile, None, &[run(), "rocminfo"]);
+        let printed = text(&output);
+        assert!(output.status.success() && printed.contains("*** Done ***"), "{profile}: {printed}");
+        let isa = printed.lines().filter(|line| line.contains("amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-")).count();
+        assert_eq!(isa, gpus, "{profile}: {printed}");
+    }
+}
+
+#[test]
+#[ignore = "needs Debian 13's ROCm and clang-19"]
+fn hip_programs_compute_the_same_in_every_mode_and_on_every_profile() {
+    let rounds = ["--rounds", "2"];
+    let expected = suite("mi300x", None, &rounds);
+    assert_eq!(expected.lines().count(), 2 * JOBS, "{expected}");
+    for environment in [
+        ("HSA_ENABLE_SDMA", "0"),
+        ("HSA_ENABLE_SDMA", "1"),
+        ("HIP_LAUNCH_BLOCKING", "1"),
+        ("HSA_ENABLE_INTERRUPT", "0"),
+        ("GPU_MAX_HW_QUEUES", "1"),
+        ("GPREEMPT_VGPU_WORKERS", "3"),
+    ] {
+        assert_eq!(suite("mi300x", Some(environment), &rounds), expected, "{environment:?}");
+    }
+    for profile in ["mi300x-cpx", "mi308x"] {
+        assert_eq!(suite(profile, None, &rounds), expected, "{profile}");
+    }
+}
+
+#[test]
+#[ignore = "needs Debian 13's ROCm and clang-19"]
+fn memory_and_queues_of_hip_programs_come_and_go_many_times() {
+    let printed = suite("mi300x", None, &["--rounds", "20", "managed", "registered", "streams", "copies"]);
+    assert_eq!(printed.lines().count(), 80, "{printed}");
+}
+
+#[test]
+#[ignore = "needs Debian 13's ROCm and clang-19"]
+fn hip_programs_share_a_gpu_one_after_another_and_at_the_same_time() {
+    let alone = suite("mi300x", None, &["--rounds", "2"]);
+    // HIP programs end without giving anything back: what they leave must not stay.
+    let script = r#"
+        "$1" "$2" --rounds 2 >"$3/first" & "$1" "$2" --rounds 2 >"$3/second"; wait $! || exit
+        for i in 1 2 3; do "$1" "$2" axpy >/dev/null || exit; done
+        cat "$3/first" "$3/second"; ls /sys/class/kfd/kfd/proc"#;
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = directory.path().to_str().expect("a path of text");
+    let output = on_vgpu("mi300x", None, &["sh", "-c", script, "sh", run(), hip_suite(), place]);
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{alone}{alone}"));
+}
+
+#[test]
+#[ignore = "needs Debian 13's ROCm and clang-19"]
+fn a_memory_fault_of_a_hip_kernel_ends_the_program_with_a_message() {
+    let output = on_vgpu("mi300x", None, &[run(), hip_suite(), "axpy", "fault"]);
+    assert!(!output.status.success());
+    let printed = text(&output);
+    assert!(printed.contains("axpy 0 "), "{printed}");
+    assert!(printed.contains("Memory access fault by GPU"), "{printed}");
+    assert!(printed.contains("0x123456789000. Reason: Page not present"), "{printed}");
+}

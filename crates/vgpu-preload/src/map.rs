@@ -1,0 +1,59 @@
+//! Mapping memory: none of these calls is ours, but the driver has to learn what becomes of memory that is shared with it.
+//!
+//! The system calls are made here. The allocator of this library maps memory, too, and comes through these functions:
+//! looking for the next definition could wait for the program's locks.
+
+use std::ffi::{c_int, c_void};
+
+use vgpu::client;
+
+/// What was in these pages is gone, or about to be.
+fn unmapped(at: *const c_void, length: usize) {
+    let pages = (length as u64).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
+    client::unmapped(at.addr() as u64, pages);
+}
+
+macro_rules! mmap_hooks {
+    ($($name:ident)*) => {
+        $(
+            /// # Safety
+            /// As the function of the same name in libc.
+            #[unsafe(no_mangle)]
+            pub(crate) unsafe extern "C" fn $name(
+                at: *mut c_void,
+                length: usize,
+                protection: c_int,
+                flags: c_int,
+                fd: c_int,
+                offset: libc::off_t,
+            ) -> *mut c_void {
+                // What lies there goes before anybody else can get the addresses.
+                if flags & libc::MAP_FIXED != 0 {
+                    unmapped(at, length);
+                }
+                // SAFETY: the caller's arguments, as they are.
+                let mapped = unsafe { libc::syscall(libc::SYS_mmap, at, length, protection, flags, fd, offset) };
+                let mapped = std::ptr::with_exposed_provenance_mut(mapped as usize);
+                if mapped != libc::MAP_FAILED && flags & libc::MAP_FIXED == 0 {
+                    // The place was free, so what was shared there has been unmapped unseen.
+                    unmapped(mapped, length);
+                }
+                mapped
+            }
+        )*
+    };
+}
+
+mmap_hooks! { mmap mmap64 }
+
+/// # Safety
+/// As the function of the same name in libc.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn munmap(at: *mut c_void, length: usize) -> c_int {
+    // Refused otherwise.
+    if at.addr().is_multiple_of(4096) {
+        unmapped(at, length);
+    }
+    // SAFETY: the caller's arguments, as they are.
+    unsafe { libc::syscall(libc::SYS_munmap, at, length) as c_int }
+}
