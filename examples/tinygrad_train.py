@@ -4,6 +4,8 @@
 
 Nothing here knows about the virtual gpu. tinygrad talks to /dev/kfd itself, compiles its kernels to gfx942 machine code
 with libLLVM and submits them through AQL queues. Ends with code 1 if the loss does not fall below the limit.
+
+With --bits it prints every loss exactly and nothing that depends on time, so that two runs can be compared.
 """
 
 import os
@@ -63,13 +65,16 @@ def main() -> int:
         loss = network(x).sparse_categorical_crossentropy(y).backward()
         return loss.realize(*optimiser.schedule_step())
 
+    bits = "--bits" in sys.argv[1:]
     print(f"device {Device.DEFAULT}")
     started = time.perf_counter()
     loss = float("nan")
     for number in range(1, STEPS + 1):
         with Context(TRAINING=1):
             loss = step().item()
-        if number == 1 or number % 10 == 0:
+        if bits:
+            print(f"loss {number} {loss.hex()}", flush=True)
+        elif number == 1 or number % 10 == 0:
             print(f"step {number:3d}  loss {loss:.4f}  {time.perf_counter() - started:6.2f} s", flush=True)
     correct = (network(x).argmax(axis=1) == y).mean().item()
     print(f"accuracy {correct:.3f}, loss {loss:.4f} (limit {LOSS_LIMIT})")

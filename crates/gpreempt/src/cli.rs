@@ -1,11 +1,14 @@
 //! The command line. These comments are the manual: the first line is the summary, what follows is the trade-off.
 
+mod storm;
+
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use gpreempt_lab::mechanism::{self, Entry};
 use kfd_workload::suite::{self, Test};
+pub(crate) use storm::{StormClient, VgpuClient, VgpuStorm};
 
 /// Preemptive priority scheduling for AMD GPUs.
 ///
@@ -90,6 +93,20 @@ pub(crate) enum Vgpu {
         /// Print JSON instead of text.
         #[arg(long)]
         json: bool,
+    },
+
+    /// Preempt a program thousands of times and compare what it computes.
+    ///
+    /// The program runs once undisturbed, then again and again while the device stops its waves at random instructions and
+    /// a tracer suspends and resumes its queues through the driver's debug interface. Ends with code 1 if a single bit of
+    /// a result differs.
+    Storm(VgpuStorm),
+
+    /// Programs that `storm` starts.
+    #[command(hide = true)]
+    Client {
+        #[command(subcommand)]
+        client: VgpuClient,
     },
 
     /// The driver's process, started by `run`.

@@ -128,13 +128,13 @@ pub(crate) fn estimates(profile: &Profile) -> String {
     format!("Estimates in profile {}: {}.", profile.name, estimates.join(", "))
 }
 
-/// A progress bar on stderr, shown only when that is a terminal and stdout is not meant for a program.
-pub(crate) fn progress(json: bool) -> ProgressBar {
+/// A progress bar on stderr that counts `what`, shown only when that is a terminal and stdout is not meant for a program.
+pub(crate) fn progress(json: bool, what: &str) -> ProgressBar {
     if json || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs") {
+    if let Ok(style) = ProgressStyle::with_template(&format!("{{bar:30}} {{pos}}/{{len}} {what}")) {
         bar.set_style(style);
     }
     bar

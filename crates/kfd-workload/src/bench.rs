@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::arguments::Arguments;
+use crate::checksum::Checksum;
 use crate::code_object::{CodeObject, Executable};
 use crate::device::Device;
 use crate::error::Result;
@@ -34,6 +35,8 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// The first wrong result, if any.
     pub mismatch: Option<Mismatch>,
+    /// Of all results: equal when every bit of them is.
+    pub checksum: Checksum,
 }
 
 impl Bench {
@@ -118,11 +121,13 @@ impl Bench {
         self.queue.wait(&done, LIMIT)?;
         let elapsed = begin.elapsed();
         let mut mismatch = None;
+        let mut checksum = Checksum::default();
         for (index, (shape, buffer)) in buffers.iter().enumerate() {
             let found = self.contents(buffer, shape.contents.len(), shape.placement)?;
             mismatch = mismatch.or_else(|| shape.compare(index, &found));
+            checksum.add(&found);
         }
-        Ok(Outcome { items: job.launch.items(), elapsed, mismatch })
+        Ok(Outcome { items: job.launch.items(), elapsed, mismatch, checksum })
     }
 
     /// Waits for a signal of the compute queue as long as tests do.

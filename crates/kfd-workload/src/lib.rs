@@ -19,7 +19,9 @@
 
 mod arguments;
 mod bench;
+mod checksum;
 mod code_object;
+pub mod corpus;
 mod device;
 mod driver;
 mod error;
@@ -36,6 +38,7 @@ mod topology;
 
 pub use arguments::Arguments;
 pub use bench::{Bench, Outcome};
+pub use checksum::Checksum;
 pub use code_object::{CodeObject, CodeObjectError, Descriptor, Executable, Kernel};
 pub use device::{Device, Runtime};
 pub use driver::KFD;

@@ -19,7 +19,7 @@ pub(crate) fn run(options: &Compare, out: &mut impl Write) -> Result<()> {
         [] => mechanism::all().iter().collect(),
         chosen => chosen.to_vec(),
     };
-    let bar = output::progress(setting.json);
+    let bar = output::progress(setting.json, "runs");
     let progress = |done: usize, total: usize| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);

@@ -24,7 +24,7 @@ pub(crate) fn run(options: &Run, out: &mut impl Write) -> Result<()> {
     }
     let (profile, workload) = load(&setting.profile, &options.workload, options.seconds)?;
     let trace = options.trace.as_deref().map(TraceFile::create).transpose()?;
-    let bar = output::progress(setting.json);
+    let bar = output::progress(setting.json, "runs");
     bar.set_length(mechanisms.len() as u64);
     let mut outcomes = Vec::new();
     for mechanism in mechanisms {

@@ -1,8 +1,10 @@
 //! `gpreempt vgpu`: programs on a virtual gpu.
 
+mod client;
 mod isa;
 mod profiles;
 mod run;
+mod storm;
 
 use std::io::Write;
 
@@ -18,6 +20,8 @@ pub(crate) fn run(action: Vgpu, out: &mut impl Write) -> Result<()> {
         Vgpu::Env(options) => run::env(&options, out),
         Vgpu::Profiles { name, json } => profiles::run(name.as_deref(), json, out),
         Vgpu::Isa { json } => isa::run(json, out),
+        Vgpu::Storm(options) => storm::run(&options, out),
+        Vgpu::Client { client } => client::run(client, out),
         Vgpu::Supervise { detach } => run::supervise(detach),
     }
 }

@@ -9,7 +9,7 @@ use vgpu::profile::Profile;
 use crate::cli::{VgpuEnv, VgpuProfile, VgpuRun};
 
 /// How this executable is made to be the supervisor: first leaving the launcher, then for good.
-const DETACH: &[&str] = &["vgpu", "supervise", "--detach"];
+pub(super) const DETACH: &[&str] = &["vgpu", "supervise", "--detach"];
 const SUPERVISE: &[&str] = &["vgpu", "supervise"];
 
 fn start(gpu: &VgpuProfile, hold: u32) -> Result<Started> {

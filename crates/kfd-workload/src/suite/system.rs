@@ -6,6 +6,7 @@ use super::job::{Inputs, Mismatch};
 use super::object;
 use crate::arguments::Arguments;
 use crate::bench::{Bench, Outcome};
+use crate::checksum::Checksum;
 use crate::code_object::{CodeObject, Executable};
 use crate::error::Result;
 use crate::memory::Placement;
@@ -36,6 +37,7 @@ pub(super) fn copy(bench: &mut Bench, seed: u64) -> Result<Outcome> {
     bench.copies.fill(&filled, pattern, &done)?;
     bench.wait_for_copy(&done)?;
     let found = bench.contents(&filled, filled.len(), Placement::Vram)?;
+    let mut checksum = Checksum::of(&found);
     let fill = difference(0, &found, &pattern.to_le_bytes().repeat(filled.len() / 4));
 
     let first = bench.buffer(&bytes, Placement::Vram)?;
@@ -45,8 +47,9 @@ pub(super) fn copy(bench: &mut Bench, seed: u64) -> Result<Outcome> {
     bench.wait_for_copy(&done)?;
     let found = bench.contents(&second, COPIED, Placement::Vram)?;
     let copy = difference(1, &found, &bytes);
+    checksum.add(&found);
 
-    Ok(Outcome { items: COPIED as u64, elapsed: begin.elapsed(), mismatch: fill.or(copy) })
+    Ok(Outcome { items: COPIED as u64, elapsed: begin.elapsed(), mismatch: fill.or(copy), checksum })
 }
 
 /// A second queue waits for a signal that only a kernel of the first counts down, then overwrites its result. Without the
@@ -81,7 +84,8 @@ pub(super) fn barrier(bench: &mut Bench, seed: u64) -> Result<Outcome> {
 
     let expected: Vec<u8> = (0..COUNT).flat_map(|item| (pattern ^ item).to_le_bytes()).collect();
     let found = out.read(0, expected.len())?;
-    Ok(Outcome { items: launch.items(), elapsed, mismatch: difference(0, &found, &expected) })
+    let mismatch = difference(0, &found, &expected);
+    Ok(Outcome { items: launch.items(), elapsed, mismatch, checksum: Checksum::of(&found) })
 }
 
 /// Runs one small kernel more often than a ring has slots, without waiting in between; one signal counts them all.
@@ -104,5 +108,6 @@ pub(super) fn ring(bench: &mut Bench, _: u64) -> Result<Outcome> {
     let expected = TIMES * (LANES * (LANES + 1) / 2);
     let found = total.read(0, 4)?;
     let mismatch = difference(0, &found, &expected.to_le_bytes());
-    Ok(Outcome { items: launch.items() * u64::from(TIMES), elapsed: begin.elapsed(), mismatch })
+    let (items, elapsed) = (launch.items() * u64::from(TIMES), begin.elapsed());
+    Ok(Outcome { items, elapsed, mismatch, checksum: Checksum::of(&found) })
 }

@@ -1,7 +1,5 @@
 //! Compiled kernels on the virtual device, in process: their results are those of the host.
 
-mod library;
-mod manifest;
 mod rig;
 mod storm;
 mod suite;
@@ -13,14 +11,12 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use kfd_workload::corpus::{Kernel, LEVELS, Library, Manifest};
 use kfd_workload::{Arguments, CodeObject, GpuAddr, Launch};
-use library::Library;
-use manifest::Kernel;
 use rig::{Rig, Weather};
 use storm::{QUIET, Storm};
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
-const LEVELS: [&str; 2] = ["O0", "O2"];
 const THREADS: usize = 2;
 /// What lies before and after an output, to see writes that miss it.
 const GUARD: [u8; 256] = [0xA5; 256];
@@ -59,9 +55,8 @@ fn whole_corpus(run: impl Fn(&Kernel, &CodeObject, &[u8], u64) -> Result<Vec<u8>
     let directory = tempfile::tempdir().unwrap();
     let built = Command::new("sh").arg(sources().join("build.sh")).arg(directory.path()).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let library = Library::open(&directory.path().join("libcorpus.so"));
-    let kernels = manifest::read(&sources().join("corpus.toml"));
-    assert!(!kernels.is_empty());
+    let library = Library::open(&directory.path().join("libcorpus.so")).unwrap();
+    let kernels = Manifest::read(&sources().join("corpus.toml")).unwrap().kernels;
 
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(Vec::new());
@@ -89,9 +84,9 @@ fn check(
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     for seed in SEEDS {
-        let input = library.fill(&kernel.input, seed);
+        let input = library.fill(&kernel.input, seed).unwrap();
         let mut expected = kernel.output.start();
-        library.run(&kernel.name, &input, &mut expected, kernel.items);
+        library.run(&kernel.name, &input, &mut expected, kernel.items).unwrap();
         for level in LEVELS {
             let file = directory.join(format!("{}.{level}.hsaco", kernel.name));
             let object = CodeObject::parse(&std::fs::read(&file).unwrap()).unwrap();

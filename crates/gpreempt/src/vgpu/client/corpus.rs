@@ -1,0 +1,30 @@
+//! The kernels of the corpus, and one that counts its workgroups.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use kfd_workload::corpus::Corpus;
+use kfd_workload::{Bench, Runtime, suite};
+
+use super::workload;
+
+pub(super) fn run(rounds: u64, manifest: &Path, directory: &Path, out: &mut impl Write) -> Result<()> {
+    let corpus = Corpus::open(manifest, directory)?;
+    let runtime = Runtime::open()?;
+    let mut bench = Bench::new(runtime.device(0)?)?;
+    let mut loaded = Vec::new();
+    for kernel in corpus.kernels() {
+        loaded.extend(corpus.load(kernel, &mut bench)?);
+    }
+    let counting = suite::find("exactly_once").context("the self-test has no kernel that counts workgroups")?;
+    for round in 0..rounds {
+        for kernel in &loaded {
+            let checksum = corpus.run(kernel, &mut bench, round + 1)?;
+            writeln!(out, "{} {round} {checksum}", kernel.name())?;
+            out.flush()?;
+        }
+        writeln!(out, "{}", workload::run_one(counting, &mut bench, round)?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! Programs that other commands start on a virtual gpu. What they print is for those commands.
+
+mod corpus;
+mod tracer;
+mod workload;
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use crate::cli::VgpuClient;
+
+pub(crate) use tracer::Summary;
+
+pub(crate) fn run(client: VgpuClient, out: &mut impl Write) -> Result<()> {
+    match client {
+        VgpuClient::Workload { rounds } => workload::run(rounds, out),
+        VgpuClient::Corpus { rounds, manifest, directory } => corpus::run(rounds, &manifest, &directory, out),
+        VgpuClient::Tracer { pid, suspends, seed } => tracer::run(kfd::Pid(pid), suspends, seed, out),
+    }
+}

@@ -1,0 +1,168 @@
+//! A tracer that stops queues of a process at random moments: what a scheduler does, without its reasons.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use kfd::process::GpuProcess;
+use kfd::{Batch, Event, Grace, Kfd, Pid, QueueId, Tracer, Verdict, process};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+use serde::{Deserialize, Serialize};
+
+/// How long a process may take until it has a queue.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest time that queues stay stopped, and longest time between two stops.
+const LONGEST_US: u64 = 1500;
+
+/// What a tracer did, as it prints it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Summary {
+    /// Calls that stopped at least one queue.
+    pub(crate) suspends: u64,
+    /// Calls that put the same queues back.
+    pub(crate) resumes: u64,
+    /// Queues that were gone before they could be stopped.
+    pub(crate) missed: u64,
+    /// Queues for which the gpu failed.
+    pub(crate) failed: u64,
+}
+
+pub(super) fn run(pid: Pid, suspends: u64, seed: u64, out: &mut impl Write) -> Result<()> {
+    let summary = trace(pid, suspends, seed)?;
+    writeln!(out, "{}", serde_json::to_string(&summary)?)?;
+    Ok(())
+}
+
+fn trace(pid: Pid, suspends: u64, seed: u64) -> Result<Summary> {
+    let mut summary = Summary::default();
+    if !await_queue(pid)? {
+        return Ok(summary);
+    }
+    let kfd = Arc::new(Kfd::open()?);
+    let (tracer, events) = match Tracer::attach(kfd, pid) {
+        Ok(attached) => attached,
+        Err(error) if error.is_gone() => return Ok(summary),
+        Err(error) => return Err(error.into()),
+    };
+    let mut random = Pcg64::seed_from_u64(seed);
+    while summary.suspends < suspends {
+        match step(&tracer, &events, &mut random, &mut summary) {
+            Ok(true) => {}
+            Ok(false) => return Ok(summary),
+            Err(error) if is_gone(&error) => return Ok(summary),
+            Err(error) => return Err(error),
+        }
+    }
+    tracer.detach()?;
+    Ok(summary)
+}
+
+fn is_gone(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<kfd::Error>().is_some_and(kfd::Error::is_gone)
+}
+
+/// Waits until the process has a queue. False if it ends before.
+fn await_queue(pid: Pid) -> Result<bool> {
+    let deadline = Instant::now() + PATIENCE;
+    let is_ready = |process: Option<GpuProcess>| process.is_some_and(|process| !process.queues.is_empty());
+    while !is_ready(process::find(pid)?) {
+        if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
+            return Ok(false);
+        }
+        if Instant::now() > deadline {
+            bail!("process {pid} created no queue within {} s", PATIENCE.as_secs());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(true)
+}
+
+/// One pause, one stop, one hold, one continuation. False when the process ended.
+fn step(tracer: &Tracer, events: &Receiver<Event>, random: &mut Pcg64, summary: &mut Summary) -> Result<bool> {
+    if !pause(events, duration(random))? {
+        return Ok(false);
+    }
+    let queues: Vec<QueueId> = tracer.snapshot()?.iter().map(|entry| QueueId(entry.queue_id)).collect();
+    let chosen = choose(&queues, random);
+    let grace = if random.next_u32() & 1 == 0 { Grace::SHORTEST } else { Grace::HARDWARE };
+    let stopped = tracer.suspend(&chosen, grace)?;
+    summary.count(&stopped);
+    let stopped: Vec<QueueId> = stopped.with(Verdict::Done).collect();
+    if stopped.is_empty() {
+        return Ok(true);
+    }
+    summary.suspends += 1;
+    thread::sleep(duration(random));
+    let resumed = tracer.resume(&stopped)?;
+    // A stopped queue cannot go away: its owner waits until it runs again.
+    if !resumed.all_done() {
+        bail!("of the stopped queues {stopped:?} not all came back: {:?}", resumed.verdicts());
+    }
+    summary.resumes += 1;
+    Ok(true)
+}
+
+impl Summary {
+    fn count(&mut self, batch: &Batch) {
+        self.missed += batch.with(Verdict::Unknown).count() as u64;
+        self.failed += batch.with(Verdict::Failed).count() as u64;
+    }
+}
+
+/// Waits, and looks at what happened meanwhile. False when the process ended.
+fn pause(events: &Receiver<Event>, duration: Duration) -> Result<bool> {
+    let deadline = Instant::now() + duration;
+    loop {
+        match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Event::Ended(_)) => return Ok(false),
+            Ok(Event::Failed(error)) => return Err(error).context("the session broke"),
+            Ok(Event::QueueCreated { .. } | Event::QueueDestroyed { .. } | Event::RuntimeChanged) => {}
+            Err(RecvTimeoutError::Timeout) => return Ok(true),
+            Err(RecvTimeoutError::Disconnected) => return Ok(false),
+        }
+    }
+}
+
+/// Mostly short, sometimes none at all.
+fn duration(random: &mut Pcg64) -> Duration {
+    let bits = random.next_u64();
+    let longest = LONGEST_US >> (bits & 3);
+    if bits & 0x70 == 0 { Duration::ZERO } else { Duration::from_micros((bits >> 8) % longest) }
+}
+
+/// Some of the queues, at least one if there is any.
+fn choose(queues: &[QueueId], random: &mut Pcg64) -> Vec<QueueId> {
+    let mask = random.next_u64();
+    let is_chosen = |index: usize| mask >> (index % 64) & 1 == 1;
+    let chosen: Vec<QueueId> =
+        queues.iter().enumerate().filter(|(index, _)| is_chosen(*index)).map(|(_, queue)| *queue).collect();
+    if chosen.is_empty() { queues.iter().take(1).copied().collect() } else { chosen }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_queue_and_every_number_of_queues_is_chosen_sometimes() {
+        let mut random = Pcg64::seed_from_u64(3);
+        let queues = [1, 2, 3].map(QueueId);
+        let chosen: Vec<Vec<QueueId>> = (0..200).map(|_| choose(&queues, &mut random)).collect();
+        assert!((1..=3).all(|count| chosen.iter().any(|chosen| chosen.len() == count)));
+        assert!(queues.iter().all(|queue| chosen.iter().any(|chosen| chosen.contains(queue))));
+        assert!(chosen.iter().all(|chosen| !chosen.is_empty()));
+        assert!(choose(&[], &mut random).is_empty());
+    }
+
+    #[test]
+    fn pauses_are_short_and_differ() {
+        let mut random = Pcg64::seed_from_u64(3);
+        let pauses: Vec<Duration> = (0..500).map(|_| duration(&mut random)).collect();
+        assert!(pauses.iter().all(|pause| *pause < Duration::from_micros(LONGEST_US)));
+        assert!(pauses.contains(&Duration::ZERO) && pauses.iter().any(|pause| pause.as_micros() > 1000));
+    }
+}

@@ -1,0 +1,241 @@
+//! The operations of the driver that a tracer needs, one safe function each.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+use kfd_abi::debug::{
+    DbgTrapArgs, Disable, Enable, GetQueueSnapshot, QueryDebugEvent, QueueSnapshotEntry, ResumeQueues, RuntimeInfo,
+    SendRuntimeEvent, SetExceptionsEnabled, SuspendQueues, TrapArgs,
+};
+use kfd_abi::exception::ExceptionMask;
+use kfd_abi::process::{GetVersionArgs, VERSION_MAJOR, VERSION_MINOR_DEBUGGER};
+use kfd_abi::queue::MAX_QUEUES_PER_PROCESS;
+
+use crate::error::{Error, Result};
+use crate::id::{GpuId, Pid, QueueId};
+use crate::queues::{self, Batch, Grace};
+use crate::sys;
+
+/// The driver's device.
+const KFD: &str = "/dev/kfd";
+
+/// Version of the driver's interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Changes with everything.
+    pub major: u32,
+    /// Grows with each addition.
+    pub minor: u32,
+}
+
+/// Exceptions that a queue, a gpu or a process raised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raised {
+    /// Which.
+    pub exceptions: ExceptionMask,
+    /// The gpu, for those of a gpu or a queue.
+    pub gpu: GpuId,
+    /// The queue, for those of a queue.
+    pub queue: QueueId,
+}
+
+/// The open driver. It belongs to the process that opened it: after a fork the child opens it anew.
+///
+/// All functions that name a process begin or belong to a debug session with it. Drivers differ in who may call them: some
+/// take only the very thread that traces the process, so [`Tracer`](crate::Tracer) makes all calls from that one.
+#[derive(Debug)]
+pub struct Kfd {
+    file: File,
+    version: Version,
+}
+
+impl Kfd {
+    /// Opens the driver and checks that it knows debug sessions.
+    ///
+    /// # Errors
+    ///
+    /// If there is no driver, this user may not open it, or it is too old.
+    pub fn open() -> Result<Kfd> {
+        let path = Path::new(KFD);
+        let opened = OpenOptions::new().read(true).write(true).open(path);
+        let file = opened.map_err(|source| Error::Open { path: path.to_owned(), source })?;
+        let mut args = GetVersionArgs::default();
+        // SAFETY: the argument holds no address.
+        unsafe { sys::ioctl(&file, &mut args) }.map_err(|source| Error::Call { operation: "GET_VERSION", source })?;
+        let version = Version { major: args.major_version, minor: args.minor_version };
+        if version.major != VERSION_MAJOR || version.minor < VERSION_MINOR_DEBUGGER {
+            let Version { major, minor } = version;
+            return Err(Error::Version { major, minor, needed: VERSION_MINOR_DEBUGGER });
+        }
+        Ok(Kfd { file, version })
+    }
+
+    /// Version of the interface.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// One operation of a debug session; returns its arguments as the driver left them, and what the call returned.
+    ///
+    /// # Safety
+    ///
+    /// As [`sys::ioctl`].
+    unsafe fn trap<T: TrapArgs>(&self, pid: Pid, operation: T) -> Result<(T, u32)> {
+        let mut args = DbgTrapArgs::new(pid.0, operation);
+        // SAFETY: the caller vouches for the addresses.
+        let count = unsafe { sys::ioctl(&self.file, &mut args) }.map_err(|source| Error::Trap {
+            operation: T::OP,
+            pid,
+            source,
+        })?;
+        Ok((args.args.get(), count))
+    }
+
+    /// Begins a session: `exceptions` are reported, with one byte each into `notify`, a pipe that must not block. They no
+    /// longer reach the program's own runtime.
+    ///
+    /// Success does not say that queues can be stopped: the answer's `runtime_state` does.
+    ///
+    /// # Errors
+    ///
+    /// If the caller does not trace the process, or somebody else has a session with it.
+    pub fn enable(&self, pid: Pid, exceptions: ExceptionMask, notify: impl AsFd) -> Result<RuntimeInfo> {
+        let mut info = RuntimeInfo::default();
+        let operation = Enable {
+            exception_mask: exceptions,
+            rinfo_ptr: (&raw mut info).expose_provenance() as u64,
+            rinfo_size: size_of::<RuntimeInfo>() as u32,
+            dbg_fd: notify.as_fd().as_raw_fd().cast_unsigned(),
+        };
+        // SAFETY: the address is that of `info`, which lives until the call returns, takes any bytes, and is as large as
+        // said.
+        unsafe { self.trap(pid, operation) }?;
+        Ok(info)
+    }
+
+    /// Ends a session. Every queue that it stopped runs again.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn disable(&self, pid: Pid) -> Result<()> {
+        // SAFETY: no address.
+        unsafe { self.trap(pid, Disable {}) }.map(drop)
+    }
+
+    /// Passes exceptions on to the program. With `PROCESS_RUNTIME` it lets a start or end of its runtime that waits for
+    /// the debugger continue, or the next one if none waits.
+    ///
+    /// # Errors
+    ///
+    /// If there is no session.
+    pub fn send_runtime_event(&self, pid: Pid, exceptions: ExceptionMask) -> Result<()> {
+        let operation = SendRuntimeEvent { exception_mask: exceptions, ..SendRuntimeEvent::default() };
+        // SAFETY: no address.
+        unsafe { self.trap(pid, operation) }.map(drop)
+    }
+
+    /// Chooses the exceptions to hear of.
+    ///
+    /// # Errors
+    ///
+    /// If there is no session.
+    pub fn set_exceptions_enabled(&self, pid: Pid, exceptions: ExceptionMask) -> Result<()> {
+        // SAFETY: no address.
+        unsafe { self.trap(pid, SetExceptionsEnabled { exception_mask: exceptions }) }.map(drop)
+    }
+
+    /// The next source of reported exceptions, those of `clear` taken back there; `None` when there is no more.
+    ///
+    /// # Errors
+    ///
+    /// If there is no session.
+    pub fn query_debug_event(&self, pid: Pid, clear: ExceptionMask) -> Result<Option<Raised>> {
+        let operation = QueryDebugEvent { exception_mask: clear, ..QueryDebugEvent::default() };
+        // SAFETY: no address.
+        match unsafe { self.trap(pid, operation) } {
+            Ok((answer, _)) => Ok(Some(Raised {
+                exceptions: answer.exception_mask,
+                gpu: GpuId(answer.gpu_id),
+                queue: QueueId(answer.queue_id),
+            })),
+            Err(Error::Trap { source, .. }) if source.raw_os_error() == Some(libc::EAGAIN) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All queues of the process, newest first, the exceptions of `clear` taken back. A queue that still has `QUEUE_NEW`
+    /// cannot be stopped.
+    ///
+    /// # Errors
+    ///
+    /// If there is no session.
+    pub fn queue_snapshot(&self, pid: Pid, clear: ExceptionMask) -> Result<Vec<QueueSnapshotEntry>> {
+        // As many as a process can have: a second call for the rest would find exceptions cleared by the first.
+        let mut entries = vec![QueueSnapshotEntry::default(); MAX_QUEUES_PER_PROCESS as usize];
+        let operation = GetQueueSnapshot {
+            exception_mask: clear,
+            snapshot_buf_ptr: entries.as_mut_ptr().expose_provenance() as u64,
+            num_queues: MAX_QUEUES_PER_PROCESS,
+            entry_size: size_of::<QueueSnapshotEntry>() as u32,
+        };
+        // SAFETY: the address is that of as many entries as said, of the size said, which live until the call returns and
+        // take any bytes.
+        let (answer, _) = unsafe { self.trap(pid, operation) }?;
+        entries.truncate(answer.num_queues as usize);
+        Ok(entries)
+    }
+
+    /// Takes queues off the gpu, their waves saved. Every call that finds a queue stops all work of the gpu for a moment,
+    /// even if nothing changes, so queues of one process belong into one call. An empty list makes none.
+    ///
+    /// # Errors
+    ///
+    /// If there is no session, the program's runtime is not enabled, or the gpu is being reset. What became of a single
+    /// queue is no error but a verdict.
+    pub fn suspend_queues(&self, pid: Pid, queues: &[QueueId], grace: Grace) -> Result<Batch> {
+        let mut entries = queues::array(pid, queues)?;
+        if entries.is_empty() {
+            return Ok(Batch::default());
+        }
+        let operation = SuspendQueues {
+            exception_mask: ExceptionMask::EMPTY,
+            queue_array_ptr: entries.as_mut_ptr().expose_provenance() as u64,
+            num_queues: entries.len() as u32,
+            grace_period: grace.raw(),
+        };
+        // SAFETY: the address is that of as many entries as said, which live until the call returns and take any bytes.
+        unsafe { self.trap(pid, operation) }?;
+        Ok(Batch::read(&entries))
+    }
+
+    /// Puts queues back on the gpu; as [`Kfd::suspend_queues`]. They run some time after the call returns.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kfd::suspend_queues`].
+    pub fn resume_queues(&self, pid: Pid, queues: &[QueueId]) -> Result<Batch> {
+        let mut entries = queues::array(pid, queues)?;
+        // No list at all would mean every queue.
+        if entries.is_empty() {
+            return Ok(Batch::default());
+        }
+        let queue_array_ptr = entries.as_mut_ptr().expose_provenance() as u64;
+        let operation = ResumeQueues { queue_array_ptr, num_queues: entries.len() as u32, pad: 0 };
+        // SAFETY: as in `suspend_queues`.
+        unsafe { self.trap(pid, operation) }?;
+        Ok(Batch::read(&entries))
+    }
+
+    /// Puts every suspended queue of the process back; returns how many.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kfd::suspend_queues`].
+    pub fn resume_all(&self, pid: Pid) -> Result<u32> {
+        // SAFETY: no address.
+        unsafe { self.trap(pid, ResumeQueues::default()) }.map(|(_, count)| count)
+    }
+}

@@ -1,0 +1,258 @@
+//! What the driver and the kernel refuse, in words for whoever runs the program: which operation on which process, the
+//! answer, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use kfd_abi::debug::{RuntimeState, TrapOp};
+
+use crate::id::Pid;
+
+/// A failure of the client.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The driver's device is missing or closed to this user.
+    #[error("cannot open {}: {source}; {}", path.display(), open_remedy(source))]
+    Open {
+        /// The device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+
+    /// The driver is too old for debug sessions, or too new to be known.
+    #[error("the driver's interface is {major}.{minor}, debug sessions need 1.{needed} or newer; update the kernel")]
+    Version {
+        /// What the driver said.
+        major: u32,
+        /// What the driver said.
+        minor: u32,
+        /// Smallest minor version that does.
+        needed: u32,
+    },
+
+    /// The driver refused a call that concerns no process.
+    #[error("{operation} failed: {source}; the kernel's log may say why (`dmesg | grep -i kfd`)")]
+    Call {
+        /// Which call.
+        operation: &'static str,
+        /// The answer.
+        source: io::Error,
+    },
+
+    /// The driver refused an operation of a debug session.
+    #[error("{} of process {pid} failed: {source}; {}", name(*operation), trap_remedy(*operation, source))]
+    Trap {
+        /// Which operation.
+        operation: TrapOp,
+        /// On whom.
+        pid: Pid,
+        /// The answer.
+        source: io::Error,
+    },
+
+    /// A gpu of the program cannot take part in a session.
+    #[error("the runtime of process {pid} is {state:?}: another debugger holds one of its gpus, or a gpu failed")]
+    Runtime {
+        /// Whose.
+        pid: Pid,
+        /// What the driver said.
+        state: RuntimeState,
+    },
+
+    /// The kernel refused a request of the ptrace relation.
+    #[error("{request} of process {pid} failed: {source}; {}", ptrace_remedy(source))]
+    Ptrace {
+        /// Which request.
+        request: &'static str,
+        /// On whom.
+        pid: Pid,
+        /// The answer.
+        source: io::Error,
+    },
+
+    /// The process ended, or its trace was lost.
+    #[error("process {pid} is gone, or no longer traced by this program")]
+    Gone {
+        /// Who.
+        pid: Pid,
+    },
+
+    /// More queues than the driver takes at once.
+    #[error("{count} queues of process {pid} in one call; the driver takes {limit}")]
+    TooManyQueues {
+        /// Whose.
+        pid: Pid,
+        /// How many were given.
+        count: usize,
+        /// How many are taken.
+        limit: usize,
+    },
+
+    /// Memory of another process cannot be opened, read or written.
+    #[error("cannot {action} memory of process {pid} at {address:#x}: {source}; {}", memory_remedy(source))]
+    Memory {
+        /// Read, write or open.
+        action: &'static str,
+        /// Whose.
+        pid: Pid,
+        /// Where.
+        address: u64,
+        /// Why.
+        source: io::Error,
+    },
+
+    /// A file of the driver in sysfs cannot be read.
+    #[error("cannot read {}: {source}; is the amdgpu driver loaded?", path.display())]
+    Sysfs {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+
+    /// A file of the driver in sysfs holds something else than it should.
+    #[error("{} holds {text:?}, which is no number; this driver is older or newer than the program knows", path.display())]
+    Number {
+        /// The file.
+        path: PathBuf,
+        /// What it holds.
+        text: String,
+    },
+
+    /// The system has no thread or pipe left for a session.
+    #[error("cannot trace process {pid}: {source}; this program has too many threads or files open (`ulimit -a`)")]
+    Resources {
+        /// Whom.
+        pid: Pid,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// The kernel's number for the failure, if the kernel was asked.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Error::Open { source, .. }
+            | Error::Call { source, .. }
+            | Error::Trap { source, .. }
+            | Error::Ptrace { source, .. }
+            | Error::Memory { source, .. }
+            | Error::Sysfs { source, .. }
+            | Error::Resources { source, .. } => source.raw_os_error(),
+            Error::Version { .. }
+            | Error::Runtime { .. }
+            | Error::Gone { .. }
+            | Error::TooManyQueues { .. }
+            | Error::Number { .. } => None,
+        }
+    }
+
+    /// Whether the process itself is the reason: it ended before or during the call.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Error::Gone { .. }) || self.errno() == Some(libc::ESRCH)
+    }
+}
+
+/// Result of the client's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+fn name(operation: TrapOp) -> &'static str {
+    operation.name().unwrap_or("DBG_TRAP")
+}
+
+fn open_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "load the amdgpu driver (`modprobe amdgpu`)",
+        io::ErrorKind::PermissionDenied => {
+            "join the group that owns it (`usermod -aG render $USER`, then log in again)"
+        }
+        _ => "look for amdgpu in the kernel's log (`dmesg`)",
+    }
+}
+
+/// The driver checks in a fixed order and uses few numbers, so the same number means another thing for another operation.
+fn trap_remedy(operation: TrapOp, error: &io::Error) -> &'static str {
+    match (error.raw_os_error(), operation) {
+        (Some(libc::EBADF), TrapOp::ENABLE) => {
+            "the pipe is closed, or the driver was opened before this process was forked: open it in this process"
+        }
+        (Some(libc::EBADF), _) => "the driver was opened before this process was forked: open it in this process",
+        (Some(libc::ESRCH), _) => "it ended, or does not use a gpu yet",
+        (Some(libc::EPERM), operation) if operation.needs_runtime() => {
+            "its runtime has not offered itself to debuggers (ROCm older than 6, or a program without ROCr), or another \
+             debugger took the session over"
+        }
+        (Some(libc::EPERM), _) => "the calling thread does not trace it, or another debugger took the session over",
+        (Some(libc::EALREADY), _) => "another debugger has a session with it; end that one (rocgdb?)",
+        (Some(libc::EINVAL), TrapOp::ENABLE) => "the driver runs without its scheduler (amdgpu.sched_policy=2)",
+        (Some(libc::EINVAL), _) => "no session is enabled for it",
+        (Some(libc::EBUSY), _) => "the gpu is in use by another debugger, by profiling, or by global wave sync",
+        (Some(libc::ENODEV), _) => "one of its gpus is too old for debug sessions",
+        (Some(libc::EIO), _) => "the gpu is being reset; its processes have to be started again",
+        _ => "the kernel's log may say why (`dmesg | grep -i kfd`)",
+    }
+}
+
+fn ptrace_remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            "another debugger traces it (see TracerPid in its /proc status), it belongs to another user, or \
+             kernel.yama.ptrace_scope forbids it"
+        }
+        Some(libc::ESRCH) => "it ended",
+        _ => "the kernel may be built without ptrace, or a sandbox forbids it",
+    }
+}
+
+fn memory_remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EIO) => "nothing is mapped there",
+        Some(libc::ENOENT | libc::ESRCH) => "it ended",
+        Some(libc::EACCES | libc::EPERM) => "it belongs to another user, or kernel.yama.ptrace_scope forbids it",
+        _ if error.kind() == io::ErrorKind::UnexpectedEof => "it ended",
+        _ => "it may have ended",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trap(operation: TrapOp, errno: i32) -> String {
+        Error::Trap { operation, pid: Pid(4711), source: io::Error::from_raw_os_error(errno) }.to_string()
+    }
+
+    #[test]
+    fn a_refusal_names_operation_process_reason_and_remedy() {
+        let said = trap(TrapOp::SUSPEND_QUEUES, libc::EPERM);
+        assert!(said.starts_with("SUSPEND_QUEUES of process 4711 failed: "), "{said}");
+        assert!(said.contains("os error 1") && said.contains("runtime has not offered"), "{said}");
+    }
+
+    #[test]
+    fn the_same_number_means_another_thing_for_another_operation() {
+        assert_ne!(
+            trap(TrapOp::ENABLE, libc::EPERM).split("; ").nth(1),
+            trap(TrapOp::SUSPEND_QUEUES, libc::EPERM).split("; ").nth(1)
+        );
+        assert!(trap(TrapOp::ENABLE, libc::EINVAL).contains("sched_policy"));
+        assert!(trap(TrapOp::GET_QUEUE_SNAPSHOT, libc::EINVAL).contains("no session"));
+        assert!(trap(TrapOp::GET_QUEUE_SNAPSHOT, libc::EPERM).contains("does not trace"));
+        assert!(trap(TrapOp(99), libc::EINVAL).starts_with("DBG_TRAP of"));
+    }
+
+    #[test]
+    fn an_ended_process_is_told_from_a_refusal() {
+        let ended =
+            Error::Trap { operation: TrapOp::DISABLE, pid: Pid(1), source: io::Error::from_raw_os_error(libc::ESRCH) };
+        assert!(ended.is_gone() && Error::Gone { pid: Pid(1) }.is_gone());
+        let refused =
+            Error::Ptrace { request: "SEIZE", pid: Pid(1), source: io::Error::from_raw_os_error(libc::EPERM) };
+        assert!(!refused.is_gone());
+        assert!(refused.to_string().contains("ptrace_scope"), "{refused}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Memory of another process, by its addresses.
+//!
+//! A queue's ring, its read and write index and its save area lie in the memory of its owner, at the addresses of a queue
+//! snapshot.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crate::error::{Error, Result};
+use crate::id::Pid;
+
+/// The memory of one process. Stays with that process even if its number is used again.
+#[derive(Debug)]
+pub struct ProcessMemory {
+    pid: Pid,
+    file: File,
+}
+
+impl ProcessMemory {
+    /// Opens the memory of a process, for reading and writing.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such process, or this user may not trace it.
+    pub fn open(pid: Pid) -> Result<ProcessMemory> {
+        let opened = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        let file = opened.map_err(|source| Error::Memory { action: "open", pid, address: 0, source })?;
+        Ok(ProcessMemory { pid, file })
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Fills `bytes` with what lies at `address`.
+    ///
+    /// # Errors
+    ///
+    /// If nothing is mapped there, or the process is gone.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
+        self.explain("read", address, self.file.read_exact_at(bytes, address))
+    }
+
+    /// The 64-bit number at `address`, such as the index of a ring.
+    ///
+    /// # Errors
+    ///
+    /// As [`ProcessMemory::read`].
+    pub fn read_u64(&self, address: u64) -> Result<u64> {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Writes `bytes` to `address`, even where the process itself may only read.
+    ///
+    /// # Errors
+    ///
+    /// If nothing is mapped there, or the process is gone.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        self.explain("write", address, self.file.write_all_at(bytes, address))
+    }
+
+    fn explain(&self, action: &'static str, address: u64, result: io::Result<()>) -> Result<()> {
+        result.map_err(|source| Error::Memory { action, pid: self.pid, address, source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_and_written_by_address() {
+        let mut value: Box<u64> = Box::new(0x0123_4567_89ab_cdef);
+        let address = (&raw mut *value).expose_provenance() as u64;
+        let memory = ProcessMemory::open(Pid(std::process::id())).unwrap();
+        assert_eq!(memory.read_u64(address).unwrap(), 0x0123_4567_89ab_cdef);
+        memory.write(address, &7u64.to_le_bytes()).unwrap();
+        assert_eq!(memory.read_u64(address).unwrap(), 7);
+        assert_eq!(std::hint::black_box(*value), 7);
+    }
+
+    #[test]
+    fn an_address_without_memory_is_named() {
+        let memory = ProcessMemory::open(Pid(std::process::id())).unwrap();
+        let said = memory.read_u64(8).unwrap_err().to_string();
+        assert!(said.contains("at 0x8") && said.ends_with("nothing is mapped there"), "{said}");
+    }
+
+    #[test]
+    fn a_process_that_does_not_exist_has_no_memory() {
+        let error = ProcessMemory::open(Pid(u32::MAX >> 1)).unwrap_err();
+        assert_eq!(error.errno(), Some(libc::ENOENT));
+    }
+}

@@ -1,0 +1,185 @@
+//! The ptrace relation to a program, held so that the program does not notice.
+//!
+//! The driver lets a debugger in if it traces the program's first thread, and some versions want every call from the very
+//! thread that does. A [`Leader`] keeps one thread for that. What the relation brings with it is answered there: signals
+//! are passed on, a stop by job control stays a stop, an end is reaped at once so that the real parent learns of it.
+//!
+//! Stops are awaited by a second thread, because waiting for them cannot be combined with waiting for anything else. It
+//! hands each to the first and waits again only after the answer, so that nothing is left waiting for a program that is no
+//! longer traced.
+
+mod stop;
+mod thread;
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use crate::error::{Error, Result};
+use crate::id::Pid;
+use crate::sys;
+use thread::Thread;
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+    /// Unknown: it is no longer traced. A program whose second thread executes another program ends so.
+    Lost,
+}
+
+/// What the tracing thread is asked or told.
+enum Message {
+    /// Do this.
+    Run(Box<dyn FnOnce() + Send>),
+    /// Watch this.
+    Watch(Watch),
+    /// The program stopped.
+    Stopped(stop::Stop),
+    /// The program ended.
+    Ended(End),
+    /// End the relation.
+    Detach,
+}
+
+/// A pipe to watch, and what to do when bytes came.
+struct Watch {
+    source: OwnedFd,
+    notice: Box<dyn FnMut() + Send>,
+}
+
+/// The way to the tracing thread.
+#[derive(Clone)]
+struct Port {
+    sender: Sender<Message>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Port {
+    /// Whether anybody is left to receive it.
+    fn send(&self, message: Message) -> bool {
+        let sent = self.sender.send(message).is_ok();
+        thread::wake(&self.wake);
+        sent
+    }
+}
+
+/// What both sides see.
+#[derive(Debug, Default)]
+struct Shared {
+    end: OnceLock<End>,
+    stopped: AtomicBool,
+}
+
+/// The traced first thread of a program. Detaches when dropped; the program runs on, unaware.
+///
+/// A child of this process can be traced, too: its end is then left for whoever waits for it. But while it is traced, such
+/// a wait also returns for stops, so nobody else may wait for it before [`Leader::end`] says that it ended.
+pub struct Leader {
+    pid: Pid,
+    port: Port,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Leader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leader").field("pid", &self.pid).field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
+impl Leader {
+    /// Begins to trace a program without stopping it. `at_end` is called once, on the tracing thread, if the program ends
+    /// while it is traced.
+    ///
+    /// # Errors
+    ///
+    /// If the program does not exist, is traced by somebody else, or may not be traced by this user.
+    pub fn seize(pid: Pid, at_end: impl FnOnce(End) + Send + 'static) -> Result<Leader> {
+        let resources = |source| Error::Resources { pid, source };
+        let (woken, wake) = sys::pipe().map_err(resources)?;
+        let (sender, inbox) = mpsc::channel();
+        let port = Port { sender, wake: Arc::new(wake) };
+        let shared = Arc::new(Shared::default());
+        let thread = Thread::new(pid, inbox, woken, port.clone(), Arc::clone(&shared), Box::new(at_end));
+        let (ready, answer) = mpsc::channel();
+        let spawned = std::thread::Builder::new().name(format!("tracer-{pid}")).spawn(move || thread.run(&ready));
+        let leader = Leader { pid, port, shared, thread: Some(spawned.map_err(resources)?) };
+        answer.recv().map_err(|_| Error::Gone { pid })??;
+        Ok(leader)
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// How it ended, if it did.
+    #[must_use]
+    pub fn end(&self) -> Option<End> {
+        self.shared.end.get().copied()
+    }
+
+    /// Whether job control holds it: it was sent SIGSTOP, or the terminal's stop key.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.shared.stopped.load(Ordering::Acquire)
+    }
+
+    /// Runs something on the tracing thread and waits for its result.
+    ///
+    /// # Errors
+    ///
+    /// If the program ended.
+    pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        let (sender, result) = mpsc::channel();
+        let shared = Arc::clone(&self.shared);
+        let job = move || {
+            // The number of an ended program may already be another's.
+            if shared.end.get().is_none() {
+                // Whoever asked waits below; if that thread was ended, nobody needs the result.
+                let _ = sender.send(job());
+            }
+        };
+        self.port.send(Message::Run(Box::new(job)));
+        result.recv().map_err(|_| Error::Gone { pid: self.pid })
+    }
+
+    /// Calls `notice` on the tracing thread whenever bytes arrive in a pipe, until its other end is closed. The bytes are
+    /// taken out first. A pipe watched before is forgotten.
+    pub fn watch(&self, source: OwnedFd, notice: impl FnMut() + Send + 'static) {
+        self.port.send(Message::Watch(Watch { source, notice: Box::new(notice) }));
+    }
+
+    /// Ends the relation, as dropping does.
+    pub fn detach(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        self.port.send(Message::Detach);
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported when it happened, and the kernel has detached the program.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether an answer to a stop failed for another reason than that the program was killed meanwhile, which is reported
+/// as its end soon.
+fn failed(result: io::Result<()>) -> bool {
+    result.is_err_and(|error| error.raw_os_error() != Some(libc::ESRCH))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// A shell that reads commands from us, and what it says.
+struct Shell {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Shell {
+    fn start(script: &str) -> Shell {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Shell { child, input, output: BufReader::new(output).lines() }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid(self.child.id())
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    fn hear(&mut self) -> String {
+        self.output.next().unwrap().unwrap()
+    }
+
+    /// Waits for its end, which is only allowed when it is not traced any more.
+    fn code(mut self) -> Option<i32> {
+        drop(self.input);
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// A shell whose own child is to be traced: its real parent is not us. Prints the child's number, later its status.
+fn parent_of(child: &str) -> (Shell, Pid) {
+    let mut shell = Shell::start(&format!("exec 3<&0; sh -c '{child}' <&3 & echo $!; wait $!; echo status $?"));
+    let pid = shell.hear().parse().unwrap();
+    (shell, Pid(pid))
+}
+
+fn seize(pid: Pid) -> (Leader, mpsc::Receiver<End>) {
+    let (sender, ended) = mpsc::channel();
+    let leader = Leader::seize(pid, move |end| sender.send(end).unwrap()).unwrap();
+    (leader, ended)
+}
+
+fn send(pid: Pid, signal: i32) {
+    // SAFETY: the process is one that the test started and has not reaped.
+    assert_eq!(unsafe { libc::kill(pid.raw(), signal) }, 0);
+}
+
+/// Waits for something that will happen; only a failure takes the whole time.
+fn await_that(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+fn field(pid: Pid, name: &str) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned()
+}
+
+#[test]
+fn a_program_runs_on_while_it_is_traced_and_after() {
+    let mut shell = Shell::start("while read line; do echo got $line; done; exit 5");
+    let (leader, _ended) = seize(shell.pid());
+    assert_ne!(field(shell.pid(), "TracerPid:"), "0");
+    shell.say("one");
+    assert_eq!(shell.hear(), "got one");
+    leader.detach();
+    assert_eq!(field(shell.pid(), "TracerPid:"), "0");
+    shell.say("two");
+    assert_eq!(shell.hear(), "got two");
+    assert_eq!(shell.code(), Some(5));
+}
+
+#[test]
+fn signals_reach_the_program() {
+    let mut shell = Shell::start("trap 'echo usr1' USR1; echo ready; while :; do read line; done");
+    assert_eq!(shell.hear(), "ready");
+    let (leader, ended) = seize(shell.pid());
+    for _ in 0..20 {
+        send(shell.pid(), libc::SIGUSR1);
+        assert_eq!(shell.hear(), "usr1");
+    }
+    send(shell.pid(), libc::SIGTERM);
+    assert_eq!(ended.recv().unwrap(), End::Killed(libc::SIGTERM));
+    assert_eq!(leader.end(), Some(End::Killed(libc::SIGTERM)));
+    assert_eq!(shell.code(), None);
+}
+
+#[test]
+fn a_stopped_program_stays_stopped_until_it_is_continued() {
+    let mut shell = Shell::start("trap 'echo continued' CONT; echo ready; while :; do read line; done");
+    assert_eq!(shell.hear(), "ready");
+    let (leader, _ended) = seize(shell.pid());
+    for _ in 0..3 {
+        assert!(!leader.is_stopped());
+        send(shell.pid(), libc::SIGSTOP);
+        await_that("job control stops the program", || leader.is_stopped());
+        assert!(field(shell.pid(), "State:").starts_with(['t', 'T']));
+        send(shell.pid(), libc::SIGCONT);
+        assert_eq!(shell.hear(), "continued");
+        await_that("the program is seen to continue", || !leader.is_stopped());
+    }
+    leader.detach();
+    send(shell.pid(), libc::SIGKILL);
+    assert_eq!(shell.code(), None);
+}
+
+#[test]
+fn a_stopped_program_stays_stopped_when_it_is_detached() {
+    let mut shell = Shell::start("trap 'echo continued' CONT; echo ready; while :; do read line; done");
+    assert_eq!(shell.hear(), "ready");
+    let (leader, _ended) = seize(shell.pid());
+    send(shell.pid(), libc::SIGSTOP);
+    await_that("job control stops the program", || leader.is_stopped());
+    leader.detach();
+    await_that("it stops again, untraced", || field(shell.pid(), "State:").starts_with('T'));
+    send(shell.pid(), libc::SIGCONT);
+    assert_eq!(shell.hear(), "continued");
+    send(shell.pid(), libc::SIGKILL);
+    assert_eq!(shell.code(), None);
+}
+
+#[test]
+fn the_real_parent_learns_the_exit_code() {
+    let (mut shell, child) = parent_of("read line; exit 7");
+    let (leader, ended) = seize(child);
+    shell.say("go");
+    assert_eq!(ended.recv().unwrap(), End::Exited(7));
+    assert_eq!(shell.hear(), "status 7");
+    assert!(matches!(leader.run(|| ()), Err(Error::Gone { .. })));
+    assert_eq!(shell.code(), Some(0));
+}
+
+#[test]
+fn the_real_parent_learns_of_a_kill() {
+    let (mut shell, child) = parent_of("read line");
+    let (_leader, ended) = seize(child);
+    send(child, libc::SIGKILL);
+    assert_eq!(ended.recv().unwrap(), End::Killed(libc::SIGKILL));
+    assert_eq!(shell.hear(), "status 137");
+    assert_eq!(shell.code(), Some(0));
+}
+
+#[test]
+fn jobs_run_on_one_thread_which_traces() {
+    let shell = Shell::start("read line; exit 3");
+    let (leader, _ended) = seize(shell.pid());
+    let thread = || std::thread::current().id();
+    let first = leader.run(thread).unwrap();
+    assert_eq!(leader.run(thread).unwrap(), first);
+    assert_ne!(first, thread());
+    let pid = shell.pid();
+    // Only the thread that traces may ask; from any other the kernel knows of no such tracee.
+    assert!(leader.run(move || sys::ptrace(libc::PTRACE_INTERRUPT, pid, 0)).unwrap().is_ok());
+    assert!(sys::ptrace(libc::PTRACE_INTERRUPT, pid, 0).is_err());
+    leader.detach();
+    assert_eq!(shell.code(), Some(3));
+}
+
+#[test]
+fn a_watched_pipe_is_noticed_between_jobs() {
+    let shell = Shell::start("read line; exit 3");
+    let (leader, _ended) = seize(shell.pid());
+    let (source, end) = sys::pipe().unwrap();
+    let (sender, noticed) = mpsc::channel();
+    leader.watch(source, move || sender.send(()).unwrap());
+    for _ in 0..3 {
+        sys::write_byte(&end).unwrap();
+        noticed.recv().unwrap();
+    }
+    // A closed pipe is noticed once and then forgotten, with its handler.
+    drop(end);
+    while noticed.recv().is_ok() {}
+    drop(leader);
+    assert_eq!(shell.code(), Some(3));
+}
+
+#[test]
+fn a_traced_program_is_refused_to_a_second_tracer() {
+    let shell = Shell::start("read line; exit 3");
+    let (leader, _ended) = seize(shell.pid());
+    let error = Leader::seize(shell.pid(), |_| {}).unwrap_err();
+    assert_eq!(error.errno(), Some(libc::EPERM));
+    assert!(error.to_string().contains("another debugger traces it"), "{error}");
+    drop(leader);
+    assert_eq!(shell.code(), Some(3));
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_named() {
+    let error = Leader::seize(Pid(u32::MAX >> 1), |_| {}).unwrap_err();
+    assert!(error.is_gone());
+    assert!(error.to_string().starts_with("SEIZE of process 2147483647 failed"), "{error}");
+}

@@ -1,0 +1,252 @@
+//! The thread that traces a program, and the one that waits for it.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use kfd_abi::ioctl::{DESTROY_QUEUE, Request};
+
+use super::stop::{Stop, classify};
+use super::{End, Message, Port, Shared, Watch, failed};
+use crate::error::{Error, Result};
+use crate::id::Pid;
+use crate::sys;
+
+/// How long a program may take to stop for the detachment. One that sleeps in the kernel longer is detached by the end of
+/// the thread, which needs no stop.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Makes the tracing thread look into its inbox. A full pipe wakes it as well.
+pub(super) fn wake(end: &OwnedFd) {
+    let _ = sys::write_byte(end);
+}
+
+/// State of the tracing thread.
+pub(super) struct Thread {
+    pid: Pid,
+    inbox: Receiver<Message>,
+    woken: OwnedFd,
+    port: Port,
+    shared: Arc<Shared>,
+    at_end: Option<Box<dyn FnOnce(End) + Send>>,
+    watch: Option<Watch>,
+    /// Lets the waiting thread wait again; without it, it ends.
+    answered: Option<Sender<()>>,
+}
+
+impl Thread {
+    pub(super) fn new(
+        pid: Pid,
+        inbox: Receiver<Message>,
+        woken: OwnedFd,
+        port: Port,
+        shared: Arc<Shared>,
+        at_end: Box<dyn FnOnce(End) + Send>,
+    ) -> Thread {
+        Thread { pid, inbox, woken, port, shared, at_end: Some(at_end), watch: None, answered: None }
+    }
+
+    pub(super) fn run(mut self, ready: &Sender<Result<()>>) {
+        sys::block_signals();
+        let seized = self.seize();
+        let go_on = seized.is_ok();
+        if ready.send(seized).is_ok() && go_on {
+            self.serve();
+        }
+    }
+
+    fn seize(&mut self) -> Result<()> {
+        let pid = self.pid;
+        // No option: in particular, the program survives the end of its tracer.
+        sys::ptrace(libc::PTRACE_SEIZE, pid, 0).map_err(|source| Error::Ptrace { request: "SEIZE", pid, source })?;
+        let (answered, answers) = mpsc::channel();
+        let port = self.port.clone();
+        let waiter = std::thread::Builder::new().name(format!("waiter-{pid}"));
+        waiter
+            .spawn(move || wait_for_changes(pid, &port, &answers))
+            .map_err(|source| Error::Resources { pid, source })?;
+        self.answered = Some(answered);
+        Ok(())
+    }
+
+    fn serve(&mut self) {
+        loop {
+            let watched = self.watch.as_ref().map(|watch| watch.source.as_fd());
+            // It fails only without memory; then the end of the thread detaches the program.
+            let Ok([woken, watched]) = sys::poll([Some(self.woken.as_fd()), watched]) else { return };
+            if woken {
+                drain(&self.woken);
+            }
+            while let Ok(message) = self.inbox.try_recv() {
+                if matches!(message, Message::Detach) {
+                    return self.detach();
+                }
+                self.handle(message);
+            }
+            if watched {
+                self.look();
+            }
+        }
+    }
+
+    fn handle(&mut self, message: Message) {
+        match message {
+            Message::Run(job) => job(),
+            Message::Watch(watch) => self.watch = Some(watch),
+            Message::Stopped(stop) => self.answer(stop),
+            Message::Ended(end) => self.end(end),
+            Message::Detach => {}
+        }
+    }
+
+    fn look(&mut self) {
+        let Some(watch) = &mut self.watch else { return };
+        let open = drain(&watch.source);
+        if self.shared.end.get().is_none() {
+            (watch.notice)();
+        }
+        if !open {
+            self.watch = None;
+        }
+    }
+
+    /// Lets the program go on as if nobody traced it.
+    fn answer(&mut self, stop: Stop) {
+        let group = stop == Stop::Group;
+        let answer = if group { libc::PTRACE_LISTEN } else { libc::PTRACE_CONT };
+        let result = sys::ptrace(answer, self.pid, stop.signal());
+        self.shared.stopped.store(group, Ordering::Release);
+        if failed(result) {
+            self.end(End::Lost);
+        } else if let Some(answered) = &self.answered {
+            // The waiting thread ends only after it reported an end.
+            let _ = answered.send(());
+        }
+    }
+
+    fn end(&mut self, end: End) {
+        self.answered = None;
+        self.shared.stopped.store(false, Ordering::Release);
+        if self.shared.end.set(end).is_ok()
+            && let Some(at_end) = self.at_end.take()
+        {
+            at_end(end);
+        }
+    }
+
+    /// Ends the relation, with a signal that was just on its way. Without success the end of this thread does.
+    fn detach(&mut self) {
+        // The driver repeats an interrupted destruction of a queue from its beginning and releases its memory twice.
+        if self.shared.end.get().is_some() || is_destroying_queue(self.pid) {
+            return;
+        }
+        if sys::ptrace(libc::PTRACE_INTERRUPT, self.pid, 0).is_err() {
+            return;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while let Ok(message) = self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            match message {
+                Message::Stopped(stop) => {
+                    self.answered = None;
+                    // If it was killed meanwhile there is nothing left to detach.
+                    let _ = sys::ptrace(libc::PTRACE_DETACH, self.pid, stop.signal());
+                    return;
+                }
+                Message::Ended(end) => return self.end(end),
+                other => self.handle(other),
+            }
+        }
+    }
+}
+
+/// Takes everything out of a pipe. Says whether its other end is still open.
+fn drain(source: &OwnedFd) -> bool {
+    let mut bytes = [0; 256];
+    loop {
+        match sys::read(source, &mut bytes) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// Whether the first thread of the program is inside `DESTROY_QUEUE`.
+fn is_destroying_queue(pid: Pid) -> bool {
+    let mut text = String::new();
+    let read =
+        fs::File::open(format!("/proc/{pid}/task/{pid}/syscall")).and_then(|mut file| file.read_to_string(&mut text));
+    read.is_ok() && names_destroy_queue(&text)
+}
+
+/// The file has the call's number, its arguments in hexadecimal, and two addresses; or one word.
+fn names_destroy_queue(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    let call = words.next().and_then(|word| word.parse().ok());
+    let request = words.nth(1).and_then(|word| u32::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+    call == Some(libc::SYS_ioctl) && request.is_some_and(|request| Request(request).nr() == DESTROY_QUEUE.nr)
+}
+
+/// Waits for stops and the end of the program and reports them, until its end or until nobody answers any more.
+fn wait_for_changes(pid: Pid, port: &Port, answers: &Receiver<()>) {
+    sys::block_signals();
+    let own = is_own_child(pid);
+    // The end of a child of this process belongs to whoever started it.
+    let keep = if own { libc::WNOWAIT } else { 0 };
+    loop {
+        let change = match sys::wait(pid, libc::WEXITED | libc::WSTOPPED | keep) {
+            Ok(Some(change)) => classify(change),
+            Ok(None) => continue,
+            Err(_) => Err(End::Lost),
+        };
+        let message = match change {
+            Ok(stop) => {
+                if own {
+                    // It was only looked at so far. If it was killed since, there is nothing to take.
+                    let _ = sys::wait(pid, libc::WSTOPPED | libc::WNOHANG);
+                }
+                Message::Stopped(stop)
+            }
+            Err(end) => Message::Ended(end),
+        };
+        if !port.send(message) || change.is_err() || answers.recv().is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether a process was started by this one.
+fn is_own_child(pid: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok());
+    parent == Some(std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_destruction_is_recognised_in_the_kernels_file() {
+        let rest = "0x7ffc 0x0 0x0 0x0 0x7ffd 0x7f00";
+        assert!(names_destroy_queue(&format!("{} 0x3 0xc0084b03 {rest}\n", libc::SYS_ioctl)));
+        assert!(!names_destroy_queue(&format!("{} 0x3 0xc0184b0c {rest}\n", libc::SYS_ioctl)));
+        assert!(!names_destroy_queue(&format!("0 0x3 0xc0084b03 {rest}\n")));
+        assert!(!names_destroy_queue("running\n") && !names_destroy_queue(""));
+    }
+
+    #[test]
+    fn a_pipe_is_drained_and_its_end_noticed() {
+        let (source, end) = sys::pipe().unwrap();
+        wake(&end);
+        wake(&end);
+        assert!(drain(&source));
+        drop(end);
+        assert!(!drain(&source));
+    }
+}

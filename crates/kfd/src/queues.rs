@@ -1,0 +1,122 @@
+//! Lists of queues as `SUSPEND_QUEUES` and `RESUME_QUEUES` take them and give them back.
+
+use kfd_abi::debug::{GRACE_PERIOD_DEFAULT, QueueStatus, grace_period};
+
+use crate::error::{Error, Result};
+use crate::id::{Pid, QueueId};
+
+/// Queues that the driver takes at once.
+const LIMIT: usize = 1024;
+
+/// How long waves may go on by themselves before they are saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grace(u32);
+
+impl Grace {
+    /// What the hardware is set to: about 64,000 clocks on an MI300X.
+    pub const HARDWARE: Grace = Grace(GRACE_PERIOD_DEFAULT);
+    /// The shortest there is: 1,000 clocks.
+    pub const SHORTEST: Grace = Grace(1);
+
+    /// In 1,000 clocks of the gpu. The hardware counts to 255 and takes multiples of 256 for endless, so this stays within
+    /// 1 to 255.
+    #[must_use]
+    pub const fn kiloclocks(count: u8) -> Grace {
+        Grace(grace_period(count as u32))
+    }
+
+    /// As the driver takes it.
+    pub(crate) const fn raw(self) -> u32 {
+        self.0
+    }
+}
+
+/// What became of one queue of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It is in the state asked for, whether or not it was before.
+    Done,
+    /// There is no such queue, it is new (a snapshot makes it known), or it is being destroyed.
+    Unknown,
+    /// The gpu failed. The driver counts the queue as changed nevertheless.
+    Failed,
+}
+
+/// What became of each queue of a list, in the order given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch(Vec<(QueueId, Verdict)>);
+
+impl Batch {
+    /// Each queue with its verdict.
+    #[must_use]
+    pub fn verdicts(&self) -> &[(QueueId, Verdict)] {
+        &self.0
+    }
+
+    /// The queues of one verdict.
+    pub fn with(&self, verdict: Verdict) -> impl Iterator<Item = QueueId> {
+        self.0.iter().filter(move |(_, found)| *found == verdict).map(|(queue, _)| *queue)
+    }
+
+    /// Whether every queue is in the state asked for.
+    #[must_use]
+    pub fn all_done(&self) -> bool {
+        self.0.iter().all(|(_, verdict)| *verdict == Verdict::Done)
+    }
+
+    /// Reads the list that the driver wrote back.
+    pub(crate) fn read(entries: &[QueueStatus]) -> Batch {
+        let verdict = |entry: &QueueStatus| match entry {
+            entry if entry.is_error() => Verdict::Failed,
+            entry if entry.is_invalid() => Verdict::Unknown,
+            _ => Verdict::Done,
+        };
+        Batch(entries.iter().map(|entry| (QueueId(entry.queue_id()), verdict(entry))).collect())
+    }
+}
+
+/// The list for the driver. The two highest bits of an entry are the driver's to set; they are never given.
+pub(crate) fn array(pid: Pid, queues: &[QueueId]) -> Result<Vec<QueueStatus>> {
+    if queues.len() > LIMIT {
+        return Err(Error::TooManyQueues { pid, count: queues.len(), limit: LIMIT });
+    }
+    Ok(queues.iter().map(|queue| QueueStatus(QueueStatus(queue.0).queue_id())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_gets_the_verdict_of_its_bits() {
+        let (error, invalid) = (QueueStatus::ERROR, QueueStatus::INVALID);
+        let batch = Batch::read(&[3, 4 | invalid, 5 | error, 6 | error | invalid].map(QueueStatus));
+        let verdicts = [Verdict::Done, Verdict::Unknown, Verdict::Failed, Verdict::Failed];
+        let expected: Vec<_> = [3, 4, 5, 6].map(QueueId).into_iter().zip(verdicts).collect();
+        assert_eq!(batch.verdicts(), expected);
+        assert!(!batch.all_done());
+        assert!(batch.with(Verdict::Failed).eq([QueueId(5), QueueId(6)]));
+        assert!(Batch::read(&[QueueStatus(9)]).all_done() && Batch::default().all_done());
+    }
+
+    #[test]
+    fn a_list_that_came_back_can_be_given_again() {
+        let back = Batch::read(&[QueueStatus(7 | QueueStatus::ERROR)]);
+        let queues: Vec<QueueId> = back.verdicts().iter().map(|(queue, _)| *queue).collect();
+        assert_eq!(array(Pid(1), &queues).unwrap(), [QueueStatus(7)]);
+    }
+
+    #[test]
+    fn more_queues_than_the_driver_takes_are_refused_here() {
+        let many: Vec<QueueId> = (0..1025).map(QueueId).collect();
+        let said = array(Pid(5), &many).unwrap_err().to_string();
+        assert_eq!(said, "1025 queues of process 5 in one call; the driver takes 1024");
+        assert_eq!(array(Pid(5), &many[..1024]).unwrap().len(), 1024);
+    }
+
+    #[test]
+    fn no_grace_period_is_endless() {
+        assert!((0..=255).all(|count| (1..=255).contains(&Grace::kiloclocks(count).raw())));
+        assert_eq!(Grace::HARDWARE.raw(), u32::MAX);
+    }
+}
