@@ -1,6 +1,7 @@
 //! The command line. These comments are the manual: the first line is the summary, what follows is the trade-off.
 
 mod storm;
+mod vgpu;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,9 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use gpreempt_lab::mechanism::{self, Entry};
 use kfd_workload::suite::{self, Test};
 pub(crate) use storm::{StormClient, VgpuClient, VgpuStorm};
+pub(crate) use vgpu::{
+    VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell, VgpuStatus, VgpuStress, VgpuStressClient, VgpuStressTracer,
+};
 
 /// Preemptive priority scheduling for AMD GPUs.
 ///
@@ -77,6 +81,24 @@ pub(crate) enum Vgpu {
     /// For example `eval "$(gpreempt vgpu env --hold $$)"`. The gpu is gone when the process named with --hold is.
     Env(VgpuEnv),
 
+    /// Run your shell with a virtual gpu under everything it starts.
+    ///
+    /// The shell is the one in SHELL. GPREEMPT_VGPU_PROMPT holds a few words for its prompt: `PS1="$GPREEMPT_VGPU_PROMPT$PS1"`
+    /// in the shell's start-up file shows them.
+    Shell(VgpuShell),
+
+    /// List your virtual gpus that have a name.
+    List {
+        /// Print JSON instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Report processes, queues, memory and preemptions of a virtual gpu.
+    ///
+    /// Inside a virtual gpu, that one; elsewhere the one that is named.
+    Status(VgpuStatus),
+
     /// Describe the built-in gpus, or print one as a file to start from.
     Profiles {
         /// Print this profile as TOML.
@@ -109,6 +131,21 @@ pub(crate) enum Vgpu {
         client: VgpuClient,
     },
 
+    /// Let many processes compute, be stopped and be killed on one virtual gpu, and look for what is left of them.
+    ///
+    /// Processes run kernels with known results on queues that come and go; others stop and resume those queues; all are
+    /// killed at points of the code where it hurts, and replaced. Ends with code 1 if a result is wrong, somebody who
+    /// survived cannot end its work, or anything is left when all are gone.
+    Stress(VgpuStress),
+
+    /// A process that computes, started by `stress`.
+    #[command(hide = true)]
+    StressClient(VgpuStressClient),
+
+    /// A process that stops others, started by `stress`.
+    #[command(hide = true)]
+    StressTracer(VgpuStressTracer),
+
     /// The driver's process, started by `run`.
     #[command(hide = true)]
     Supervise {
@@ -116,40 +153,6 @@ pub(crate) enum Vgpu {
         #[arg(long)]
         detach: bool,
     },
-}
-
-/// Which gpu.
-#[derive(Args)]
-pub(crate) struct VgpuProfile {
-    /// Built-in profile (see `gpreempt vgpu profiles`) or a TOML file.
-    #[arg(long, default_value = "mi300x", value_name = "NAME|FILE")]
-    pub(crate) profile: String,
-
-    /// Compute units of each gpu, a multiple of its XCCs.
-    ///
-    /// More units mean more waves in flight, which costs memory, not speed: the work is shared by the CPU's cores anyway.
-    #[arg(long, value_name = "N")]
-    pub(crate) cus: Option<u32>,
-}
-
-#[derive(Args)]
-pub(crate) struct VgpuRun {
-    #[command(flatten)]
-    pub(crate) gpu: VgpuProfile,
-
-    /// The program and its arguments.
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<std::ffi::OsString>,
-}
-
-#[derive(Args)]
-pub(crate) struct VgpuEnv {
-    #[command(flatten)]
-    pub(crate) gpu: VgpuProfile,
-
-    /// Process that the gpu lives as long as; the parent of this command unless given.
-    #[arg(long, value_name = "PID")]
-    pub(crate) hold: Option<u32>,
 }
 
 #[derive(Subcommand)]

@@ -34,14 +34,15 @@ impl FromStr for Storm {
     }
 }
 
-/// Whom the driver lets stop another process's queues. Kernels differ.
+/// When the driver lets one process debug another. Kernels differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DebugPermission {
-    /// Whoever may attach to the process as a debugger, checked as present kernels do.
+    /// As Linux 6.12 checks it: the first call must come from the thread that traces the process, later ones from its
+    /// process.
     #[default]
     Current,
-    /// Only the debugger that is attached, checked as the first kernels with the interface did.
+    /// As the first version of the interface checked it: every call must come from the thread that traces the process.
     Original,
 }
 
@@ -57,6 +58,8 @@ pub struct Options {
     pub hang_at_cycle: Option<u64>,
     /// The driver's variant.
     pub debug_permission: DebugPermission,
+    /// Path of a page of [points](crate::points) at which processes die.
+    pub points: Option<String>,
 }
 
 impl Default for Options {
@@ -66,6 +69,7 @@ impl Default for Options {
             preemption_timeout_ms: DEFAULT_PREEMPTION_TIMEOUT_MS,
             hang_at_cycle: None,
             debug_permission: DebugPermission::Current,
+            points: None,
         }
     }
 }

@@ -1,17 +1,14 @@
 //! Named points at which a process can be made to die: how tests show that a death anywhere leaves nothing behind.
 //!
-//! A page of memory that everybody shares says at which point whom to kill. It is named by an environment variable;
-//! without that, passing a point costs one load. Code in the client process and its engine calls [`hit`], code that
-//! serves a client elsewhere calls [`hit_of`].
+//! A page of memory that everybody shares says at which point whom to kill. The gpu's [`Options`](crate::options::Options)
+//! name it; without one, passing a point costs one load. Code in the client process and its engine calls [`hit`], code
+//! that serves a client elsewhere calls [`hit_of`].
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::sys::{self, Map};
-
-/// Environment variable that names the page's file.
-pub const VARIABLE: &str = "GPREEMPT_VGPU_POINTS";
 
 macro_rules! points {
     ($($(#[$doc:meta])* $point:ident = $name:literal,)*) => {
@@ -59,8 +56,8 @@ points! {
     QueueCreate = "queue_create",
     /// The driver has taken a queue apart and the device has not.
     QueueDestroy = "queue_destroy",
-    /// Packets are in the ring and the doorbell is not rung.
-    Submit = "submit",
+    /// The client has kernels on the device.
+    Running = "running",
     /// A debugger has attached and stopped nothing yet.
     TracerAttach = "tracer_attach",
     /// A debugger holds queues stopped.
@@ -87,14 +84,12 @@ static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
 /// The client to which this address space belongs; 0 before it is known. Engine processes share it.
 static CLIENT: AtomicU32 = AtomicU32::new(0);
 
-/// Uses the page that the environment names, if it names one. `client` is the process that dies at a [`hit`] in this
-/// address space; 0 is whoever calls.
-pub fn prepare(client: u32) {
-    CLIENT.store(client, Ordering::Relaxed);
+/// Uses the page of this path from now on. Without it points are passed without harm.
+pub fn use_page(path: &str) {
     if !SLOTS.load(Ordering::Relaxed).is_null() {
         return;
     }
-    if let Some(map) = std::env::var(VARIABLE).ok().and_then(|path| open(&path)) {
+    if let Some(map) = open(path) {
         let slots = map.start().cast();
         if SLOTS.compare_exchange(std::ptr::null_mut(), slots, Ordering::Release, Ordering::Relaxed).is_ok() {
             // It stays as long as the process.
@@ -103,9 +98,9 @@ pub fn prepare(client: u32) {
     }
 }
 
-/// In the child of a fork: this address space is no longer the client's.
-pub fn forget() {
-    CLIENT.store(0, Ordering::Relaxed);
+/// Names the process that dies at a [`hit`] in this address space; 0 is whoever calls, as in the child of a fork.
+pub fn set_client(pid: u32) {
+    CLIENT.store(pid, Ordering::Relaxed);
 }
 
 fn open(path: &str) -> Option<Map> {
@@ -240,7 +235,7 @@ impl Page {
         Ok(Self { map: Map::new(file.as_fd(), 0, SIZE)?, file })
     }
 
-    /// Value of [`VARIABLE`] for processes that are to use it. It holds while this process lives.
+    /// By what others find it, for [`use_page`]. It holds while this process lives.
     #[must_use]
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())

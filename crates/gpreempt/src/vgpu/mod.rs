@@ -2,9 +2,12 @@
 
 mod client;
 mod isa;
+mod list;
 mod profiles;
 mod run;
+mod status;
 mod storm;
+mod stress;
 
 use std::io::Write;
 
@@ -18,10 +21,16 @@ pub(crate) fn run(action: Vgpu, out: &mut impl Write) -> Result<()> {
     match action {
         Vgpu::Run(options) => run::run(&options),
         Vgpu::Env(options) => run::env(&options, out),
+        Vgpu::Shell(options) => run::shell(&options),
+        Vgpu::List { json } => list::run(json, out),
+        Vgpu::Status(options) => status::run(&options, out),
         Vgpu::Profiles { name, json } => profiles::run(name.as_deref(), json, out),
         Vgpu::Isa { json } => isa::run(json, out),
         Vgpu::Storm(options) => storm::run(&options, out),
         Vgpu::Client { client } => client::run(client, out),
+        Vgpu::Stress(options) => stress::run(&options, out),
+        Vgpu::StressClient(options) => stress::run_client(&options, out),
+        Vgpu::StressTracer(options) => stress::run_tracer(&options, out),
         Vgpu::Supervise { detach } => run::supervise(detach),
     }
 }
@@ -29,5 +38,11 @@ pub(crate) fn run(action: Vgpu, out: &mut impl Write) -> Result<()> {
 /// Whether the error is about what the user gave us.
 pub(crate) fn is_input(error: &anyhow::Error) -> bool {
     let launch = error.downcast_ref::<LaunchError>();
-    error.is::<ProfileError>() || matches!(launch, Some(LaunchError::Profile(_) | LaunchError::Program { .. }))
+    error.is::<ProfileError>()
+        || matches!(
+            launch,
+            Some(
+                LaunchError::Profile(_) | LaunchError::Program { .. } | LaunchError::Unknown(_) | LaunchError::Outside
+            )
+        )
 }

@@ -1,35 +1,76 @@
-//! `gpreempt vgpu run` and `gpreempt vgpu env`.
+//! `gpreempt vgpu run`, `shell` and `env`.
 
+use std::ffi::OsString;
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use vgpu::launch::{self, Setup, Started};
+use vgpu::launch::{self, Explicit, Options, Setup, Started};
 use vgpu::profile::Profile;
 
-use crate::cli::{VgpuEnv, VgpuProfile, VgpuRun};
+use crate::cli::{VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell};
 
 /// How this executable is made to be the supervisor: first leaving the launcher, then for good.
 pub(super) const DETACH: &[&str] = &["vgpu", "supervise", "--detach"];
 const SUPERVISE: &[&str] = &["vgpu", "supervise"];
 
-fn start(gpu: &VgpuProfile, hold: u32) -> Result<Started> {
-    let mut profile = Profile::load(&gpu.profile)?;
+pub(super) const DEFAULT_PROFILE: &str = "mi300x";
+
+fn setup(gpu: &VgpuGpu) -> Result<Setup> {
+    let mut profile = Profile::load(gpu.profile.as_deref().unwrap_or(DEFAULT_PROFILE))?;
     if let Some(cus) = gpu.cus {
         profile = profile.with_cus(cus)?;
     }
-    Ok(launch::start(&Setup::new(profile), Some(hold), DETACH)?)
+    if let Some(gpus) = gpu.gpus {
+        profile = profile.with_gpus(gpus)?;
+    }
+    let mut setup = Setup::new(profile);
+    setup.name = gpu.name.clone();
+    setup.explicit = Explicit {
+        profile: gpu.profile.is_some(),
+        cus: gpu.cus.is_some(),
+        gpus: gpu.gpus.is_some(),
+        ..Explicit::default()
+    };
+    Ok(setup)
 }
 
-pub(crate) fn run(options: &VgpuRun) -> Result<()> {
-    let (program, arguments) = options.command.split_first().context("there is no program to run")?;
+fn options(faults: &VgpuFaults) -> Options {
+    let usual = Options::default();
+    Options {
+        storm: faults.storm,
+        preemption_timeout_ms: faults.preemption_timeout_ms.unwrap_or(usual.preemption_timeout_ms),
+        hang_at_cycle: faults.hang_at_cycle,
+        debug_permission: faults.debug_permission.map_or(usual.debug_permission, Into::into),
+        points: None,
+    }
+}
+
+fn become_program(setup: &Setup, program: &OsString, arguments: &[OsString]) -> Result<()> {
     // The program may close the connection it inherits without knowing of it, so it also holds the gpu by itself.
-    let started = start(&options.gpu, std::process::id())?;
+    let started = start(setup, std::process::id())?;
     Err(launch::exec(started, program, arguments).into())
+}
+
+fn start(setup: &Setup, hold: u32) -> Result<Started> {
+    Ok(launch::start(setup, Some(hold), DETACH)?)
+}
+
+pub(crate) fn run(flags: &VgpuRun) -> Result<()> {
+    let (program, arguments) = flags.command.split_first().context("there is no program to run")?;
+    let mut setup = setup(&flags.gpu)?;
+    setup.options = options(&flags.faults);
+    setup.explicit.options = setup.options != Options::default();
+    become_program(&setup, program, arguments)
+}
+
+pub(crate) fn shell(options: &VgpuShell) -> Result<()> {
+    let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
+    become_program(&setup(&options.gpu)?, &shell, &options.arguments)
 }
 
 pub(crate) fn env(options: &VgpuEnv, out: &mut impl Write) -> Result<()> {
     let hold = options.hold.unwrap_or_else(std::os::unix::process::parent_id);
-    let started = start(&options.gpu, hold)?;
+    let started = start(&setup(&options.gpu)?, hold)?;
     for (name, value) in &started.environment.variables {
         let value = value.to_string_lossy().replace('\'', r"'\''");
         writeln!(out, "export {name}='{value}'")?;

@@ -4,8 +4,10 @@ mod faults;
 mod files;
 mod hooks;
 mod life;
+mod names;
 mod reports;
 mod shared;
+mod stress;
 mod symbols;
 
 use std::path::PathBuf;

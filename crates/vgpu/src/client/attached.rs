@@ -17,6 +17,7 @@ use crate::device::chip::{Chip, ChipSlots, SeatId};
 use crate::device::{self, Config, Engine, Interrupts};
 use crate::driver::{Effect, layout};
 use crate::engine::{self, Gpus};
+use crate::points::{self, Point};
 use crate::profile::{Gfx, Gpu};
 use crate::protocol::{FILE_PREFIX, Reply, Request};
 use crate::sys::{self, Map};
@@ -46,6 +47,11 @@ impl Attached {
         let Reply::Attached(profile, options, seat) = reply else { return Err(libc::ENODEV) };
         let chip = Chip::open(files.first().ok_or(libc::ENODEV)?.as_fd()).map_err(failed)?;
         let (chip, seat) = (Arc::new(chip), SeatId::new(seat).ok_or(libc::ENODEV)?);
+        if let Some(page) = &options.points {
+            points::set_client(session.pid.cast_unsigned());
+            points::use_page(page);
+        }
+        points::hit(Point::Attach);
         let events = Arc::new(Events::default());
         let control = Arc::new(control);
         let target = match profile.gfx {

@@ -14,6 +14,7 @@ use super::session::{self, Session};
 use super::shared::Range;
 use super::{files, user};
 use crate::driver::{self, Blocked, BufferDirection, BufferSpec, Call, Effect, FdKind};
+use crate::points::{self, Point};
 use crate::protocol::{Device, Reply, Request, Site};
 
 /// Type bytes of the two families of calls.
@@ -77,6 +78,7 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
     while let Some(blocked) = call.blocked {
         (result, call) = wait_and_retry(session, attached, Waiting { number, call, site, blocked })?;
     }
+    points::hit(Point::IoctlReplied);
     for effect in std::mem::take(&mut call.effects) {
         if let Effect::WaitEvents { all, .. } = effect {
             result = wait(attached, &mut call, all);

@@ -64,7 +64,6 @@ pub(super) fn get() -> Option<&'static Session> {
     }
     // SAFETY: takes no argument and cannot fail.
     let pid = unsafe { libc::getpid() };
-    points::prepare(pid.cast_unsigned());
     let session = Session {
         stream: Known::new(stream),
         asking: Mutex::new(()),
@@ -84,7 +83,7 @@ pub(super) fn get() -> Option<&'static Session> {
 /// taken apart.
 extern "C" fn forget() {
     crate::engine::forget();
-    points::forget();
+    points::set_client(0);
     let session = SESSION.swap(std::ptr::null_mut(), Ordering::AcqRel);
     // SAFETY: sessions are never freed.
     if let Some(stream) = unsafe { session.as_ref() }.and_then(|session| session.stream.get()) {

@@ -33,6 +33,8 @@ struct Words {
     lost: AtomicU32,
     /// What the engines of each gpu have saved and restored.
     preempted: [[AtomicU64; COUNTERS]; MAX_GPUS as usize],
+    /// Time that the copies of each gpu took, in microseconds.
+    copied_us: [AtomicU64; MAX_GPUS as usize],
     orders: Ring,
     answers: Ring,
 }
@@ -132,6 +134,18 @@ impl Control {
                 word.store(value, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Shows how long the copies of a gpu took.
+    pub(crate) fn show_copied(&self, gpu: usize, microseconds: u64) {
+        if let Some(word) = self.words().copied_us.get(gpu) {
+            word.store(microseconds, Ordering::Relaxed);
+        }
+    }
+
+    /// How long the copies of a gpu took, in microseconds.
+    pub(crate) fn copied_us(&self, gpu: usize) -> u64 {
+        self.words().copied_us.get(gpu).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
     /// What the engine of a gpu has saved and restored.

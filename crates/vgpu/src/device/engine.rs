@@ -8,7 +8,7 @@ use vgpu_isa::memory::{Port, Space};
 use super::context::{Context, Step};
 use super::errors::Halt;
 use super::pool::Pool;
-use super::queue::{Queue, QueueId, QueueSpec, QueueUpdate};
+use super::queue::{Queue, QueueId, QueueKind, QueueSpec, QueueUpdate};
 use super::save::{SaveCounters, SaveError};
 use super::slots::Slots;
 use super::workgroup::Workgroup;
@@ -52,6 +52,8 @@ pub struct Engine {
     pub(super) starts: u64,
     /// Turns of workgroups since one was started.
     pub(super) turns: u32,
+    /// Time that copy queues worked, in ticks of the clock.
+    copying: u64,
     /// No packets are processed and no workgroups started: all queues are about to leave.
     pub(super) draining: bool,
 }
@@ -74,6 +76,7 @@ impl Engine {
             places: 0,
             starts: 0,
             turns: 0,
+            copying: 0,
             draining: false,
         }
     }
@@ -147,6 +150,13 @@ impl Engine {
         self.queues.get(&id).is_none_or(Queue::idle)
     }
 
+    /// Time that copy queues worked, in microseconds.
+    pub fn copied_us(&self) -> u64 {
+        /// The clock has 100 MHz.
+        const TICKS: u64 = 100;
+        self.copying / TICKS
+    }
+
     /// Processes packets of all queues, as far as they come and not too many.
     pub fn advance(&mut self) -> Pulse {
         if self.draining {
@@ -164,9 +174,14 @@ impl Engine {
             generation: &mut self.generation,
         };
         for (id, queue) in self.queues.iter_mut().filter(|(_, queue)| queue.active()) {
+            let begun = (queue.spec.kind == QueueKind::Sdma).then(self.config.clock);
+            let mut copied = false;
             for _ in 0..PACKETS_IN_A_ROW {
                 match queue.step(&mut cx) {
-                    Ok(Step::Done) => pulse = Pulse::Busy,
+                    Ok(Step::Done) => {
+                        pulse = Pulse::Busy;
+                        copied = true;
+                    }
                     Ok(Step::Wait) => {
                         pulse = pulse.max(Pulse::Waiting);
                         break;
@@ -177,6 +192,9 @@ impl Engine {
                         break;
                     }
                 }
+            }
+            if let Some(begun) = begun.filter(|_| copied) {
+                self.copying += (self.config.clock)().saturating_sub(begun);
             }
         }
         for (id, halt) in halts {

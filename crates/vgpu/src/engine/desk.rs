@@ -9,6 +9,7 @@ use super::Shared;
 use super::gpus::Gpus;
 use crate::control::{Answer, Control, DepartedQueue, Departure, Numbered, Order};
 use crate::device::{QueueId, SaveError, Unmapped};
+use crate::points::{self, Point};
 use crate::sys;
 
 /// What was begun and cannot be finished yet.
@@ -73,6 +74,7 @@ impl Pending {
     }
 
     fn begin(&mut self, shared: &Shared, order: Numbered<Order>) {
+        points::hit(Point::MailboxRead);
         let Numbered { number, what } = order;
         let gpus = &shared.gpus;
         let done = |result: Result<(), i32>| result.map_or_else(Answer::Failed, |()| Answer::Done);

@@ -21,6 +21,7 @@ use crate::control::Control;
 use crate::device::chip::{Chip, SeatId};
 use crate::device::{Config, Engine, Pulse, Worker};
 use crate::options::Storm;
+use crate::points::{self, Point};
 use crate::sys::Known;
 use desk::Desk;
 pub(crate) use faults::{forget, has_failed, lock};
@@ -144,7 +145,11 @@ impl Shared {
     }
 
     fn process_packets(&self) -> Pulse {
-        self.each_engine().map(|mut engine| engine.advance()).max().unwrap_or(Pulse::Idle)
+        let advance = |mut engine: MutexGuard<'_, Engine>| {
+            points::hit(Point::EngineLock);
+            engine.advance()
+        };
+        self.each_engine().map(advance).max().unwrap_or(Pulse::Idle)
     }
 
     fn is_runnable(&self) -> bool {
@@ -177,6 +182,7 @@ impl Shared {
     fn show_counters(&self) {
         for (index, engine) in self.each_engine().enumerate() {
             self.control.show_preempted(index, &engine.save_counters());
+            self.control.show_copied(index, engine.copied_us());
         }
     }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::{BUILD_ID, LaunchError};
 use crate::options::Options;
 use crate::profile::Profile;
 
@@ -53,6 +54,8 @@ pub struct Explicit {
 /// A gpu to be started or joined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
+    /// Build of the launcher: its programs talk to the supervisor in a format that goes with it.
+    build: String,
     /// What gpu it is, with the wanted numbers of gpus and compute units.
     pub profile: Profile,
     /// How it behaves.
@@ -67,7 +70,13 @@ impl Setup {
     /// A gpu of this profile for one program.
     #[must_use]
     pub fn new(profile: Profile) -> Self {
-        Self { profile, options: Options::default(), name: None, explicit: Explicit::default() }
+        Self {
+            build: BUILD_ID.to_owned(),
+            profile,
+            options: Options::default(),
+            name: None,
+            explicit: Explicit::default(),
+        }
     }
 
     /// Whether somebody who wants this can use what runs already.
@@ -75,6 +84,9 @@ impl Setup {
     /// # Errors
     /// What is different, and what to do.
     pub fn accepts(&self, running: &Setup) -> Result<(), String> {
+        if self.build != running.build {
+            return Err(LaunchError::OtherBuild.to_string());
+        }
         let differences = self.differences(&running.profile, &running.options);
         if differences.is_empty() {
             return Ok(());
@@ -158,6 +170,13 @@ mod tests {
         let by_cus = Explicit { cus: true, ..Explicit::default() };
         let error = Setup { explicit: by_cus, ..Setup::new(profile(16)) }.accepts(&running).expect_err("another");
         assert!(error.contains("--cus 8") && error.contains("16"), "{error}");
+    }
+
+    #[test]
+    fn programs_of_another_build_stay_away() {
+        let running = setup("mi300x");
+        let other = Setup { build: "another".to_owned(), ..setup("mi300x") };
+        assert!(other.accepts(&running).is_err_and(|error| error.contains("another build")));
     }
 
     #[test]

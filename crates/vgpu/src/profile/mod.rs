@@ -279,6 +279,17 @@ impl Profile {
         Ok(self)
     }
 
+    /// The same machine with `gpus` equal gpus, or partitions if its gpus are that.
+    ///
+    /// # Errors
+    /// If they are none or too many.
+    pub fn with_gpus(mut self, gpus: u32) -> Result<Profile, ProfileError> {
+        self.gpus = gpus;
+        let name = self.name.clone();
+        self.check(&name)?;
+        Ok(self)
+    }
+
     fn check(&self, file: &str) -> Result<(), ProfileError> {
         let within = |key: &'static str, value: u32, low: u32, high: u32| {
             if (low..=high).contains(&value) {

@@ -92,14 +92,12 @@ pub struct PreemptionStatus {
     pub storm_saves: u64,
     /// Waves saved.
     pub waves_saved: u64,
-    /// Waves restored.
-    pub waves_restored: u64,
-    /// Waves restored onto another place than they left.
-    pub waves_moved: u64,
     /// Bytes written into save areas.
     pub bytes_saved: u64,
-    /// Bytes read from save areas.
-    pub bytes_restored: u64,
+    /// Workgroups that found room again after they had been off the device.
+    pub workgroups_back: u64,
+    /// Those among them that run on another compute unit or on other SIMDs than before.
+    pub workgroups_moved: u64,
 }
 
 /// A process that has the driver open.

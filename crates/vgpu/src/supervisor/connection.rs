@@ -14,7 +14,8 @@ use super::member::Member;
 use super::seat::Seat;
 use super::{Device, Supervisor};
 use crate::control::Control;
-use crate::driver::{Call, Clocks, ProcessKey};
+use crate::driver::{Call, Clocks, Effect, ProcessKey};
+use crate::points::{self, Point};
 use crate::protocol::{self, Reply, Request};
 use crate::sys::{self, Frame};
 use crate::sysfs::Node;
@@ -69,7 +70,7 @@ impl Client<'_> {
             Request::Status => Reply::Status(Box::new(self.supervisor.status(device))),
             Request::Lookup { path } => Reply::Found(match self.supervisor.waiting.file(&path) {
                 Some(text) => Some(Node::File(text)),
-                None => device.driver().sysfs(&path),
+                None => device.driver().sysfs_observed(&path, &**self.supervisor),
             }),
             Request::Attach => self.attach(device, frame),
             Request::Call { device: target, number, call, site } => {
@@ -122,6 +123,7 @@ impl Client<'_> {
     }
 
     fn call(&self, device: &Device, made: &Made, mut call: Call, file: Option<OwnedFd>) -> (i64, Call) {
+        points::hit_of(Point::IoctlSent, self.key.pid);
         call.clocks = Clocks { monotonic_raw_ns: sys::monotonic_raw_ns(), boottime_ns: sys::boottime_ns() };
         let debugged = self.find_target(made, &mut call);
         // As in the kernel, where a call holds its process, and a debugger's call the process it is about.
@@ -134,6 +136,7 @@ impl Client<'_> {
             protocol::Device::Render => driver.drm_ioctl(self.key, made.number, &mut call),
         };
         drop(driver);
+        self.pass_points(&call.effects);
         let carried = carry_out(self.supervisor, self.key, std::mem::take(&mut call.effects), file);
         let mut result = result.unwrap_or_else(|errno| -i64::from(errno.0));
         if let Some((control_stack, wave_state)) = carried.wave_state {
@@ -148,6 +151,17 @@ impl Client<'_> {
         }
         call.effects = carried.left;
         (result, call)
+    }
+
+    /// Points that a call passes when the driver has decided and the device does not know.
+    fn pass_points(&self, effects: &[Effect]) {
+        for effect in effects {
+            match effect {
+                Effect::CreateQueue(_) => points::hit_of(Point::QueueCreate, self.key.pid),
+                Effect::DestroyQueue { .. } => points::hit_of(Point::QueueDestroy, self.key.pid),
+                _ => {}
+            }
+        }
     }
 
     /// The process that a debugger's call is about, and whether the calling thread traces it.
@@ -188,7 +202,9 @@ impl Drop for Client<'_> {
         }
         self.supervisor.poller.remove(self.key);
         self.supervisor.waiting.forget(self.key.pid);
-        self.supervisor.lock_members().remove(&self.key);
+        if let Some(member) = self.supervisor.lock_members().remove(&self.key) {
+            self.supervisor.keep_counters(&member);
+        }
         if let Some(device) = self.supervisor.device() {
             let effects = device.driver().close(self.key);
             // What it had is gone with it; what others have to do because of its end remains.

@@ -64,6 +64,11 @@ impl Hws {
         }
     }
 
+    /// Index of its gpu.
+    pub(super) fn gpu(&self) -> u32 {
+        self.gpu
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

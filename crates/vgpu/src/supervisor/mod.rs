@@ -8,6 +8,7 @@ mod carry;
 mod connection;
 mod hws;
 mod member;
+mod observe;
 mod poller;
 mod seat;
 mod status;
@@ -21,11 +22,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::device::Geometry;
 use crate::device::chip::Chip;
+use crate::device::{Geometry, SaveCounters};
 use crate::driver::{Driver, ProcessKey};
 use crate::launch::Setup;
-use crate::profile::Profile;
+use crate::profile::{MAX_GPUS, Profile};
 use crate::{points, sys};
 
 use hws::Hws;
@@ -48,6 +49,8 @@ pub struct Supervisor {
     /// Processes that have the driver open.
     members: Mutex<BTreeMap<ProcessKey, Arc<Member>>>,
     waiting: Waiting,
+    /// What processes that are gone saved and restored, by gpu.
+    gone: Mutex<[SaveCounters; MAX_GPUS as usize]>,
 }
 
 /// Number of connections of a supervisor that is about to end: whoever comes now has to start another one.
@@ -71,7 +74,6 @@ struct Device {
 /// If standard input is not a listening socket.
 pub fn main() -> io::Result<()> {
     detach();
-    points::prepare(0);
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     let supervisor = Arc::new(Supervisor::new()?);
     let mut spare = listener.try_clone().ok();
@@ -136,6 +138,7 @@ impl Supervisor {
             accepted: 0.into(),
             members: Mutex::default(),
             waiting: Waiting::default(),
+            gone: Mutex::default(),
         })
     }
 
@@ -169,6 +172,9 @@ impl Supervisor {
             self.hold(pid)?;
         }
         if self.device.get().is_none() {
+            if let Some(page) = &setup.options.points {
+                points::use_page(page);
+            }
             let device = Device::new(setup).map_err(|error| format!("cannot make the memory of the gpus: {error}"))?;
             self.device.get_or_init(|| device);
             self.rotate_runlists()?;

@@ -1,10 +1,12 @@
 //! What the supervisor says about its gpu.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use super::member::Member;
 use super::{Device, Supervisor};
 use crate::points;
-use crate::protocol::{PointStatus, Status};
+use crate::protocol::{PointStatus, PreemptionStatus, Status, TokenStatus};
 
 impl Supervisor {
     /// How the gpu is now.
@@ -14,8 +16,12 @@ impl Supervisor {
         for (gpu, hws) in status.gpus.iter_mut().zip(&device.schedulers) {
             gpu.over_subscribed = hws.is_oversubscribed();
             gpu.resets = hws.resets();
+            gpu.waves = device.chip.occupancy(hws.gpu());
+            gpu.preemption = self.preemption(hws.gpu() as usize);
             gpu.cycles = hws.tallies().by_cause().iter().map(|(cause, cycles)| (cause.name(), *cycles)).collect();
         }
+        status.tokens = TokenStatus { total: device.chip.tokens(), held: device.chip.tokens_held() };
+        status.seats = device.chip.seats();
         status.options = device.setup.options.clone();
         status.supervisor = std::process::id();
         status.holders = self.holders.load(Ordering::Relaxed);
@@ -24,5 +30,31 @@ impl Supervisor {
         };
         status.points = points::counts().into_iter().map(point).collect();
         status
+    }
+
+    /// Waves of all processes, those that are gone included, that left a gpu and came back.
+    fn preemption(&self, gpu: usize) -> PreemptionStatus {
+        let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sum = gone.get(gpu).copied().unwrap_or_default();
+        for member in self.members() {
+            sum = sum.plus(&member.seat.control.preempted(gpu));
+        }
+        PreemptionStatus {
+            saves: sum.saves,
+            restores: sum.restores,
+            storm_saves: sum.storms,
+            waves_saved: sum.waves,
+            bytes_saved: sum.bytes,
+            workgroups_back: sum.landed,
+            workgroups_moved: sum.moved,
+        }
+    }
+
+    /// Keeps what a process that is gone has counted.
+    pub(super) fn keep_counters(&self, member: &Member) {
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        for (gpu, sum) in gone.iter_mut().enumerate() {
+            *sum = sum.plus(&member.seat.control.preempted(gpu));
+        }
     }
 }

@@ -107,7 +107,7 @@ fn every_job_survives_a_storm() {
         let mut storm = Storm::new(5, preemptions());
         let said = wrong(&job, |bytes| Rig::saving(bytes, 1), &mut storm);
         failures.extend(said.map(|said| format!("{name}: {said}")));
-        let SaveCounters { saves, restores, waves, bytes, landed, moved } = storm.counters;
+        let SaveCounters { saves, restores, waves, bytes, landed, moved, .. } = storm.counters;
         assert_eq!(saves, restores, "{name}");
         sum.saves += saves;
         sum.restores += restores;

@@ -150,10 +150,9 @@ fn add(sum: &mut PreemptionStatus, gpu: &PreemptionStatus) {
     sum.restores += gpu.restores;
     sum.storm_saves += gpu.storm_saves;
     sum.waves_saved += gpu.waves_saved;
-    sum.waves_restored += gpu.waves_restored;
-    sum.waves_moved += gpu.waves_moved;
+    sum.workgroups_back += gpu.workgroups_back;
+    sum.workgroups_moved += gpu.workgroups_moved;
     sum.bytes_saved += gpu.bytes_saved;
-    sum.bytes_restored += gpu.bytes_restored;
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(super) struct Report {
     /// Queues that the driver had saved with at least one wave, because of those calls or of queues that came and went.
     driver_saves: u64,
     waves_saved: u64,
-    waves_restored: u64,
+    workgroups_back: u64,
     /// Of the waves restored, those that came to another place.
     restores_elsewhere_share: Option<f64>,
     bit_identical: bool,
@@ -38,7 +38,7 @@ pub(super) struct Report {
     exactly_once: Option<bool>,
     pub(super) failures: Vec<String>,
     #[serde(skip)]
-    waves_moved: u64,
+    workgroups_moved: u64,
     #[serde(skip)]
     unshown: usize,
 }
@@ -55,12 +55,12 @@ impl Report {
             resumes: 0,
             driver_saves: 0,
             waves_saved: 0,
-            waves_restored: 0,
+            workgroups_back: 0,
             restores_elsewhere_share: None,
             bit_identical: true,
             exactly_once: None,
             failures: Vec::new(),
-            waves_moved: 0,
+            workgroups_moved: 0,
             unshown: 0,
         }
     }
@@ -89,10 +89,10 @@ impl Report {
         self.engine_preemptions += preemption.storm_saves;
         self.driver_saves += preemption.saves.saturating_sub(preemption.storm_saves);
         self.waves_saved += preemption.waves_saved;
-        self.waves_restored += preemption.waves_restored;
-        self.waves_moved += preemption.waves_moved;
-        let share = self.waves_moved as f64 / self.waves_restored as f64;
-        self.restores_elsewhere_share = (self.waves_restored > 0).then_some(share);
+        self.workgroups_back += preemption.workgroups_back;
+        self.workgroups_moved += preemption.workgroups_moved;
+        let share = self.workgroups_moved as f64 / self.workgroups_back as f64;
+        self.restores_elsewhere_share = (self.workgroups_back > 0).then_some(share);
     }
 
     /// Notes a failure. Beyond the first few they are only counted.
@@ -153,8 +153,8 @@ mod tests {
             saves: 5,
             storm_saves: 3,
             waves_saved: 40,
-            waves_restored: 40,
-            waves_moved: 30,
+            workgroups_back: 40,
+            workgroups_moved: 30,
             ..PreemptionStatus::default()
         };
         let summary = Summary { suspends: 2, resumes: 2, missed: 1, failed: 0 };

@@ -47,6 +47,11 @@ impl Chip {
         })
     }
 
+    /// Seats that are taken.
+    pub fn seats(&self) -> u32 {
+        SeatId::all().filter(|&seat| self.is_live(seat)).count() as u32
+    }
+
     /// Whether a process has the seat.
     pub fn is_live(&self, seat: SeatId) -> bool {
         seat.0 < super::MOST_SEATS && self.seat(seat).state.load(Ordering::SeqCst) == LIVE

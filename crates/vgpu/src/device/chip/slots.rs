@@ -9,6 +9,7 @@ use super::super::slots::{Class, Need, Place, Request, Slots};
 use super::lock::Holder;
 use super::repair::Locked;
 use super::{Chip, CuWords, SeatId, crash};
+use crate::points::{self, Point};
 
 /// A request that outlives the one who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +133,7 @@ impl Slots for ChipSlots {
             return None;
         }
         let locked = self.lock()?;
+        points::hit(Point::SlotLock);
         let few = worth(&memory.refused);
         match locked.take(self.seat, request, few.as_deref()) {
             Ok(place) => Some(place),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::lock::{Guard, Holder};
 use super::waiting::{members, set_member};
 use super::{Chip, MOST_TOKENS, SeatId, crash};
+use crate::points::{self, Point};
 
 /// How long a token is held although others wait, in nanoseconds.
 const SLICE: u64 = 1_000_000;
@@ -61,6 +62,7 @@ impl Chip {
                 token.is_none() && !over
             });
             if token.is_some() {
+                points::hit(Point::Token);
                 return token;
             }
             if over {
@@ -71,6 +73,12 @@ impl Chip {
                 return None;
             }
         }
+    }
+
+    /// Tokens that somebody holds.
+    pub fn tokens_held(&self) -> u32 {
+        let tokens = self.token_words().tokens.iter().take(self.tokens().min(MOST_TOKENS) as usize);
+        tokens.filter(|token| token.holder.load(Ordering::Relaxed) != 0).count() as u32
     }
 
     fn attempt(&self, seat: SeatId, waiting: &mut bool) -> Option<TokenGuard<'_>> {

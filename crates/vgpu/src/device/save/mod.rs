@@ -29,6 +29,7 @@ use super::pool::Pool;
 use super::queue::{Queue, QueueId};
 use super::slots::Place;
 use super::workgroup::{Member, WaveState, Workgroup};
+use crate::points::{self, Point};
 use plan::Plan;
 
 /// A queue's context save area, as the driver was told of it.
@@ -217,6 +218,7 @@ impl Engine {
             Ok(plan) => plan,
             Err(error) => return Err(self.fail(id, error)),
         };
+        points::hit(Point::Save);
         let extent = plan.extent();
         let mut groups: Vec<_> = queue.parked.drain(..).map(Some).collect();
         let pool = &mut self.pool;
@@ -281,6 +283,7 @@ fn assemble(memory: &mut Port<'_>, queue: &Queue, saved: Saved, pool: &mut Pool)
         let area = queue.spec.save_area.ok_or(SaveError::NoArea)?;
         let mut places = list::read(memory, &area, xcc, &part)?.into_iter();
         for remains in part {
+            points::hit(Point::Restore);
             groups.push(assemble_group(memory, queue, remains, &mut places, pool)?);
         }
     }

@@ -1,0 +1,172 @@
+//! Flags of `gpreempt vgpu`.
+
+use std::ffi::OsString;
+
+use clap::{Args, ValueEnum};
+use vgpu::launch::{DebugPermission, Name, Storm};
+
+/// Which gpu.
+#[derive(Args)]
+pub(crate) struct VgpuGpu {
+    /// Share one virtual gpu: the first command of this name starts it, the others join.
+    ///
+    /// Names are yours alone; other users have theirs. The gpu ends with its last program. Who joins takes it as it is:
+    /// asking for another profile, other numbers or other faults than it has is an error.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<Name>,
+
+    /// Built-in profile (see `gpreempt vgpu profiles`) or a TOML file; mi300x unless given.
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) profile: Option<String>,
+
+    /// Compute units of each gpu, a multiple of its XCCs.
+    ///
+    /// More units mean more waves in flight, which costs memory, not speed: the work is shared by the CPU's cores anyway.
+    #[arg(long, value_name = "N")]
+    pub(crate) cus: Option<u32>,
+
+    /// Number of equal gpus; of partitions, if the profile is a partitioned gpu.
+    ///
+    /// Each has a runlist, compute units and memory of its own.
+    #[arg(long, value_name = "N")]
+    pub(crate) gpus: Option<u32>,
+}
+
+/// How the gpu misbehaves.
+#[derive(Args)]
+#[command(next_help_heading = "Fault injection")]
+pub(crate) struct VgpuFaults {
+    /// Let the device preempt work at random: a seed, and instructions between two preemptions on average.
+    ///
+    /// Results must not change. For example `--storm 7:500`.
+    #[arg(long, value_name = "SEED:MEAN")]
+    pub(crate) storm: Option<Storm>,
+
+    /// Let the device ignore the driver in this unmap-and-map cycle, counted from 1.
+    ///
+    /// The driver waits for the preemption timeout and then resets the gpu, as it does with a hung one.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) hang_at_cycle: Option<u64>,
+
+    /// How long the driver waits for queues to leave the device; 9000 unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=600_000))]
+    pub(crate) preemption_timeout_ms: Option<u32>,
+
+    /// Which kernel's rule decides whether a process may debug another.
+    ///
+    /// On Linux 6.12 only the first call has to come from the thread that traces the process; in the first version of the
+    /// interface every call had to.
+    #[arg(long, value_enum, value_name = "RULE")]
+    pub(crate) debug_permission: Option<PermissionRule>,
+}
+
+/// A kernel's rule.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum PermissionRule {
+    /// Linux 6.12.
+    Current,
+    /// The first version.
+    Original,
+}
+
+impl From<PermissionRule> for DebugPermission {
+    fn from(rule: PermissionRule) -> Self {
+        match rule {
+            PermissionRule::Current => DebugPermission::Current,
+            PermissionRule::Original => DebugPermission::Original,
+        }
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct VgpuRun {
+    #[command(flatten)]
+    pub(crate) gpu: VgpuGpu,
+
+    #[command(flatten)]
+    pub(crate) faults: VgpuFaults,
+
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub(crate) struct VgpuEnv {
+    #[command(flatten)]
+    pub(crate) gpu: VgpuGpu,
+
+    /// Process that the gpu lives as long as; the parent of this command unless given.
+    #[arg(long, value_name = "PID")]
+    pub(crate) hold: Option<u32>,
+}
+
+#[derive(Args)]
+pub(crate) struct VgpuShell {
+    #[command(flatten)]
+    pub(crate) gpu: VgpuGpu,
+
+    /// Arguments for the shell.
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub(crate) struct VgpuStatus {
+    /// The gpu of this name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<Name>,
+
+    /// Print JSON instead of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct VgpuStress {
+    /// How long to go on; up to three times as long while too few have died somewhere.
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) seconds: u64,
+
+    /// Processes that compute at the same time.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub(crate) processes: u32,
+
+    /// Compute queues of each.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub(crate) queues: u32,
+
+    /// Processes that stop the queues of others and let them go on.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub(crate) tracers: u32,
+
+    /// How many have to die at each point.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) hits: u64,
+
+    /// Seed of everything that is random. What happens also depends on the machine.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct VgpuStressClient {
+    #[arg(long)]
+    pub(crate) queues: u32,
+    #[arg(long)]
+    pub(crate) seed: u64,
+    #[arg(long)]
+    pub(crate) points: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct VgpuStressTracer {
+    #[arg(long)]
+    pub(crate) seed: u64,
+    #[arg(long)]
+    pub(crate) points: Option<String>,
+}
