@@ -48,6 +48,8 @@ pub struct Engine {
     created: u64,
     /// Workgroups that found room so far.
     pub(super) places: u64,
+    /// Workgroups handed out since places were looked for.
+    pub(super) unfilled: u32,
     /// Workgroups started so far.
     pub(super) starts: u64,
     /// Turns of workgroups since one was started.
@@ -74,6 +76,7 @@ impl Engine {
             counters: SaveCounters::default(),
             created: 0,
             places: 0,
+            unfilled: 0,
             starts: 0,
             turns: 0,
             copying: 0,

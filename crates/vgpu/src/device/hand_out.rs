@@ -13,12 +13,22 @@ use super::workgroup::{Outcome, Work, Workgroup};
 /// at a time and their registers stay in the cache. Those that wait for others not yet started get them in the end.
 const PATIENCE: u32 = 4;
 
+/// Workgroups handed out before places are looked for again, unless there is nothing else to hand out.
+const FILL_EVERY: u32 = 8;
+
 impl Engine {
     /// A workgroup to run, if there is one. It comes back by [`Engine::put_back`].
     pub fn take(&mut self) -> Option<Work> {
-        self.fill();
+        self.unfilled += 1;
+        if self.unfilled >= FILL_EVERY {
+            self.fill();
+        }
         let due = !self.draining && (self.ready.is_empty() || self.turns >= PATIENCE);
-        let started = if due { self.start() } else { None };
+        let mut started = if due { self.start() } else { None };
+        if started.is_none() && self.ready.is_empty() {
+            self.fill();
+            started = if self.draining { None } else { self.start() };
+        }
         let group = match started {
             Some(group) => group,
             None => {

@@ -21,6 +21,7 @@ impl Engine {
     ///
     /// [`Engine::take`] does this; one who waits for something else and is woken because there is room may, too.
     pub fn fill(&mut self) {
+        self.unfilled = 0;
         if self.draining {
             return self.slots.wait(None);
         }
