@@ -11,19 +11,50 @@ const KEYS: [ProcessKey; 3] = [ALICE, BOB, CAROL];
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Create { process: usize, gpu: usize },
-    Destroy { process: usize, id: u32, abandon: bool },
-    Update { process: usize, id: u32, percent: u32 },
-    Runtime { process: usize, enable: bool, abandon: bool },
-    Enable { debugger: usize, target: usize, attached: bool, mask: u64 },
-    Trap { debugger: usize, target: usize, op: u32, mask: u64, ids: [u32; 3] },
-    Close { process: usize },
+    Create {
+        process: usize,
+        gpu: usize,
+    },
+    Destroy {
+        process: usize,
+        id: u32,
+        abandon: bool,
+    },
+    Update {
+        process: usize,
+        id: u32,
+        percent: u32,
+    },
+    Runtime {
+        process: usize,
+        enable: bool,
+        abandon: bool,
+    },
+    Enable {
+        debugger: usize,
+        target: usize,
+        attached: bool,
+        mask: u64,
+    },
+    /// By the target's debugger if nobody is named.
+    Trap {
+        caller: Option<usize>,
+        target: usize,
+        op: u32,
+        mask: u64,
+        ids: [u32; 3],
+    },
+    Close {
+        process: usize,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let process = || 0..3_usize;
     let mask = prop_oneof![Just(0), Just(ExceptionMask::DEFINED.0), any::<u64>()].boxed();
     let ids = prop::array::uniform3(0..5_u32);
+    // Most often what it takes to stop a queue: seeing it first.
+    let op = prop_oneof![2 => 1..16_u32, 2 => Just(6), 1 => Just(7), 2 => Just(13)];
     let step = prop_oneof![
         5 => (process(), 0..2_usize).prop_map(|(process, gpu)| Step::Create { process, gpu }),
         3 => (process(), 0..4_u32, any::<bool>())
@@ -35,8 +66,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (process(), process(), any::<bool>(), mask.clone()).prop_map(|(debugger, target, attached, mask)| {
             Step::Enable { debugger, target, attached, mask }
         }),
-        12 => (process(), process(), 1..16_u32, mask, ids)
-            .prop_map(|(debugger, target, op, mask, ids)| Step::Trap { debugger, target, op, mask, ids }),
+        24 => (prop::option::weighted(0.2, process()), process(), op, mask, ids)
+            .prop_map(|(caller, target, op, mask, ids)| Step::Trap { caller, target, op, mask, ids }),
         1 => process().prop_map(|process| Step::Close { process }),
     ];
     prop::collection::vec(step, 0..120)
@@ -56,7 +87,8 @@ impl History {
         }
         let mut history = History { machine, waiting: Vec::new() };
         for key in KEYS {
-            history.machine.add_queues(key, &[]);
+            history.machine.runtime(key, RuntimeMode::ENABLE);
+            history.machine.add_queues(key, &[0, 1]);
         }
         history
     }
@@ -102,7 +134,9 @@ impl History {
                 (call.fd, call.traces_target) = (Some(FdKind::Other), attached);
                 machine.trap_call::<Enable>(KEYS[debugger], call, &[]);
             }
-            Step::Trap { debugger, target, op, mask, ids } => {
+            Step::Trap { caller, target, op, mask, ids } => {
+                let debugger = machine.driver.process(KEYS[target]).unwrap().debug.debugger;
+                let caller = caller.map_or(debugger.unwrap_or(KEYS[target]), |caller| KEYS[caller]);
                 let words = match op {
                     6 => [mask, 0x1000, 3 | 7 << 32],
                     7 if mask == 0 => [0; 3],
@@ -111,7 +145,7 @@ impl History {
                     _ => [mask, u64::from(ids[0]) | u64::from(ids[1]) << 32, 0],
                 };
                 let args = DbgTrapArgs { pid: KEYS[target].pid, op: TrapOp(op), args: kfd_abi::Union(words) };
-                machine.trap_call::<SuspendQueues>(KEYS[debugger], Call::new(&args), &bytes(&ids));
+                machine.trap_call::<SuspendQueues>(caller, Call::new(&args), &bytes(&ids));
             }
             Step::Close { process } => {
                 let key = KEYS[process];
