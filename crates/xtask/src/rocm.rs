@@ -42,7 +42,7 @@ pub(crate) fn check() -> Result<String> {
     // The last file that is written.
     let run = directory.join("run");
     ensure!(run.is_file(), "there is no {}", run.display());
-    Ok(format!("in {}", directory.display()))
+    Ok(format!("in {}", directory.canonicalize()?.display()))
 }
 
 /// Downloads and unpacks it. What is there afterwards is complete: the directory gets its name last.

@@ -60,10 +60,11 @@ fn addresses_of_shared_memory_are_free_again_when_it_is_unmapped() {
             let at = map(None);
             let pointer = || std::ptr::with_exposed_provenance_mut(at as usize);
             let ways: [fn(*mut libc::c_void); 3] = [
-                // SAFETY: memory of this test alone, in all three ways.
+                // SAFETY: memory of this test alone.
                 |pointer| assert_eq!(unsafe { libc::munmap(pointer, SIZE) }, 0),
                 |pointer| _ = map(Some(pointer.addr() as u64)),
                 // As the C library does it, where nobody can see it.
+                // SAFETY: memory of this test alone.
                 |pointer| assert_eq!(unsafe { libc::syscall(libc::SYS_munmap, pointer, SIZE) }, 0),
             ];
             for (way, unmap) in ways.into_iter().enumerate() {
