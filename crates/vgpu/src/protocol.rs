@@ -5,7 +5,7 @@ mod status;
 
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{Blocked, Call};
+use crate::driver::{Blocked, Call, ProcessKey};
 use crate::launch::Setup;
 use crate::options::Options;
 use crate::profile::Profile;
@@ -47,6 +47,11 @@ pub enum Request {
     },
     /// The calling process opens `/dev/kfd`. Two descriptors come along: the kfd file and the control page.
     Attach,
+    /// This connection belongs to a process that has the driver open, and to the same one as the process asking.
+    Belong {
+        /// The process.
+        process: ProcessKey,
+    },
     /// An ioctl.
     Call {
         /// On what.
@@ -94,6 +99,19 @@ pub struct Site {
     pub argument: u64,
 }
 
+/// What a process is told when it opens the gpu.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Welcome {
+    /// What gpu it is.
+    pub profile: Profile,
+    /// How it behaves.
+    pub options: Options,
+    /// The process's seat on the chip.
+    pub seat: u32,
+    /// What the supervisor knows the process by.
+    pub process: ProcessKey,
+}
+
 /// What the supervisor answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Reply {
@@ -103,9 +121,8 @@ pub enum Reply {
     Refused(String),
     /// What is at the path.
     Found(Option<Node>),
-    /// The process is known from now on; what gpu it is, how it behaves, and the process's seat on the chip, whose file
-    /// comes along.
-    Attached(Profile, Options, u32),
+    /// The process is known from now on. The chip's file comes along.
+    Attached(Box<Welcome>),
     /// How the gpu is.
     Status(Box<Status>),
     /// The call's result (negative: error number) and the call with its answers.

@@ -15,11 +15,11 @@ use super::session::Session;
 use crate::control::Control;
 use crate::device::chip::{Chip, ChipSlots, SeatId};
 use crate::device::{self, Config, Engine, Interrupts};
-use crate::driver::{Effect, layout};
+use crate::driver::{Effect, ProcessKey, layout};
 use crate::engine::{self, Gpus};
 use crate::points::{self, Point};
 use crate::profile::{Gfx, Gpu};
-use crate::protocol::{FILE_PREFIX, Reply, Request};
+use crate::protocol::{FILE_PREFIX, Reply, Request, Welcome};
 use crate::sys::{self, Map};
 
 /// Names of descriptors of DMA buffers; a token follows.
@@ -31,6 +31,8 @@ pub(super) struct Attached {
     pub(super) events: Arc<Events>,
     gpus: Arc<Gpus>,
     pub(super) control: Arc<Control>,
+    /// What the supervisor knows this process by.
+    pub(super) process: ProcessKey,
 }
 
 impl Attached {
@@ -44,7 +46,8 @@ impl Attached {
         let (control, control_file) = Control::new().map_err(failed)?;
         let (reply, files) =
             session.ask_for_files(&Request::Attach, &[kfd.as_fd(), control_file.as_fd()]).ok_or(libc::ENODEV)?;
-        let Reply::Attached(profile, options, seat) = reply else { return Err(libc::ENODEV) };
+        let Reply::Attached(welcome) = reply else { return Err(libc::ENODEV) };
+        let Welcome { profile, options, seat, process } = *welcome;
         let chip = Chip::open(files.first().ok_or(libc::ENODEV)?.as_fd()).map_err(failed)?;
         let (chip, seat) = (Arc::new(chip), SeatId::new(seat).ok_or(libc::ENODEV)?);
         if let Some(page) = &options.points {
@@ -82,7 +85,7 @@ impl Attached {
             storm: options.storm,
         });
         engine::start(&Arc::new(shared))?;
-        Ok(Self { memory, events, gpus, control })
+        Ok(Self { memory, events, gpus, control, process })
     }
 
     /// Another descriptor of `/dev/kfd`.

@@ -13,7 +13,7 @@ use kfd_abi::svm::{SvmArgs, SvmOp};
 use super::session::{self, Session};
 use super::shared::Range;
 use super::{files, user};
-use crate::driver::{self, Blocked, BufferDirection, BufferSpec, Call, Effect, FdKind};
+use crate::driver::{self, Blocked, BufferDirection, BufferSpec, Call, Effect, FdKind, ProcessKey};
 use crate::points::{self, Point};
 use crate::protocol::{Device, Reply, Request, Site};
 
@@ -54,6 +54,8 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
     let number = (request & 0xFF) as u32;
     let size = (request >> 16 & 0x3FFF) as usize;
     let args = user::read(argument, size)?;
+    let debugs = device == Device::Kfd && number == u32::from(numbers::DBG_TRAP.nr);
+    let mut turn = if debugs { None } else { Some(session.take_turn()) };
     if device == Device::Kfd {
         check_user_memory(number, &args)?;
         tell_unmapped(session, attached, number, &args)?;
@@ -74,13 +76,16 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
     let call = Call { args, buffers, fd: named, tid, ..Call::default() };
     let along = along(device, number, &call.args);
     let request = Request::Call { device, number, call, site };
-    let (mut result, mut call) = ask(session, &request, along.as_ref())?;
+    let apart = debugs.then_some(attached.process);
+    let (mut result, mut call) = ask(session, apart, &request, along.as_ref())?;
     while let Some(blocked) = call.blocked {
+        drop(turn.take());
         (result, call) = wait_and_retry(session, attached, Waiting { number, call, site, blocked })?;
     }
     points::hit(Point::IoctlReplied);
     for effect in std::mem::take(&mut call.effects) {
         if let Effect::WaitEvents { all, .. } = effect {
+            drop(turn.take());
             result = wait(attached, &mut call, all);
         } else if let Err(errno) = attached.apply(effect, &mut call.args) {
             result = -i64::from(errno);
@@ -156,10 +161,20 @@ fn note_shared(session: &'static Session, number: u32, args: &[u8]) {
     }
 }
 
-fn ask(session: &'static Session, request: &Request, along: Option<&OwnedFd>) -> Result<(i64, Call), i32> {
+/// Asks, on a connection of this thread's own if `apart`.
+fn ask(
+    session: &'static Session,
+    apart: Option<ProcessKey>,
+    request: &Request,
+    along: Option<&OwnedFd>,
+) -> Result<(i64, Call), i32> {
     let along: Vec<_> = along.iter().map(|file| file.as_fd()).collect();
-    match session.ask(request, &along) {
-        Some(Reply::Returned(result, call)) => Ok((result, call)),
+    let answer = match apart {
+        Some(process) => session.ask_apart(process, request, &along),
+        None => session.ask_for_files(request, &along),
+    };
+    match answer {
+        Some((Reply::Returned(result, call), _)) => Ok((result, call)),
         _ => Err(libc::ENODEV),
     }
 }
@@ -188,7 +203,7 @@ fn wait_and_retry(
     }
     // Somebody may have ended the wait between the answer and here.
     let request = Request::Retry { number, call, site };
-    let (result, call) = ask(session, &request, None)?;
+    let (result, call) = ask(session, None, &request, None)?;
     if call.blocked.is_none() {
         return Ok((result, call));
     }

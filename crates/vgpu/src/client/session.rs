@@ -1,13 +1,15 @@
 //! The connection of this process to the supervisor.
 
+use std::cell::RefCell;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::attached::Attached;
 use super::paths;
 use super::shared::Shared;
+use crate::driver::ProcessKey;
 use crate::points;
 use crate::protocol::{Reply, Request};
 use crate::sys::{self, Known};
@@ -17,6 +19,9 @@ pub(super) struct Session {
     stream: Known<UnixStream>,
     /// Held from a question to its answer.
     asking: Mutex<()>,
+    /// Held from a call until what it decided is carried out: numbers and addresses that one call gives back are another
+    /// one's right after.
+    calls: Mutex<()>,
     /// Set when the process first opens `/dev/kfd`.
     pub(super) attached: OnceLock<Result<Attached, i32>>,
     /// The program's own memory that a gpu may use.
@@ -67,6 +72,7 @@ pub(super) fn get() -> Option<&'static Session> {
     let session = Session {
         stream: Known::new(stream),
         asking: Mutex::new(()),
+        calls: Mutex::new(()),
         attached: OnceLock::new(),
         shared: Shared::new(),
         pid,
@@ -100,12 +106,39 @@ impl Session {
 
     /// Asks the supervisor; files may come with the answer.
     pub(super) fn ask_for_files(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Option<(Reply, Vec<OwnedFd>)> {
-        let bytes = serde_json::to_vec(request).ok()?;
         let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        let stream = self.stream.get()?;
-        sys::send(stream, &bytes, fds).ok()?;
-        let frame = sys::receive(stream).ok()??;
-        Some((serde_json::from_slice(&frame.bytes).ok()?, frame.fds))
+        exchange(self.stream.get()?, request, fds)
+    }
+
+    /// Asks the supervisor on a connection of this thread's own: calls on other processes may take long, and those of
+    /// different threads must not wait for each other. `process` is what the supervisor knows this process by.
+    pub(super) fn ask_apart(
+        &self,
+        process: ProcessKey,
+        request: &Request,
+        fds: &[BorrowedFd<'_>],
+    ) -> Option<(Reply, Vec<OwnedFd>)> {
+        thread_local! {
+            static LINE: RefCell<Option<(ProcessKey, UnixStream)>> = const { RefCell::new(None) };
+        }
+        LINE.with_borrow_mut(|line| {
+            if line.as_ref().is_none_or(|(owner, _)| *owner != process) {
+                let stream = sys::connect(paths::socket()?).ok()?;
+                let stream = UnixStream::from(sys::out_of_the_way(stream.into()).ok()?);
+                let (Reply::Done, _) = exchange(&stream, &Request::Belong { process }, &[])? else { return None };
+                *line = Some((process, stream));
+            }
+            let answer = line.as_ref().and_then(|(_, stream)| exchange(stream, request, fds));
+            if answer.is_none() {
+                *line = None;
+            }
+            answer
+        })
+    }
+
+    /// Waits until no other thread is between a call and what it decided.
+    pub(super) fn take_turn(&self) -> MutexGuard<'_, ()> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection.
@@ -120,4 +153,12 @@ impl Session {
     pub(super) fn attach(&'static self) -> Result<&'static Attached, i32> {
         self.attached.get_or_init(|| Attached::new(self)).as_ref().map_err(|errno| *errno)
     }
+}
+
+/// One question and its answer.
+fn exchange(stream: &UnixStream, request: &Request, fds: &[BorrowedFd<'_>]) -> Option<(Reply, Vec<OwnedFd>)> {
+    let bytes = serde_json::to_vec(request).ok()?;
+    sys::send(stream, &bytes, fds).ok()?;
+    let frame = sys::receive(stream).ok()??;
+    Some((serde_json::from_slice(&frame.bytes).ok()?, frame.fds))
 }

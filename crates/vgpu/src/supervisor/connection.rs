@@ -16,7 +16,7 @@ use super::{Device, Supervisor};
 use crate::control::Control;
 use crate::driver::{Call, Clocks, Effect, ProcessKey};
 use crate::points::{self, Point};
-use crate::protocol::{self, Reply, Request};
+use crate::protocol::{self, Reply, Request, Welcome};
 use crate::sys::{self, Frame};
 use crate::sysfs::Node;
 
@@ -73,6 +73,13 @@ impl Client<'_> {
                 None => device.driver().sysfs_observed(&path, &**self.supervisor),
             }),
             Request::Attach => self.attach(device, frame),
+            Request::Belong { process } => {
+                if self.attached || process.pid != self.key.pid || self.supervisor.member(process).is_none() {
+                    return Reply::Refused("this is not the process that has the gpu open".into());
+                }
+                self.key = process;
+                Reply::Done
+            }
             Request::Call { device: target, number, call, site } => {
                 let file = frame.fds.into_iter().next();
                 let (result, call) = self.call(device, &Made { target, number, again: false }, call, file);
@@ -119,7 +126,12 @@ impl Client<'_> {
         self.attached = true;
         self.supervisor.poller.add(self.key, kfd, Arc::clone(&seat));
         self.supervisor.lock_members().insert(self.key, Arc::new(Member::new(seat)));
-        Reply::Attached(driver.profile().clone(), device.setup.options.clone(), number)
+        Reply::Attached(Box::new(Welcome {
+            profile: driver.profile().clone(),
+            options: device.setup.options.clone(),
+            seat: number,
+            process: self.key,
+        }))
     }
 
     fn call(&self, device: &Device, made: &Made, mut call: Call, file: Option<OwnedFd>) -> (i64, Call) {
