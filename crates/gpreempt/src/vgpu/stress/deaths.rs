@@ -9,6 +9,8 @@ use super::random::below;
 
 /// Pause after a death, so that some of the crowd get their work done.
 const PAUSE: Duration = Duration::from_millis(60);
+/// The same before somebody dies where enough have died already.
+const REST: Duration = Duration::from_millis(500);
 /// After this time without a death the point is armed anew, for whoever comes by first.
 const IMPATIENCE: Duration = Duration::from_millis(1500);
 /// How many pass a point before somebody dies there, at most: nobody dies always in his first call.
@@ -25,6 +27,8 @@ struct Armed {
 
 pub(super) struct Deaths {
     page: Page,
+    /// How many have to die at each point.
+    enough: u64,
     armed: Vec<Armed>,
     last: Instant,
     /// By point: attempts that nobody came for.
@@ -32,8 +36,8 @@ pub(super) struct Deaths {
 }
 
 impl Deaths {
-    pub(super) fn new(page: Page) -> Self {
-        Deaths { page, armed: Vec::new(), last: Instant::now(), vain: vec![0; Point::ALL.len()] }
+    pub(super) fn new(page: Page, enough: u64) -> Self {
+        Deaths { page, enough, armed: Vec::new(), last: Instant::now(), vain: vec![0; Point::ALL.len()] }
     }
 
     pub(super) fn page(&self) -> &Page {
@@ -63,7 +67,11 @@ impl Deaths {
         if now - self.last < PAUSE || self.armed.len() >= AT_ONCE {
             return;
         }
-        let free = |point: &&Point| !self.armed.iter().any(|armed| armed.point == **point);
+        let rested = now - self.last >= REST;
+        let free = |point: &&Point| {
+            let needed = rested || self.page.counts(**point).hits < self.enough;
+            needed && !self.armed.iter().any(|armed| armed.point == **point)
+        };
         // Those that nobody comes by must not keep the others from their turn.
         let turn = |point: &&Point| self.page.counts(**point).hits + VAIN * self.vain[**point as usize];
         if let Some(&point) = Point::ALL.iter().filter(free).min_by_key(turn) {
@@ -81,8 +89,9 @@ impl Deaths {
         self.armed.clear();
     }
 
-    /// Points at which fewer than so many died.
-    pub(super) fn short_of(&self, hits: u64) -> Vec<&'static str> {
-        Point::ALL.iter().filter(|point| self.page.counts(**point).hits < hits).map(|point| point.name()).collect()
+    /// Points at which too few died.
+    pub(super) fn short(&self) -> Vec<&'static str> {
+        let short = |point: &&Point| self.page.counts(**point).hits < self.enough;
+        Point::ALL.iter().filter(short).map(|point| point.name()).collect()
     }
 }

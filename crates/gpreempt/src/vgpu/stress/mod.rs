@@ -45,7 +45,7 @@ pub(crate) fn run(options: &VgpuStress, out: &mut impl Write) -> Result<()> {
     setup.options = Options { points: Some(page.path()), ..Options::default() };
     let gpu = launch::start(&setup, None, DETACH)?;
     let begun = Instant::now();
-    let mut deaths = Deaths::new(page);
+    let mut deaths = Deaths::new(page, options.hits);
     let mut crowd = Crowd::new(&gpu, deaths.page().path(), options.queues, options.seed)?;
     disturb(options, &mut crowd, &mut deaths)?;
     deaths.end();
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &VgpuStress, out: &mut impl Write) -> Result<()> {
     let tally = crowd.tally.clone();
     drop(crowd);
     let left = left::find(gpu)?;
-    let end = End { elapsed_s: begun.elapsed().as_secs_f64(), stuck, left, short: deaths.short_of(options.hits) };
+    let end = End { elapsed_s: begun.elapsed().as_secs_f64(), stuck, left, short: deaths.short() };
     Report::new(options, tally, deaths.page(), end).print(options.json, out)
 }
 
@@ -68,7 +68,7 @@ fn disturb(options: &VgpuStress, crowd: &mut Crowd<'_>, deaths: &mut Deaths) -> 
         crowd.attend()?;
         let elapsed = begun.elapsed();
         bar.set_position(elapsed.as_secs());
-        let enough = deaths.short_of(options.hits).is_empty();
+        let enough = deaths.short().is_empty();
         if elapsed >= wanted * EXTENSION || (elapsed >= wanted && enough) {
             bar.finish_and_clear();
             return Ok(());
