@@ -154,7 +154,10 @@ impl Drop for Seat {
     }
 }
 
-/// Whether a process is an engine: its number may have gone to somebody else.
+/// Whether a process is an engine that has not ended: its number may have gone to somebody else, and whoever inherited it
+/// may be slow to notice its end.
 fn is_engine(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == crate::engine::NAME)
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let parts = stat.split_once(" (").and_then(|(_, rest)| rest.rsplit_once(") "));
+    parts.is_some_and(|(name, rest)| name == crate::engine::NAME && !rest.starts_with(['Z', 'X']))
 }

@@ -218,8 +218,10 @@ impl Engine {
             Ok(plan) => plan,
             Err(error) => return Err(self.fail(id, error)),
         };
-        points::hit(Point::Save);
         let extent = plan.extent();
+        if extent.waves > 0 {
+            points::hit(Point::Save);
+        }
         let mut groups: Vec<_> = queue.parked.drain(..).map(Some).collect();
         let pool = &mut self.pool;
         let mut leave = |order: &Vec<usize>| -> Vec<Remains> {
