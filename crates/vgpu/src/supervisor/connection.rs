@@ -119,6 +119,11 @@ impl Client<'_> {
             Err(error) => return Reply::Refused(format!("cannot map the control page: {error}")),
         };
         let number = seat.number.number();
+        let watched = Arc::clone(&seat);
+        let watcher = std::thread::Builder::new().name("seat".into()).spawn(move || watched.watch());
+        if let Err(error) = watcher {
+            return Reply::Refused(format!("there can be no more threads: {error}"));
+        }
         let mut driver = device.driver();
         if let Err(errno) = driver.open(self.key) {
             return Reply::Refused(format!("the driver refuses: {errno:?}"));

@@ -1,7 +1,7 @@
 //! A process as the hardware scheduler deals with it: the engines that carry out its orders.
 
 use std::collections::HashMap;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::control::{Answer, Control, Numbered, Order};
 use crate::device::chip::{Chip, SeatId};
 use crate::driver::ProcessKey;
+use crate::sys;
 
 /// How often somebody who waits for engines looks whether they still live.
 const LOOK: Duration = Duration::from_millis(1);
@@ -32,6 +33,8 @@ pub(super) struct Seat {
     /// Closes when the process and its engines are gone.
     stream: UnixStream,
     gone: AtomicBool,
+    /// What it had on the chip is given back.
+    released: AtomicBool,
     numbers: AtomicU64,
     /// Held while orders are written: there is one writer.
     writing: Mutex<()>,
@@ -50,6 +53,7 @@ impl Seat {
             number,
             stream,
             gone: AtomicBool::new(false),
+            released: AtomicBool::new(false),
             numbers: AtomicU64::new(1),
             writing: Mutex::new(()),
             answers: Mutex::default(),
@@ -142,15 +146,36 @@ impl Seat {
 /// How long engine processes may take to end when their client has.
 const ENDING: Duration = Duration::from_secs(2);
 
-impl Drop for Seat {
+impl Seat {
+    /// Waits until the process is gone, and gives back what it had on the chip. This depends on nobody: whoever waits for
+    /// engines of others may wait for a lock that this process died with.
+    pub(super) fn watch(&self) {
+        let process = sys::pidfd(self.process.pid);
+        // One that cannot be watched has ended.
+        if let Ok(process) = &process {
+            sys::wait_for_either(process.as_fd(), self.stream.as_fd());
+        }
+        self.release();
+    }
+
     /// Gives back what the process had on the chip. Its engines have ended by now, or are about to.
-    fn drop(&mut self) {
+    fn release(&self) {
+        if self.released.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.gone.store(true, Ordering::SeqCst);
         self.chip.close(self.number);
         let until = Instant::now() + ENDING;
         while self.chip.workers(self.number).any(is_engine) && Instant::now() < until {
             std::thread::sleep(LOOK);
         }
         self.chip.release_seat(self.number);
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 

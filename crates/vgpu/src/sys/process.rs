@@ -1,7 +1,7 @@
 //! Other processes.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// A descriptor that stands for a process.
 ///
@@ -19,6 +19,21 @@ pub fn pidfd(pid: u32) -> io::Result<OwnedFd> {
 pub fn allow_tracing() {
     // SAFETY: changes a setting of this process. Systems without the restriction refuse it, and need it not.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+}
+
+/// Returns when the process has ended or the other end of the connection is closed.
+pub fn wait_for_either(process: BorrowedFd<'_>, connection: BorrowedFd<'_>) {
+    loop {
+        let mut polls = [
+            libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 },
+            libc::pollfd { fd: connection.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 },
+        ];
+        // SAFETY: two structures that live through the call.
+        let ready = unsafe { libc::poll(polls.as_mut_ptr(), 2, -1) };
+        if ready > 0 || (ready < 0 && super::last_error() != libc::EINTR) {
+            return;
+        }
+    }
 }
 
 /// Returns when the process has ended.
