@@ -186,3 +186,35 @@ fn is_engine(pid: u32) -> bool {
     let parts = stat.split_once(" (").and_then(|(_, rest)| rest.rsplit_once(") "));
     parts.is_some_and(|(name, rest)| name == crate::engine::NAME && !rest.starts_with(['Z', 'X']))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::device::Geometry;
+
+    #[test]
+    fn the_place_of_a_dead_process_is_free_while_others_still_deal_with_it() {
+        let (chip, _file) = Chip::create(Geometry::cdna(8, 1), 1, 1).expect("memory");
+        let chip = Arc::new(chip);
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a process");
+        let key = ProcessKey { pid: child.id(), start: 0 };
+        // Somebody may have inherited the connection: the process's end must do.
+        let (ours, _theirs) = UnixStream::pair().expect("sockets");
+        let (control, _page) = Control::new().expect("a page");
+        let seat = Arc::new(Seat::new(key, control, ours, &chip).expect("room"));
+        let watched = Arc::clone(&seat);
+        let watcher = std::thread::spawn(move || watched.watch());
+        assert!(chip.is_live(seat.number) && !seat.is_gone());
+        child.kill().expect("can be killed");
+        watcher.join().expect("ends");
+        assert!(!chip.is_live(seat.number) && seat.is_gone());
+        child.wait().expect("ends");
+        // The place may have gone to somebody else by the time the last one lets go.
+        let next = chip.add_seat().expect("room");
+        assert_eq!(next.number(), seat.number.number());
+        drop(seat);
+        assert!(chip.is_live(next));
+    }
+}
