@@ -6,7 +6,7 @@ use std::time::Duration;
 use kfd_abi::event::{HwException, MemoryException, ResetCause, ResetType};
 
 use super::Shared;
-use super::gpus::Gpus;
+use super::gpus::{Gpu, Gpus};
 use crate::control::{Answer, Control, DepartedQueue, Departure, Numbered, Order};
 use crate::device::{QueueId, SaveError, Unmapped};
 use crate::points::{self, Point};
@@ -110,7 +110,7 @@ impl Pending {
             }
             Order::Unmap { gpu, grace } => {
                 self.maps.retain(|arrival| arrival.gpu != gpu);
-                match gpus.get(gpu).and_then(|gpu| gpu.engine()) {
+                match gpus.get(gpu).and_then(Gpu::engine) {
                     Ok(mut engine) => {
                         engine.drain();
                         let deadline = grace.map(|grace| sys::monotonic_raw_ns().saturating_add(grace));
@@ -152,7 +152,7 @@ impl Pending {
             if arrival.not_before > now {
                 return true;
             }
-            if let Ok(mut engine) = gpus.get(arrival.gpu).and_then(|gpu| gpu.engine()) {
+            if let Ok(mut engine) = gpus.get(arrival.gpu).and_then(Gpu::engine) {
                 engine.map(&arrival.queues);
             }
             false
@@ -162,7 +162,7 @@ impl Pending {
 
 /// What left a gpu, once all has.
 fn departed(gpus: &Gpus, leaving: &Leaving) -> Option<Departure> {
-    let mut engine = gpus.get(leaving.gpu).and_then(|gpu| gpu.engine()).ok()?;
+    let mut engine = gpus.get(leaving.gpu).and_then(Gpu::engine).ok()?;
     let over = leaving.deadline.is_some_and(|deadline| deadline <= sys::monotonic_raw_ns());
     if over || engine.is_drained() {
         engine.unmap();
