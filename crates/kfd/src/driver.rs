@@ -59,10 +59,10 @@ impl Kfd {
     pub fn open() -> Result<Kfd> {
         let path = Path::new(KFD);
         let opened = OpenOptions::new().read(true).write(true).open(path);
-        let file = opened.map_err(|source| Error::Open { path: path.to_owned(), source })?;
+        let file = opened.map_err(|error| Error::Open { path: path.to_owned(), error })?;
         let mut args = GetVersionArgs::default();
         // SAFETY: the argument holds no address.
-        unsafe { sys::ioctl(&file, &mut args) }.map_err(|source| Error::Call { operation: "GET_VERSION", source })?;
+        unsafe { sys::ioctl(&file, &mut args) }.map_err(|error| Error::Call { operation: "GET_VERSION", error })?;
         let version = Version { major: args.major_version, minor: args.minor_version };
         if version.major != VERSION_MAJOR || version.minor < VERSION_MINOR_DEBUGGER {
             let Version { major, minor } = version;
@@ -85,10 +85,10 @@ impl Kfd {
     unsafe fn trap<T: TrapArgs>(&self, pid: Pid, operation: T) -> Result<(T, u32)> {
         let mut args = DbgTrapArgs::new(pid.0, operation);
         // SAFETY: the caller vouches for the addresses.
-        let count = unsafe { sys::ioctl(&self.file, &mut args) }.map_err(|source| Error::Trap {
+        let count = unsafe { sys::ioctl(&self.file, &mut args) }.map_err(|error| Error::Trap {
             operation: T::OP,
             pid,
-            source,
+            error,
         })?;
         Ok((args.args.get(), count))
     }
@@ -161,7 +161,7 @@ impl Kfd {
                 gpu: GpuId(answer.gpu_id),
                 queue: QueueId(answer.queue_id),
             })),
-            Err(Error::Trap { source, .. }) if source.raw_os_error() == Some(libc::EAGAIN) => Ok(None),
+            Err(Error::Trap { error, .. }) if error.raw_os_error() == Some(libc::EAGAIN) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -1,5 +1,7 @@
 //! What the driver and the kernel refuse, in words for whoever runs the program: which operation on which process, the
 //! answer, and what to do about it.
+//!
+//! A message contains its cause; the cause is not repeated as a source.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,12 +14,12 @@ use crate::id::Pid;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The driver's device is missing or closed to this user.
-    #[error("cannot open {}: {source}; {}", path.display(), open_remedy(source))]
+    #[error("cannot open {}: {error}; {}", path.display(), open_remedy(error))]
     Open {
         /// The device.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
 
     /// The driver is too old for debug sessions, or too new to be known.
@@ -32,23 +34,23 @@ pub enum Error {
     },
 
     /// The driver refused a call that concerns no process.
-    #[error("{operation} failed: {source}; the kernel's log may say why (`dmesg | grep -i kfd`)")]
+    #[error("{operation} failed: {error}; the kernel's log may say why (`dmesg | grep -i kfd`)")]
     Call {
         /// Which call.
         operation: &'static str,
         /// The answer.
-        source: io::Error,
+        error: io::Error,
     },
 
     /// The driver refused an operation of a debug session.
-    #[error("{} of process {pid} failed: {source}; {}", name(*operation), trap_remedy(*operation, source))]
+    #[error("{} of process {pid} failed: {error}; {}", name(*operation), trap_remedy(*operation, error))]
     Trap {
         /// Which operation.
         operation: TrapOp,
         /// On whom.
         pid: Pid,
         /// The answer.
-        source: io::Error,
+        error: io::Error,
     },
 
     /// A gpu of the program cannot take part in a session.
@@ -61,14 +63,14 @@ pub enum Error {
     },
 
     /// The kernel refused a request of the ptrace relation.
-    #[error("{request} of process {pid} failed: {source}; {}", ptrace_remedy(source))]
+    #[error("{request} of process {pid} failed: {error}; {}", ptrace_remedy(error))]
     Ptrace {
         /// Which request.
         request: &'static str,
         /// On whom.
         pid: Pid,
         /// The answer.
-        source: io::Error,
+        error: io::Error,
     },
 
     /// The process ended, or its trace was lost.
@@ -90,7 +92,7 @@ pub enum Error {
     },
 
     /// Memory of another process cannot be opened, read or written.
-    #[error("cannot {action} memory of process {pid} at {address:#x}: {source}; {}", memory_remedy(source))]
+    #[error("cannot {action} memory of process {pid} at {address:#x}: {error}; {}", memory_remedy(error))]
     Memory {
         /// Read, write or open.
         action: &'static str,
@@ -99,16 +101,16 @@ pub enum Error {
         /// Where.
         address: u64,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
 
     /// A file of the driver in sysfs cannot be read.
-    #[error("cannot read {}: {source}; is the amdgpu driver loaded?", path.display())]
+    #[error("cannot read {}: {error}; is the amdgpu driver loaded?", path.display())]
     Sysfs {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
 
     /// A file of the driver in sysfs holds something else than it should.
@@ -121,12 +123,12 @@ pub enum Error {
     },
 
     /// The system has no thread or pipe left for a session.
-    #[error("cannot trace process {pid}: {source}; this program has too many threads or files open (`ulimit -a`)")]
+    #[error("cannot trace process {pid}: {error}; this program has too many threads or files open (`ulimit -a`)")]
     Resources {
         /// Whom.
         pid: Pid,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
@@ -135,13 +137,13 @@ impl Error {
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
-            Error::Open { source, .. }
-            | Error::Call { source, .. }
-            | Error::Trap { source, .. }
-            | Error::Ptrace { source, .. }
-            | Error::Memory { source, .. }
-            | Error::Sysfs { source, .. }
-            | Error::Resources { source, .. } => source.raw_os_error(),
+            Error::Open { error, .. }
+            | Error::Call { error, .. }
+            | Error::Trap { error, .. }
+            | Error::Ptrace { error, .. }
+            | Error::Memory { error, .. }
+            | Error::Sysfs { error, .. }
+            | Error::Resources { error, .. } => error.raw_os_error(),
             Error::Version { .. }
             | Error::Runtime { .. }
             | Error::Gone { .. }
@@ -223,7 +225,7 @@ mod tests {
     use super::*;
 
     fn trap(operation: TrapOp, errno: i32) -> String {
-        Error::Trap { operation, pid: Pid(4711), source: io::Error::from_raw_os_error(errno) }.to_string()
+        Error::Trap { operation, pid: Pid(4711), error: io::Error::from_raw_os_error(errno) }.to_string()
     }
 
     #[test]
@@ -248,10 +250,9 @@ mod tests {
     #[test]
     fn an_ended_process_is_told_from_a_refusal() {
         let ended =
-            Error::Trap { operation: TrapOp::DISABLE, pid: Pid(1), source: io::Error::from_raw_os_error(libc::ESRCH) };
+            Error::Trap { operation: TrapOp::DISABLE, pid: Pid(1), error: io::Error::from_raw_os_error(libc::ESRCH) };
         assert!(ended.is_gone() && Error::Gone { pid: Pid(1) }.is_gone());
-        let refused =
-            Error::Ptrace { request: "SEIZE", pid: Pid(1), source: io::Error::from_raw_os_error(libc::EPERM) };
+        let refused = Error::Ptrace { request: "SEIZE", pid: Pid(1), error: io::Error::from_raw_os_error(libc::EPERM) };
         assert!(!refused.is_gone());
         assert!(refused.to_string().contains("ptrace_scope"), "{refused}");
     }

@@ -25,7 +25,7 @@ impl ProcessMemory {
     /// If there is no such process, or this user may not trace it.
     pub fn open(pid: Pid) -> Result<ProcessMemory> {
         let opened = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
-        let file = opened.map_err(|source| Error::Memory { action: "open", pid, address: 0, source })?;
+        let file = opened.map_err(|error| Error::Memory { action: "open", pid, address: 0, error })?;
         Ok(ProcessMemory { pid, file })
     }
 
@@ -65,7 +65,7 @@ impl ProcessMemory {
     }
 
     fn explain(&self, action: &'static str, address: u64, result: io::Result<()>) -> Result<()> {
-        result.map_err(|source| Error::Memory { action, pid: self.pid, address, source })
+        result.map_err(|error| Error::Memory { action, pid: self.pid, address, error })
     }
 }
 

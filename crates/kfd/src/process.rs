@@ -63,7 +63,7 @@ pub fn find(pid: Pid) -> Result<Option<GpuProcess>> {
 }
 
 fn list_in(directory: &Path) -> Result<Vec<GpuProcess>> {
-    let names = names(directory).map_err(|source| Error::Sysfs { path: directory.to_owned(), source })?;
+    let names = names(directory).map_err(|error| Error::Sysfs { path: directory.to_owned(), error })?;
     let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
     pids.sort_unstable();
     let read = |pid: &u32| read(&directory.join(pid.to_string()), Pid(*pid)).transpose();
@@ -116,7 +116,7 @@ fn existing<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV | libc::ENOTDIR)) => Ok(None),
-        Err(source) => Err(Error::Sysfs { path: path.to_owned(), source }),
+        Err(error) => Err(Error::Sysfs { path: path.to_owned(), error }),
     }
 }
 

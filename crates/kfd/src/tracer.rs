@@ -65,7 +65,7 @@ impl Tracer {
     /// If the program cannot be traced, has a session with another debugger, or does not use a gpu.
     pub fn attach(kfd: Arc<Kfd>, pid: Pid) -> Result<(Tracer, Receiver<Event>)> {
         let (events, received) = mpsc::channel();
-        let (source, notify) = sys::pipe().map_err(|source| Error::Resources { pid, source })?;
+        let (source, notify) = sys::pipe().map_err(|error| Error::Resources { pid, error })?;
         let ended = events.clone();
         // Whoever dropped the receiver does not want to know.
         let leader = Leader::seize(pid, move |end| drop(ended.send(Event::Ended(end))))?;

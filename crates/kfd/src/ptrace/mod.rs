@@ -103,7 +103,7 @@ impl Leader {
     ///
     /// If the program does not exist, is traced by somebody else, or may not be traced by this user.
     pub fn seize(pid: Pid, at_end: impl FnOnce(End) + Send + 'static) -> Result<Leader> {
-        let resources = |source| Error::Resources { pid, source };
+        let resources = |error| Error::Resources { pid, error };
         let (woken, wake) = sys::pipe().map_err(resources)?;
         let (sender, inbox) = mpsc::channel();
         let port = Port { sender, wake: Arc::new(wake) };

@@ -62,13 +62,13 @@ impl Thread {
     fn seize(&mut self) -> Result<()> {
         let pid = self.pid;
         // No option: in particular, the program survives the end of its tracer.
-        sys::ptrace(libc::PTRACE_SEIZE, pid, 0).map_err(|source| Error::Ptrace { request: "SEIZE", pid, source })?;
+        sys::ptrace(libc::PTRACE_SEIZE, pid, 0).map_err(|error| Error::Ptrace { request: "SEIZE", pid, error })?;
         let (answered, answers) = mpsc::channel();
         let port = self.port.clone();
         let waiter = std::thread::Builder::new().name(format!("waiter-{pid}"));
         waiter
             .spawn(move || wait_for_changes(pid, &port, &answers))
-            .map_err(|source| Error::Resources { pid, source })?;
+            .map_err(|error| Error::Resources { pid, error })?;
         self.answered = Some(answered);
         Ok(())
     }
