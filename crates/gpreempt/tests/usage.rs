@@ -30,6 +30,7 @@ fn every_subcommand_explains_itself() {
         &["lab", "plausibility"],
         &["lab", "list"],
         &["lab", "print"],
+        &["vgpu", "storm"],
         &["completions"],
         &["man"],
     ];
@@ -39,6 +40,15 @@ fn every_subcommand_explains_itself() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains("Usage: gpreempt"), "{command:?}: {text}");
     }
+}
+
+#[test]
+fn a_storm_needs_a_client_that_exists_and_a_pace() {
+    assert!(complaint(&["vgpu", "storm"], 2).contains("--client"));
+    let said = complaint(&["vgpu", "storm", "--client", "cuda"], 2);
+    assert!(said.contains("corpus") && said.contains("tinygrad"), "{said}");
+    let pace = ["vgpu", "storm", "--client", "workload", "--mean-instructions", "0"];
+    assert!(complaint(&pace, 2).contains("--mean-instructions"));
 }
 
 #[test]

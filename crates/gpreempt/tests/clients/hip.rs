@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use super::{file, text};
 
 /// Jobs that run if none is named.
-const JOBS: usize = 17;
+const JOBS: usize = 18;
 
 /// Starts a program of that ROCm.
 fn run() -> &'static str {

@@ -86,6 +86,23 @@ u64 histogram(u32 seed)
     return result;
 }
 
+u64 exactly_once(u32 seed)
+{
+    enum { GROUPS = 300, LANES = 64 };
+    static u32 groups[GROUPS], lanes[GROUPS * LANES];
+    u32 steps = 40 + (next(&seed) >> 29);
+    memset(groups, 0, sizeof groups);
+    memset(lanes, 0, sizeof lanes);
+    void *dgroups = upload(groups, sizeof groups), *dlanes = upload(lanes, sizeof lanes);
+    LAUNCH(NULL, "exactly_once", GROUPS * LANES, LANES, &dgroups, &dlanes, &steps);
+    for (u32 i = 0; i < GROUPS; i++)
+        groups[i] = 1;
+    for (u32 i = 0; i < GROUPS * LANES; i++)
+        lanes[i] = steps;
+    u64 counted = compare(dgroups, groups, sizeof groups);
+    return counted ^ compare(dlanes, lanes, sizeof lanes);
+}
+
 static u32 scratch_item(u32 in)
 {
     u32 box[256], value = in;

@@ -24,7 +24,7 @@ static const struct {
     {"scratch", scratch},   {"matmul", matmul},   {"train", train},       {"churn", churn},
     {"copies", copies},     {"pageable", pageable}, {"memsets", memsets}, {"managed", managed},
     {"registered", registered}, {"streams", streams}, {"events", events}, {"host_call", host_call},
-    {"errors", errors},     {"fault", fault},
+    {"errors", errors},     {"exactly_once", exactly_once}, {"fault", fault},
 };
 enum { COUNT = sizeof JOBS / sizeof JOBS[0] };
 

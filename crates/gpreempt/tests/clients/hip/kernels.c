@@ -51,6 +51,15 @@ KERNEL reduce(GLOBAL const u32 *in, GLOBAL u64 *sum, u32 n)
         __atomic_fetch_add((u64 *)sum, (u64)part[0], __ATOMIC_RELAXED);
 }
 
+/* Every group counts itself once and every lane each of its steps, whatever stops them in between. */
+KERNEL exactly_once(GLOBAL u32 *groups, GLOBAL u32 *steps_of_lane, u32 steps)
+{
+    if (lane() == 0)
+        __atomic_fetch_add((u32 *)&groups[group()], 1, __ATOMIC_RELAXED);
+    for (u32 step = 0; step < steps; step++)
+        __atomic_fetch_add((u32 *)&steps_of_lane[group() * 64 + lane()], 1, __ATOMIC_RELAXED);
+}
+
 KERNEL histogram(GLOBAL const u32 *in, GLOBAL u32 *bins, u32 n)
 {
     LOCAL u32 own[64];

@@ -48,7 +48,7 @@ u64 same(const void *found, const void *expected, size_t size);
  * different in every round. */
 typedef u64 Job(u32 seed);
 
-Job axpy, symbol, reduce, histogram, scratch, matmul, train, churn;               /* kernels.c through compute.c */
+Job axpy, symbol, reduce, exactly_once, histogram, scratch, matmul, train, churn; /* kernels.c through compute.c */
 Job copies, pageable, memsets, managed, registered, streams, events, host_call;   /* movement.c */
 Job errors, fault;                                                                /* mistakes.c */
 
