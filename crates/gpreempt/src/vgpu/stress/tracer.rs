@@ -88,8 +88,8 @@ fn excuse(victim: Pid, error: Error) -> Result<()> {
         // Seizing a process that is traced already.
         Error::Ptrace { .. } => true,
         // Its runtime has not offered itself yet or withdraws; another debugger was faster.
-        Error::Trap { source, .. } => {
-            source.kind() == std::io::ErrorKind::PermissionDenied || source.raw_os_error() == Some(EALREADY)
+        Error::Trap { error, .. } => {
+            error.kind() == std::io::ErrorKind::PermissionDenied || error.raw_os_error() == Some(EALREADY)
         }
         Error::Runtime { .. } => true,
         _ => false,
