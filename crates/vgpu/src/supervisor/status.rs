@@ -34,9 +34,11 @@ impl Supervisor {
 
     /// Waves of all processes, those that are gone included, that left a gpu and came back.
     fn preemption(&self, gpu: usize) -> PreemptionStatus {
+        // In the order of a process's end, which counts here before it leaves there.
+        let members = self.lock_members();
         let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sum = gone.get(gpu).copied().unwrap_or_default();
-        for member in self.members() {
+        for member in members.values() {
             sum = sum.plus(&member.seat.control.preempted(gpu));
         }
         PreemptionStatus {
