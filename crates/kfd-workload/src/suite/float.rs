@@ -121,15 +121,20 @@ fn spin_result(item: usize, iterations: u32) -> f32 {
 }
 
 pub(super) fn spin(_: u64) -> Job {
+    spin_for(20_000)
+}
+
+/// A kernel that takes as long as it is told: its waves do so many steps.
+#[must_use]
+pub fn spin_for(iterations: u32) -> Job {
     const GROUPS: usize = 8;
     const LANES: usize = 64;
-    const ITERATIONS: u32 = 20_000;
-    let expected: Vec<f32> = (0..GROUPS * LANES).map(|item| spin_result(item, ITERATIONS)).collect();
+    let expected: Vec<f32> = (0..GROUPS * LANES).map(|item| spin_result(item, iterations)).collect();
     Job {
         object: object!("spin"),
         kernel: "spin",
         launch: Launch::linear(GROUPS as u32, LANES as u16),
-        arguments: vec![Argument::output(Uncached, &expected), Argument::U32(ITERATIONS)],
+        arguments: vec![Argument::output(Uncached, &expected), Argument::U32(iterations)],
     }
 }
 

@@ -9,6 +9,7 @@ mod job;
 mod matrix;
 mod system;
 
+pub use float::spin_for;
 pub use job::{Argument, BufferArgument, Expected, Job, Mismatch};
 
 use crate::bench::{Bench, Outcome};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use kfd::process::GpuProcess;
-use kfd::{Batch, Event, Grace, Kfd, Pid, QueueId, Tracer, Verdict, process};
+use kfd::{Batch, Event, Grace, Kfd, Pid, ProcessMemory, QueueId, QueueSnapshotEntry, Tracer, Verdict, process};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest time that queues stay stopped, and longest time between two stops.
 const LONGEST_US: u64 = 1500;
+/// Longest time to watch for a packet.
+const LONGEST_WATCH: Duration = Duration::from_millis(20);
 
 /// What a tracer did, as it prints it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,16 +50,18 @@ fn trace(pid: Pid, suspends: u64, seed: u64) -> Result<Summary> {
         Err(error) if error.is_gone() => return Ok(summary),
         Err(error) => return Err(error.into()),
     };
+    let memory = ProcessMemory::open(pid)?;
+    let session = Session { tracer, events, memory };
     let mut random = Pcg64::seed_from_u64(seed);
     while summary.suspends < suspends {
-        match step(&tracer, &events, &mut random, &mut summary) {
+        match step(&session, &mut random, &mut summary) {
             Ok(true) => {}
             Ok(false) => return Ok(summary),
             Err(error) if is_gone(&error) => return Ok(summary),
             Err(error) => return Err(error),
         }
     }
-    tracer.detach()?;
+    session.tracer.detach()?;
     Ok(summary)
 }
 
@@ -81,12 +85,24 @@ fn await_queue(pid: Pid) -> Result<bool> {
     Ok(true)
 }
 
+/// What a tracer works with.
+struct Session {
+    tracer: Tracer,
+    events: Receiver<Event>,
+    memory: ProcessMemory,
+}
+
 /// One pause, one stop, one hold, one continuation. False when the process ended.
-fn step(tracer: &Tracer, events: &Receiver<Event>, random: &mut Pcg64, summary: &mut Summary) -> Result<bool> {
+fn step(session: &Session, random: &mut Pcg64, summary: &mut Summary) -> Result<bool> {
+    let Session { tracer, events, memory } = session;
     if !pause(events, duration(random))? {
         return Ok(false);
     }
-    let queues: Vec<QueueId> = tracer.snapshot()?.iter().map(|entry| QueueId(entry.queue_id)).collect();
+    let snapshot = tracer.snapshot()?;
+    if random.next_u32() & 1 == 0 {
+        await_packet(memory, &snapshot);
+    }
+    let queues: Vec<QueueId> = snapshot.iter().map(|entry| QueueId(entry.queue_id)).collect();
     let chosen = choose(&queues, random);
     let grace = if random.next_u32() & 1 == 0 { Grace::SHORTEST } else { Grace::HARDWARE };
     let stopped = tracer.suspend(&chosen, grace)?;
@@ -104,6 +120,19 @@ fn step(tracer: &Tracer, events: &Receiver<Event>, random: &mut Pcg64, summary: 
     }
     summary.resumes += 1;
     Ok(true)
+}
+
+/// Waits until one of the queues takes a packet, but not for long. Moments chosen blindly mostly find nothing running.
+fn await_packet(memory: &ProcessMemory, queues: &[QueueSnapshotEntry]) {
+    // A queue may be destroyed, and its memory unmapped, at any time.
+    let taken = || -> Vec<Option<u64>> {
+        queues.iter().map(|queue| memory.read_u64(queue.read_pointer_address).ok()).collect()
+    };
+    let before = taken();
+    let deadline = Instant::now() + LONGEST_WATCH;
+    while taken() == before && Instant::now() < deadline {
+        thread::sleep(Duration::from_micros(20));
+    }
 }
 
 impl Summary {

@@ -6,10 +6,12 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use kfd_workload::suite::{self, Test};
-use kfd_workload::{Bench, Device, Runtime};
+use kfd_workload::{Bench, Device, Outcome, Runtime};
 
-/// Threads, each with a compute queue and a copy queue of its own.
+/// Threads that share the tests, each with a compute queue and a copy queue of its own.
 const THREADS: usize = 2;
+/// Steps of the kernel that keeps the gpu busy meanwhile: most tests are over before anybody could stop them.
+const LONG: u32 = 400_000;
 
 pub(super) fn run(rounds: u64, out: &mut impl Write) -> Result<()> {
     let runtime = Runtime::open()?;
@@ -20,7 +22,9 @@ pub(super) fn run(rounds: u64, out: &mut impl Write) -> Result<()> {
             let sender = sender.clone();
             scope.spawn(move || loop_over(share, device, rounds, &sender))
         };
-        let threads: Vec<_> = (0..THREADS).map(start).collect();
+        let mut threads: Vec<_> = (0..THREADS).map(start).collect();
+        let long = sender.clone();
+        threads.push(scope.spawn(move || keep_busy(device, rounds, &long)));
         // Without this one the lines end with the threads.
         drop(sender);
         for line in lines {
@@ -49,11 +53,28 @@ fn loop_over(share: usize, device: &Device, rounds: u64, lines: &Sender<String>)
     Ok(())
 }
 
+/// Runs a long kernel in every round.
+pub(super) fn keep_busy(device: &Device, rounds: u64, lines: &Sender<String>) -> Result<()> {
+    let mut bench = Bench::new(device)?;
+    for round in 0..rounds {
+        let outcome = bench.run(&suite::spin_for(LONG)).with_context(|| format!("long kernel in round {round}"))?;
+        // As above.
+        if lines.send(line("long", round, outcome)?).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
 /// Runs a test with inputs of this round. Returns a line with name, round and checksum.
 pub(super) fn run_one(test: &Test, bench: &mut Bench, round: u64) -> Result<String> {
     let outcome = test.run(bench, round).with_context(|| format!("{} in round {round}", test.name))?;
+    line(test.name, round, outcome)
+}
+
+fn line(name: &str, round: u64, outcome: Outcome) -> Result<String> {
     match outcome.mismatch {
-        Some(mismatch) => bail!("{} in round {round}: {mismatch}", test.name),
-        None => Ok(format!("{} {round} {}", test.name, outcome.checksum)),
+        Some(mismatch) => bail!("{name} in round {round}: {mismatch}"),
+        None => Ok(format!("{name} {round} {}", outcome.checksum)),
     }
 }

@@ -90,7 +90,7 @@ u64 exactly_once(u32 seed)
 {
     enum { GROUPS = 300, LANES = 64 };
     static u32 groups[GROUPS], lanes[GROUPS * LANES];
-    u32 steps = 40 + (next(&seed) >> 29);
+    u32 steps = 400 + (next(&seed) >> 29);
     memset(groups, 0, sizeof groups);
     memset(lanes, 0, sizeof lanes);
     void *dgroups = upload(groups, sizeof groups), *dlanes = upload(lanes, sizeof lanes);
