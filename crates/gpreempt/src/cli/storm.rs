@@ -56,6 +56,9 @@ pub(crate) enum VgpuClient {
         /// How often.
         #[arg(long, value_name = "N")]
         rounds: u64,
+        /// Steps of the long kernel that runs beside the others. Results do not depend on them.
+        #[arg(long, value_name = "N", default_value_t = 400_000)]
+        long: u32,
     },
 
     /// Run the kernels of the corpus and print a checksum for each.
@@ -69,6 +72,9 @@ pub(crate) enum VgpuClient {
         /// Where it was built.
         #[arg(long, value_name = "DIR")]
         directory: PathBuf,
+        /// Steps of the long kernel that runs beside the others. Results do not depend on them.
+        #[arg(long, value_name = "N", default_value_t = 400_000)]
+        long: u32,
     },
 
     /// Suspend and resume queues of a process at random.

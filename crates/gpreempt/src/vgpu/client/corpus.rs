@@ -11,7 +11,7 @@ use kfd_workload::{Bench, Runtime, suite};
 
 use super::workload;
 
-pub(super) fn run(rounds: u64, manifest: &Path, directory: &Path, out: &mut impl Write) -> Result<()> {
+pub(super) fn run(rounds: u64, manifest: &Path, directory: &Path, steps: u32, out: &mut impl Write) -> Result<()> {
     let corpus = Corpus::open(manifest, directory)?;
     let runtime = Runtime::open()?;
     let device = runtime.device(0)?;
@@ -23,7 +23,7 @@ pub(super) fn run(rounds: u64, manifest: &Path, directory: &Path, out: &mut impl
     let counting = suite::find("exactly_once").context("the self-test has no kernel that counts workgroups")?;
     let (sender, lines) = mpsc::channel();
     thread::scope(|scope| {
-        let long = scope.spawn(move || workload::keep_busy(device, rounds, &sender));
+        let long = scope.spawn(move || workload::keep_busy(device, rounds, steps, &sender));
         for round in 0..rounds {
             for kernel in &loaded {
                 let checksum = corpus.run(kernel, &mut bench, round + 1)?;

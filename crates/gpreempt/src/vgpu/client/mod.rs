@@ -14,8 +14,10 @@ pub(crate) use tracer::Summary;
 
 pub(crate) fn run(client: VgpuClient, out: &mut impl Write) -> Result<()> {
     match client {
-        VgpuClient::Workload { rounds } => workload::run(rounds, out),
-        VgpuClient::Corpus { rounds, manifest, directory } => corpus::run(rounds, &manifest, &directory, out),
+        VgpuClient::Workload { rounds, long } => workload::run(rounds, long, out),
+        VgpuClient::Corpus { rounds, manifest, directory, long } => {
+            corpus::run(rounds, &manifest, &directory, long, out)
+        }
         VgpuClient::Tracer { pid, suspends, seed } => tracer::run(kfd::Pid(pid), suspends, seed, out),
     }
 }

@@ -10,10 +10,8 @@ use kfd_workload::{Bench, Device, Outcome, Runtime};
 
 /// Threads that share the tests, each with a compute queue and a copy queue of its own.
 const THREADS: usize = 2;
-/// Steps of the kernel that keeps the gpu busy meanwhile: most tests are over before anybody could stop them.
-const LONG: u32 = 400_000;
 
-pub(super) fn run(rounds: u64, out: &mut impl Write) -> Result<()> {
+pub(super) fn run(rounds: u64, long: u32, out: &mut impl Write) -> Result<()> {
     let runtime = Runtime::open()?;
     let device = runtime.device(0)?;
     let (sender, lines) = mpsc::channel();
@@ -23,8 +21,8 @@ pub(super) fn run(rounds: u64, out: &mut impl Write) -> Result<()> {
             scope.spawn(move || loop_over(share, device, rounds, &sender))
         };
         let mut threads: Vec<_> = (0..THREADS).map(start).collect();
-        let long = sender.clone();
-        threads.push(scope.spawn(move || keep_busy(device, rounds, &long)));
+        let busy = sender.clone();
+        threads.push(scope.spawn(move || keep_busy(device, rounds, long, &busy)));
         // Without this one the lines end with the threads.
         drop(sender);
         for line in lines {
@@ -53,11 +51,11 @@ fn loop_over(share: usize, device: &Device, rounds: u64, lines: &Sender<String>)
     Ok(())
 }
 
-/// Runs a long kernel in every round.
-pub(super) fn keep_busy(device: &Device, rounds: u64, lines: &Sender<String>) -> Result<()> {
+/// Runs a kernel of so many steps in every round: most tests are over before anybody could stop them.
+pub(super) fn keep_busy(device: &Device, rounds: u64, steps: u32, lines: &Sender<String>) -> Result<()> {
     let mut bench = Bench::new(device)?;
     for round in 0..rounds {
-        let outcome = bench.run(&suite::spin_for(LONG)).with_context(|| format!("long kernel in round {round}"))?;
+        let outcome = bench.run(&suite::spin_for(steps)).with_context(|| format!("long kernel in round {round}"))?;
         // As above.
         if lines.send(line("long", round, outcome)?).is_err() {
             return Ok(());

@@ -44,7 +44,12 @@ pub(super) fn run(program: &Program, setup: &Setup, trace: Option<Trace>) -> Res
     let started = launch::start(setup, None, DETACH)?;
     let mut attempt = Attempt::default();
     let (first, rest) = program.words.split_first().context("the client has no command line")?;
-    let mut client = spawn(started.command(first).args(rest))?;
+    let mut command = started.command(first);
+    command.args(rest);
+    if trace.is_some() && setup.options.storm.is_none() {
+        command.args(&program.longer);
+    }
+    let mut client = spawn(&mut command)?;
     let complaints = collect(client.stderr.take());
     let tracer = trace.map(|trace| start_tracer(&started, client.id(), trace)).transpose()?;
     if let Err(failure) = read(&mut client, &mut attempt.lines) {

@@ -16,6 +16,8 @@ const TINYGRAD: &str = include_str!("../../../../../examples/tinygrad_train.py")
 pub(super) struct Program {
     /// Its command line. What it prints depends on nothing else.
     pub(super) words: Vec<OsString>,
+    /// What to add so that it works longer for the same results. Preemption by the device is slow enough without.
+    pub(super) longer: Vec<OsString>,
     /// Whether its runtime offers itself to debuggers, so that a tracer can suspend its queues.
     pub(super) suspendable: bool,
     /// Files that were made for it; they go when it does.
@@ -43,8 +45,13 @@ fn own(role: &str, rounds: u64) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
+/// Steps of the long kernel of our own clients, for a tracer that would find nothing running otherwise.
+fn longer() -> Vec<OsString> {
+    ["--long", "4000000"].map(OsString::from).to_vec()
+}
+
 fn workload() -> Result<Program> {
-    Ok(Program { words: own("workload", 2)?, suspendable: true, _files: None })
+    Ok(Program { words: own("workload", 2)?, longer: longer(), suspendable: true, _files: None })
 }
 
 fn corpus() -> Result<Program> {
@@ -53,7 +60,7 @@ fn corpus() -> Result<Program> {
     let mut words = own("corpus", 1)?;
     words.extend(["--manifest".into(), sources.join("corpus.toml").into_os_string()]);
     words.extend(["--directory".into(), files.path().as_os_str().to_owned()]);
-    Ok(Program { words, suspendable: true, _files: Some(files) })
+    Ok(Program { words, longer: longer(), suspendable: true, _files: Some(files) })
 }
 
 fn hip() -> Result<Program> {
@@ -67,7 +74,7 @@ fn hip() -> Result<Program> {
     let files = build(&checkout("tests/clients/hip/build.sh"), &[&rocm])?;
     let suite = files.path().join("hip_suite").into_os_string();
     let words = vec![run.into_os_string(), suite, "--rounds".into(), "2".into()];
-    Ok(Program { words, suspendable: true, _files: Some(files) })
+    Ok(Program { words, longer: Vec::new(), suspendable: true, _files: Some(files) })
 }
 
 fn tinygrad() -> Result<Program> {
@@ -75,7 +82,7 @@ fn tinygrad() -> Result<Program> {
     let script = files.path().join("train.py");
     std::fs::write(&script, TINYGRAD).with_context(|| format!("cannot write {}", script.display()))?;
     let words = vec!["python3".into(), script.into_os_string(), "--bits".into()];
-    Ok(Program { words, suspendable: false, _files: Some(files) })
+    Ok(Program { words, longer: Vec::new(), suspendable: false, _files: Some(files) })
 }
 
 /// A file of the checkout that this command was built from.
