@@ -112,7 +112,8 @@ fn work(shared: &Arc<Shared>) {
         let due = shared.desk.obey(shared);
         let mut pulse = shared.process_packets();
         if pulse > Pulse::Idle && shared.is_runnable() {
-            pulse = pulse.max(shared.execute(&mut workers, weather.as_mut()));
+            let until = due.map(|due| Instant::now() + due);
+            pulse = pulse.max(shared.execute(&mut workers, weather.as_mut(), until));
         }
         let most = due.unwrap_or(IDLE).min(IDLE);
         match pulse {
@@ -156,8 +157,9 @@ impl Shared {
         self.each_engine().any(|engine| engine.runnable())
     }
 
-    /// Executes waves as long as this process may and there are any.
-    fn execute(&self, workers: &mut [Worker], mut weather: Option<&mut Weather>) -> Pulse {
+    /// Executes waves as long as this process may and there are any, but not beyond a time at which queues have to leave or
+    /// come back: nobody else looks at the clock.
+    fn execute(&self, workers: &mut [Worker], mut weather: Option<&mut Weather>, until: Option<Instant>) -> Pulse {
         let Some(token) = self.chip.acquire(self.seat, || self.control.has_orders()) else { return Pulse::Waiting };
         let mut most = Pulse::Waiting;
         loop {
@@ -172,7 +174,8 @@ impl Shared {
                 }
             }
             most = most.max(pulse);
-            if pulse < Pulse::Busy || self.control.has_orders() || token.should_yield() {
+            let due = until.is_some_and(|until| Instant::now() >= until);
+            if pulse < Pulse::Busy || due || self.control.has_orders() || token.should_yield() {
                 return most;
             }
         }
