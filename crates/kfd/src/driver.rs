@@ -20,6 +20,9 @@ use crate::sys;
 /// The driver's device.
 const KFD: &str = "/dev/kfd";
 
+/// Queues that most processes do not exceed.
+const FEW_QUEUES: u32 = 32;
+
 /// Version of the driver's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
@@ -173,19 +176,37 @@ impl Kfd {
     ///
     /// If there is no session.
     pub fn queue_snapshot(&self, pid: Pid, clear: ExceptionMask) -> Result<Vec<QueueSnapshotEntry>> {
-        // As many as a process can have: a second call for the rest would find exceptions cleared by the first.
-        let mut entries = vec![QueueSnapshotEntry::default(); MAX_QUEUES_PER_PROCESS as usize];
+        let mut cleared: Vec<QueueSnapshotEntry> = Vec::new();
+        let mut room = FEW_QUEUES;
+        loop {
+            let (mut entries, total) = self.queue_snapshot_of(pid, clear, room)?;
+            for entry in &mut entries {
+                // What an earlier call took back was raised when this one began.
+                let earlier = cleared.iter().filter(|earlier| earlier.queue_id == entry.queue_id);
+                entry.exception_status = earlier.fold(entry.exception_status, |all, one| all | one.exception_status);
+            }
+            if total <= room || room >= MAX_QUEUES_PER_PROCESS {
+                return Ok(entries);
+            }
+            cleared = entries;
+            room = MAX_QUEUES_PER_PROCESS;
+        }
+    }
+
+    /// The newest queues, as many as there is room for, and how many there are.
+    fn queue_snapshot_of(&self, pid: Pid, clear: ExceptionMask, room: u32) -> Result<(Vec<QueueSnapshotEntry>, u32)> {
+        let mut entries = vec![QueueSnapshotEntry::default(); room as usize];
         let operation = GetQueueSnapshot {
             exception_mask: clear,
             snapshot_buf_ptr: entries.as_mut_ptr().expose_provenance() as u64,
-            num_queues: MAX_QUEUES_PER_PROCESS,
+            num_queues: room,
             entry_size: size_of::<QueueSnapshotEntry>() as u32,
         };
         // SAFETY: the address is that of as many entries as said, of the size said, which live until the call returns and
         // take any bytes.
         let (answer, _) = unsafe { self.trap(pid, operation) }?;
         entries.truncate(answer.num_queues as usize);
-        Ok(entries)
+        Ok((entries, answer.num_queues))
     }
 
     /// Takes queues off the gpu, their waves saved. Every call that finds a queue stops all work of the gpu for a moment,

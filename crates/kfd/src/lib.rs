@@ -7,6 +7,7 @@
 //! Nothing here starts work on a gpu, and opening the driver is all that is needed: no video memory, no address space.
 #![cfg(target_os = "linux")]
 
+pub mod debugfs;
 mod driver;
 mod error;
 mod id;
