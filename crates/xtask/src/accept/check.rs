@@ -16,6 +16,8 @@ pub(super) enum Check {
     Number { pointer: String, equals: Option<f64>, above: Option<f64>, below: Option<f64> },
     /// A text is what it should be.
     Text { pointer: String, equals: String },
+    /// Something is so, or is not.
+    Truth { pointer: String, equals: bool },
     /// Stdout contains a text.
     StdoutContains { text: String },
     /// Stderr contains a text.
@@ -40,6 +42,7 @@ impl fmt::Display for Check {
                 Ok(())
             }
             Check::Text { pointer, equals } => write!(f, "{pointer} is \"{equals}\""),
+            Check::Truth { pointer, equals } => write!(f, "{pointer} is {equals}"),
             Check::StdoutContains { text } => write!(f, "stdout contains \"{text}\""),
             Check::StderrContains { text } => write!(f, "stderr contains \"{text}\""),
             Check::StderrLacks { text } => write!(f, "stderr does not contain \"{text}\""),
@@ -81,6 +84,12 @@ impl Check {
             Check::Text { pointer, equals } => {
                 let value = at(stdout, pointer)?;
                 if value.as_str() != Some(equals) {
+                    bail!("found {value}");
+                }
+            }
+            Check::Truth { pointer, equals } => {
+                let value = at(stdout, pointer)?;
+                if value.as_bool() != Some(*equals) {
                     bail!("found {value}");
                 }
             }
@@ -129,6 +138,16 @@ mod tests {
         assert!(!holds(text, r#"{ "rows": 7 }"#));
         assert!(!holds(text, r#"{ "lines": [] }"#));
         assert!(!holds(text, "not JSON"));
+    }
+
+    #[test]
+    fn truth_is_neither_a_text_nor_a_number() {
+        let text = "what = 'truth'\npointer = '/same'\nequals = true\n";
+        assert!(holds(text, r#"{ "same": true }"#));
+        for other in ["false", "null", "1", "\"true\""] {
+            assert!(!holds(text, &format!("{{ \"same\": {other} }}")), "{other}");
+        }
+        assert!(!holds(text, "{}"));
     }
 
     #[test]
