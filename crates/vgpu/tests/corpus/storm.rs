@@ -121,7 +121,7 @@ fn every_job_survives_a_storm() {
 }
 
 /// Preempts after every instruction.
-struct Hail(u64);
+pub(crate) struct Hail(pub(crate) u64);
 
 impl Weather for Hail {
     fn blow(&mut self, rig: &Rig, _: &mut Worker, code: &Range<u64>) -> Result<(), String> {
