@@ -1,6 +1,7 @@
 //! Programs on the virtual gpu, started as a user starts them.
 
 mod actor;
+mod contention;
 mod deaths;
 mod debug;
 mod faults;
