@@ -1,14 +1,22 @@
 //! Programs on the virtual gpu, started as a user starts them.
 
+mod actor;
+mod contention;
+mod deaths;
+mod debug;
 mod faults;
 mod files;
 mod hooks;
 mod life;
 mod names;
+mod observe;
+mod owner;
 mod reports;
+mod scene;
 mod shared;
 mod stress;
 mod symbols;
+mod wave_state;
 
 use std::path::PathBuf;
 use std::process::Command;

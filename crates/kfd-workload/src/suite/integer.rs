@@ -43,6 +43,41 @@ pub(super) fn exactly_once(_: u64) -> Job {
     }
 }
 
+/// Where the kernel `walk` is after so many steps.
+pub(super) fn walk_result(item: u32, steps: u32) -> u32 {
+    // A step is a product and a sum, and so are many steps: those of twice as many follow from those of half.
+    let (mut factor, mut sum) = (1_664_525u32, 1_013_904_223u32);
+    let (mut value, mut left) = (item, steps);
+    while left > 0 {
+        if left & 1 == 1 {
+            value = value.wrapping_mul(factor).wrapping_add(sum);
+        }
+        sum = sum.wrapping_mul(factor).wrapping_add(sum);
+        factor = factor.wrapping_mul(factor);
+        left >>= 1;
+    }
+    value
+}
+
+pub(super) fn walk(_: u64) -> Job {
+    const GROUPS: u32 = 8;
+    const LANES: u32 = 64;
+    // The kernel looks up after each 64 steps.
+    const STEPS: u32 = 64 * 200;
+    let expected: Vec<u32> = (0..GROUPS * LANES).map(|item| walk_result(item, STEPS)).collect();
+    Job {
+        object: object!("walk"),
+        kernel: "walk",
+        launch: Launch::linear(GROUPS, LANES as u16),
+        arguments: vec![
+            Argument::output(Uncached, &expected),
+            Argument::output(Uncached, &[STEPS; (GROUPS * LANES) as usize]),
+            Argument::input(Uncached, &[1u32]),
+            Argument::U32(STEPS),
+        ],
+    }
+}
+
 pub(super) fn counter(seed: u64) -> Job {
     const GROUPS: u32 = 8;
     const LANES: u32 = 64;
@@ -149,6 +184,17 @@ mod tests {
         assert_eq!(wide_result(0), (0, 1.0));
         for value in [i64::MIN, i64::MAX, -1, 1] {
             assert!(wide_result(value).1.is_finite());
+        }
+    }
+
+    #[test]
+    fn many_steps_of_a_walk_are_as_many_single_ones() {
+        for steps in [0, 1, 2, 63, 64, 1000] {
+            let mut value = 7u32;
+            for _ in 0..steps {
+                value = value.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            }
+            assert_eq!(walk_result(7, steps), value, "{steps}");
         }
     }
 

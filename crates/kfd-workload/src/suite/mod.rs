@@ -72,6 +72,12 @@ const fn system(name: &'static str, about: &'static str, run: fn(&mut Bench, u64
     Test { name, about, body: Body::System(run) }
 }
 
+/// Where item `item` of the kernel `walk` is after so many steps: for walks of any length.
+#[must_use]
+pub fn walk_result(item: u32, steps: u32) -> u32 {
+    integer::walk_result(item, steps)
+}
+
 /// Every test.
 pub const ALL: &[Test] = &[
     kernel("vadd", "sum of two vectors in video memory", float::vadd),
@@ -84,6 +90,7 @@ pub const ALL: &[Test] = &[
     kernel("transpose", "tiles turned in local memory, odd sizes", matrix::transpose),
     kernel("spin", "a long loop", float::spin),
     kernel("exactly_once", "every workgroup runs once", integer::exactly_once),
+    kernel("walk", "a long loop in which every step counts", integer::walk),
     kernel("counter", "atomics that all lanes contend for", integer::counter),
     kernel("wide", "64-bit integers, doubles, divisions", integer::wide),
     kernel("scratch", "private arrays indexed by data", integer::scratch),

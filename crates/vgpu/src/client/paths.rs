@@ -54,6 +54,13 @@ fn is_in_tree(path: &str) -> bool {
         let rest = path.strip_prefix(root);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || root.ends_with(':'))
     }) || pci_device(path)
+        || waiting_thread(path)
+}
+
+/// The file that shows in which system call a thread is, if it waits in one of the driver's. Of all others the real file
+/// is right.
+fn waiting_thread(path: &str) -> bool {
+    path.starts_with("/proc/") && path.ends_with("/syscall") && super::lookup(path).is_ok()
 }
 
 /// PCI devices that links of the tree lead to, and the directories on the way that the machine does not have. It has

@@ -136,8 +136,9 @@ impl Gpus {
     ///
     /// # Errors
     /// EINVAL if there is none.
-    pub(crate) fn set_cu_mask(&self, id: u32, _mask: &[u32]) -> Result<(), i32> {
-        self.of_queue(id).map(drop)
+    pub(crate) fn set_cu_mask(&self, id: u32, mask: &[u32]) -> Result<(), i32> {
+        let mask = device::CuMask::of_dwords(mask);
+        self.with_queue(id, |engine, id| engine.set_cu_mask(id, Some(mask))).map(drop)
     }
 
     /// Removes a queue.

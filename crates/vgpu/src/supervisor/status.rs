@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::member::Member;
 use super::{Device, Supervisor};
+use crate::driver::Observed;
 use crate::points;
 use crate::protocol::{PointStatus, PreemptionStatus, Status, TokenStatus};
 
@@ -19,6 +20,14 @@ impl Supervisor {
             gpu.waves = device.chip.occupancy(hws.gpu());
             gpu.preemption = self.preemption(hws.gpu() as usize);
             gpu.cycles = hws.tallies().by_cause().iter().map(|(cause, cycles)| (cause.name(), *cycles)).collect();
+        }
+        let members = self.members();
+        for process in &mut status.processes {
+            let Some(member) = members.iter().find(|member| member.seat.process.pid == process.pid) else { continue };
+            for (gpu, index) in process.gpus.iter_mut().zip(0..) {
+                gpu.waves = self.waves(member.seat.process, index);
+                gpu.sdma_us = self.sdma_us(member.seat.process, index);
+            }
         }
         status.tokens = TokenStatus { total: device.chip.tokens(), held: device.chip.tokens_held() };
         status.seats = device.chip.seats();

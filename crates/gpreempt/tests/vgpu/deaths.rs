@@ -1,0 +1,106 @@
+//! Whoever dies while queues are stopped, and calls that wait for a stopped queue.
+
+use std::sync::Arc;
+
+use kfd::{Grace, Kfd, QueueId, Tracer};
+use kfd_abi::ioctl::DESTROY_QUEUE;
+
+use super::scene::{play, process, status, until, waiting_thread};
+
+#[test]
+fn queues_run_again_when_the_debugger_that_stopped_them_is_killed() {
+    play("deaths::queues_run_again_when_the_debugger_that_stopped_them_is_killed", &[], |stage| {
+        let (mut client, queue) = stage.walker(4);
+        let pid = client.pid();
+        let mut debugger = stage.actor();
+        debugger.ask(&format!("trace {pid}"));
+        debugger.ask("debug");
+        debugger.ask("snapshot");
+        assert_eq!(debugger.ask(&format!("suspend {queue}")), "true");
+        assert_eq!(process(&status(), pid.0).unwrap()["queues"][0]["state"], "suspended");
+        client.enough();
+        assert!(!client.is_done(0));
+        debugger.kill();
+        client.must_end_right(0);
+        let now = status();
+        let client_now = process(&now, pid.0).unwrap();
+        assert!(client_now["debugger"].is_null() && client_now["queues"][0]["state"] == "mapped", "{client_now}");
+        client.leave();
+    });
+}
+
+#[test]
+fn nothing_is_kept_of_a_process_that_is_killed_while_its_queues_are_stopped() {
+    play("deaths::nothing_is_kept_of_a_process_that_is_killed_while_its_queues_are_stopped", &[], |stage| {
+        let (client, queue) = stage.walker(4);
+        let pid = client.pid();
+        let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
+        assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
+        client.kill_traced();
+        until("the tracer has seen its end", || tracer.leader().end().is_some());
+        until("it is forgotten", || process(&status(), pid.0).is_none());
+        let now = status();
+        for key in ["queues", "waves", "vram_used_bytes"] {
+            assert_eq!(now["gpus"][0][key], 0, "{key}: {now:#}");
+        }
+        assert_eq!(now["system_used_bytes"], 0, "{now:#}");
+        assert!(tracer.resume_all().unwrap_err().is_gone());
+        // The gpu is as good as new.
+        let (mut next, _) = stage.walker(4);
+        next.enough();
+        next.must_end_right(0);
+        next.leave();
+    });
+}
+
+#[test]
+fn a_client_in_the_middle_of_a_kernel_is_told_when_its_supervisor_is_killed() {
+    play("deaths::a_client_in_the_middle_of_a_kernel_is_told_when_its_supervisor_is_killed", &[], |stage| {
+        let (mut client, queue) = stage.walker(4);
+        let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
+        assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
+        let supervisor = status()["supervisor"].as_i64().expect("a pid");
+        // SAFETY: a plain call; the process is the supervisor of this test alone.
+        assert_eq!(unsafe { libc::kill(supervisor as i32, libc::SIGKILL) }, 0);
+        let said = client.try_to("wait 0");
+        assert!(
+            matches!(&said, Err(libc::ENODEV)) || said.as_ref().is_ok_and(|said| said.contains("reset")),
+            "{said:?}"
+        );
+        assert_eq!(tracer.snapshot().unwrap_err().errno(), Some(libc::ENODEV));
+        drop(tracer);
+        client.leave();
+    });
+}
+
+#[test]
+fn destroying_a_stopped_queue_waits_where_everybody_can_see_it() {
+    play("deaths::destroying_a_stopped_queue_waits_where_everybody_can_see_it", &[], |stage| {
+        let (mut client, queue) = stage.walker(2);
+        let pid = client.pid();
+        let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
+        assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
+        let destroy = format!("destroy {queue}");
+        client.say(&destroy);
+        let mut thread = None;
+        until("it waits", || {
+            thread = waiting_thread(pid, DESTROY_QUEUE);
+            thread.is_some()
+        });
+        // A signal ends the wait and leaves the queue as it was.
+        // SAFETY: a plain call; the thread is one of the client's and has a handler.
+        let sent = unsafe { libc::syscall(libc::SYS_tgkill, pid.0, thread.expect("found"), libc::SIGUSR1) };
+        assert_eq!(sent, 0);
+        assert_eq!(client.answer(), Err(libc::EINTR));
+        assert_eq!(process(&status(), pid.0).unwrap()["queues"][0]["state"], "suspended");
+        assert_eq!(waiting_thread(pid, DESTROY_QUEUE), None);
+
+        client.say(&destroy);
+        until("it waits again", || waiting_thread(pid, DESTROY_QUEUE).is_some());
+        assert!(tracer.resume(&[QueueId(queue)]).unwrap().all_done());
+        assert_eq!(client.answer(), Ok(String::new()));
+        assert_eq!(process(&status(), pid.0).unwrap()["queues"].as_array().map(Vec::len), Some(0));
+        tracer.detach().unwrap();
+        client.leave();
+    });
+}

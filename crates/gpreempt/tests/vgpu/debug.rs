@@ -1,0 +1,240 @@
+//! Debug sessions between processes: who may begin one, what it hears of, what it stops.
+
+use std::io::PipeReader;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use kfd::ptrace::Leader;
+use kfd::{ExceptionMask, Grace, Kfd, Pid, ProcessMemory, QueueId, RuntimeState, Tracer, Verdict};
+use kfd_abi::ioctl::RUNTIME_ENABLE;
+
+use super::scene::{Stage, play, process, status, until, waiting_thread, waves};
+
+const ORIGINAL: &[&str] = &["--debug-permission", "original"];
+
+/// A session whose calls may come from any thread of this process.
+struct Session {
+    kfd: Arc<Kfd>,
+    leader: Leader,
+    events: PipeReader,
+}
+
+impl Session {
+    /// Traces a process and begins a session with it, and says whether its runtime is there.
+    fn begin(pid: Pid, exceptions: ExceptionMask) -> (Session, RuntimeState) {
+        let kfd = Arc::new(Kfd::open().expect("there is a gpu"));
+        let leader = Leader::seize(pid, |_| ()).expect("can be traced");
+        let (events, notify) = std::io::pipe().expect("a pipe");
+        let enable = {
+            let kfd = Arc::clone(&kfd);
+            move || kfd.enable(pid, exceptions, &notify)
+        };
+        let info = leader.run(enable).expect("is alive").expect("a session");
+        (Session { kfd, leader, events }, info.runtime_state)
+    }
+
+    /// Bytes that the driver has written and nobody has read.
+    fn noticed(&self) -> usize {
+        let mut count: libc::c_int = 0;
+        // SAFETY: the call fills one number.
+        let result = unsafe { libc::ioctl(self.events.as_raw_fd(), libc::FIONREAD, &raw mut count) };
+        assert_eq!(result, 0);
+        count.try_into().expect("a count")
+    }
+}
+
+fn refused<T: std::fmt::Debug>(result: kfd::Result<T>) -> Option<i32> {
+    result.expect_err("is refused").errno()
+}
+
+#[test]
+fn a_kernel_stands_still_in_its_middle_until_it_is_resumed() {
+    play("debug::a_kernel_stands_still_in_its_middle_until_it_is_resumed", &[], |stage| {
+        let (mut client, queue) = stage.walker(8);
+        let queues = [QueueId(queue)];
+        let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
+        assert_eq!(tracer.runtime().runtime_state, RuntimeState::ENABLED);
+        let snapshot = tracer.snapshot().unwrap();
+        let [entry] = &snapshot[..] else { panic!("{snapshot:?}") };
+        assert_eq!(entry.queue_id, queue);
+        let memory = ProcessMemory::open(client.pid()).unwrap();
+        let read_index = || memory.read_u64(entry.read_pointer_address).unwrap();
+        let write_index = || memory.read_u64(entry.write_pointer_address).unwrap();
+
+        assert!(tracer.suspend(&queues, Grace::SHORTEST).unwrap().all_done());
+        let before = (read_index(), write_index());
+        // A doorbell that is rung while the queue is stopped is not lost.
+        client.ask(&format!("walk {queue} 2"));
+        client.enough();
+        // A queue that is stopped counts as stopped again, and the gpu has had a turn without it.
+        assert!(tracer.suspend(&queues, Grace::HARDWARE).unwrap().all_done());
+        let now = status();
+        assert_eq!(process(&now, client.pid().0).unwrap()["queues"][0]["state"], "suspended");
+        assert_eq!(waves(&now, client.pid().0), 0);
+        assert!(!client.is_done(0) && !client.is_done(1));
+        assert_eq!((read_index(), write_index()), (before.0, before.1 + 1));
+
+        assert!(tracer.resume(&queues).unwrap().all_done());
+        client.must_end_right(0);
+        client.must_end_right(1);
+        assert_eq!(read_index(), before.1 + 1);
+        tracer.detach().unwrap();
+        assert_eq!(process(&status(), client.pid().0).unwrap()["debugger"], serde_json::Value::Null);
+        client.leave();
+    });
+}
+
+#[test]
+fn queues_of_a_runtime_that_did_not_offer_itself_cannot_be_stopped() {
+    play("debug::queues_of_a_runtime_that_did_not_offer_itself_cannot_be_stopped", &[], |stage| {
+        let mut client = stage.actor();
+        client.ask("open");
+        // What tinygrad does by accident: a mode without the bit that enables.
+        client.ask("runtime off");
+        let queue = QueueId(client.queue(7));
+        let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
+        assert_eq!(tracer.runtime().runtime_state, RuntimeState::DISABLED);
+        assert_eq!(tracer.snapshot().unwrap().len(), 1);
+        assert_eq!(refused(tracer.suspend(&[queue], Grace::SHORTEST)), Some(libc::EPERM));
+        assert_eq!(refused(tracer.resume(&[queue])), Some(libc::EPERM));
+        tracer.detach().unwrap();
+        client.leave();
+    });
+}
+
+#[test]
+fn only_who_traces_a_process_may_begin_a_session() {
+    play("debug::only_who_traces_a_process_may_begin_a_session", &[], |stage| {
+        let mut client = stage.actor();
+        client.ask("open");
+        let (kfd, pid) = (Kfd::open().unwrap(), client.pid());
+        let (_events, notify) = std::io::pipe().unwrap();
+        assert_eq!(refused(kfd.enable(pid, ExceptionMask::EMPTY, &notify)), Some(libc::EPERM));
+        assert_eq!(refused(kfd.queue_snapshot(pid, ExceptionMask::EMPTY)), Some(libc::EPERM));
+        assert_eq!(refused(kfd.queue_snapshot(Pid(u32::MAX >> 1), ExceptionMask::EMPTY)), Some(libc::ESRCH));
+        // Who traces it but has not begun is told so.
+        let leader = Leader::seize(pid, |_| ()).unwrap();
+        let early = leader.run(move || kfd.queue_snapshot(pid, ExceptionMask::EMPTY)).unwrap();
+        assert_eq!(refused(early), Some(libc::EINVAL));
+        leader.detach();
+        client.leave();
+    });
+}
+
+/// Begins a session, stops tracing, and asks for a snapshot, first from another thread than the one that traces.
+fn ask_from_elsewhere(stage: &Stage) -> [Option<i32>; 2] {
+    let (mut client, _) = stage.walker(1);
+    let pid = client.pid();
+    let (Session { kfd, leader, .. }, _) = Session::begin(pid, ExceptionMask::EMPTY);
+    let errno = || kfd.queue_snapshot(pid, ExceptionMask::QUEUE_NEW).err().and_then(|error| error.errno());
+    let traced = errno();
+    leader.detach();
+    let detached = errno();
+    // Every variant lets anybody end a session.
+    kfd.disable(pid).unwrap();
+    client.enough();
+    client.must_end_right(0);
+    client.leave();
+    [traced, detached]
+}
+
+#[test]
+fn a_session_outlives_the_trace_that_it_began_with() {
+    play("debug::a_session_outlives_the_trace_that_it_began_with", &[], |stage| {
+        assert_eq!(ask_from_elsewhere(stage), [None, None]);
+    });
+}
+
+#[test]
+fn the_original_driver_takes_calls_of_the_tracing_thread_only() {
+    play("debug::the_original_driver_takes_calls_of_the_tracing_thread_only", ORIGINAL, |stage| {
+        assert_eq!(ask_from_elsewhere(stage), [Some(libc::EPERM); 2]);
+        // The tracer of the library makes all calls from that thread.
+        let (mut client, queue) = stage.walker(1);
+        let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
+        assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
+        assert_eq!(tracer.resume_all().unwrap(), 1);
+        tracer.detach().unwrap();
+        client.enough();
+        client.must_end_right(0);
+        client.leave();
+    });
+}
+
+#[test]
+fn a_queue_made_during_a_session_is_unknown_until_a_snapshot_shows_it() {
+    play("debug::a_queue_made_during_a_session_is_unknown_until_a_snapshot_shows_it", &[], |stage| {
+        let (mut client, first) = stage.walker(1);
+        let pid = client.pid();
+        let (session, _) = Session::begin(pid, ExceptionMask::QUEUE_NEW);
+        let kfd = &session.kfd;
+        kfd.queue_snapshot(pid, ExceptionMask::QUEUE_NEW).unwrap();
+        let noticed = session.noticed();
+        let second = client.queue(7);
+        assert_eq!(session.noticed(), noticed + 1);
+        let queues = [QueueId(first), QueueId(second)];
+        let batch = kfd.suspend_queues(pid, &queues, Grace::SHORTEST).unwrap();
+        assert_eq!(batch.verdicts(), [(queues[0], Verdict::Done), (queues[1], Verdict::Unknown)]);
+        let snapshot = kfd.queue_snapshot(pid, ExceptionMask::QUEUE_NEW).unwrap();
+        let new: Vec<(u32, bool)> = snapshot
+            .iter()
+            .map(|entry| (entry.queue_id, entry.exception_status.has(ExceptionMask::QUEUE_NEW)))
+            .collect();
+        assert_eq!(new, [(second, true), (first, false)], "the newest first");
+        assert!(kfd.suspend_queues(pid, &queues, Grace::SHORTEST).unwrap().all_done());
+        assert_eq!(kfd.query_debug_event(pid, ExceptionMask::QUEUE_NEW).unwrap(), None);
+        // The end of a session resumes everything.
+        kfd.disable(pid).unwrap();
+        client.enough();
+        client.must_end_right(0);
+        client.leave();
+    });
+}
+
+#[test]
+fn a_second_debugger_is_refused_and_takes_the_session_over_nevertheless() {
+    play("debug::a_second_debugger_is_refused_and_takes_the_session_over_nevertheless", &[], |stage| {
+        let (mut client, queue) = stage.walker(1);
+        let pid = client.pid();
+        let (session, _) = Session::begin(pid, ExceptionMask::EMPTY);
+        session.leader.detach();
+        session.kfd.queue_snapshot(pid, ExceptionMask::QUEUE_NEW).unwrap();
+        let mut thief = stage.actor();
+        thief.ask(&format!("trace {pid}"));
+        assert_eq!(thief.try_to("debug"), Err(libc::EALREADY));
+        assert_eq!(refused(session.kfd.queue_snapshot(pid, ExceptionMask::EMPTY)), Some(libc::EPERM));
+        assert_eq!(thief.ask("snapshot"), "1");
+        assert_eq!(thief.ask(&format!("suspend {queue}")), "true");
+        // It may also end the session that it did not begin.
+        thief.ask("disable");
+        assert!(process(&status(), pid.0).unwrap()["debugger"].is_null());
+        client.enough();
+        client.must_end_right(0);
+        thief.leave();
+        client.leave();
+    });
+}
+
+#[test]
+fn the_start_of_a_debugged_runtime_waits_for_the_debugger() {
+    play("debug::the_start_of_a_debugged_runtime_waits_for_the_debugger", &[], |stage| {
+        let mut client = stage.actor();
+        client.ask("open");
+        client.ask("runtime off");
+        let pid = client.pid();
+        let (session, state) = Session::begin(pid, ExceptionMask::PROCESS_RUNTIME);
+        assert_eq!(state, RuntimeState::DISABLED);
+        client.say("runtime on");
+        until("it waits", || waiting_thread(pid, RUNTIME_ENABLE).is_some());
+        until("the debugger is told", || session.noticed() == 1);
+        let raised = session.kfd.query_debug_event(pid, ExceptionMask::PROCESS_RUNTIME).unwrap();
+        assert!(raised.is_some_and(|raised| raised.exceptions.has(ExceptionMask::PROCESS_RUNTIME)));
+        session.kfd.send_runtime_event(pid, ExceptionMask::PROCESS_RUNTIME).unwrap();
+        assert_eq!(client.answer(), Ok(String::new()));
+        // An answer that was given before lets the next one pass.
+        session.kfd.send_runtime_event(pid, ExceptionMask::PROCESS_RUNTIME).unwrap();
+        client.ask("runtime off");
+        session.kfd.disable(pid).unwrap();
+        client.leave();
+    });
+}
