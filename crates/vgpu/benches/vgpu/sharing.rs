@@ -202,7 +202,7 @@ fn run_time(pid: u32) -> f64 {
 pub(crate) fn together() -> Result<Value> {
     const TIME: Duration = Duration::from_millis(1500);
     /// Kernels of a few milliseconds.
-    const LOOPS: &str = "2000";
+    const LOOPS: &str = "10000";
     let directory = tempfile::tempdir()?;
     let start = |name: &str, groups: &str| -> Result<(Other, Shared)> {
         let path = directory.path().join(name);
