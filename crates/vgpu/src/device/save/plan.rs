@@ -68,6 +68,11 @@ impl Part {
         Ok(true)
     }
 
+    /// Bytes of the list.
+    fn list_bytes(&self) -> u32 {
+        if self.slots.is_empty() { 0 } else { 4 * (PACKET.len() + self.words.len()) as u32 }
+    }
+
     /// The words as they lie in memory; nothing if there are no waves.
     fn list(&self) -> Vec<u8> {
         if self.slots.is_empty() {
@@ -120,14 +125,14 @@ impl Plan {
     /// What it amounts to.
     pub(super) fn extent(&self) -> Extent {
         let first = Extent {
-            control_stack: self.parts.first().map_or(0, |part| part.list().len() as u32),
+            control_stack: self.parts.first().map_or(0, Part::list_bytes),
             wave_state: self.parts.first().map_or(0, |part| part.bytes as u32),
             ..Extent::default()
         };
         self.parts.iter().fold(first, |sum, part| Extent {
             workgroups: sum.workgroups + part.order.len() as u32,
             waves: sum.waves + part.slots.len() as u32,
-            bytes: sum.bytes + part.bytes + part.list().len() as u64,
+            bytes: sum.bytes + part.bytes + u64::from(part.list_bytes()),
             ..sum
         })
     }
