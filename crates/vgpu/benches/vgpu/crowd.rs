@@ -53,6 +53,12 @@ impl Other {
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: i32) {
+        // SAFETY: the program is a child that nobody has waited for, so the number is its own.
+        unsafe { libc::kill(self.pid() as i32, signal) };
+    }
 }
 
 impl Drop for Other {
