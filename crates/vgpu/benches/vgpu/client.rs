@@ -5,29 +5,41 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kfd_abi::hsa::AmdSignal;
-use kfd_workload::{Arguments, Bench, Buffer, CodeObject, Executable, Kernel, Launch, Order, Placement, Runtime};
+use kfd_workload::{
+    Arguments, Bench, Buffer, CodeObject, Device, Executable, Kernel, Launch, Order, Placement, Runtime,
+};
 use kfd_workload::{Result, Signal, suite};
 use serde_json::{Value, json};
 use vgpu::sys::monotonic_raw_ns;
 
 use crate::measure::percentile;
+use crate::{crowd, sharing};
 
 /// Where a signal holds the time at which its packet started.
 const START: u64 = std::mem::offset_of!(AmdSignal, start_ts) as u64;
 
-/// Bytes for what a kernel writes: a number for each work item of the largest launch, 64 workgroups of a wave.
-const OUT: usize = 64 * 64 * 4;
+/// Bytes for what a kernel writes: a number for each work item of the largest launch, 96 workgroups of a wave.
+const OUT: usize = 96 * 64 * 4;
 
 /// The argument that makes a client of this executable; the task follows.
 pub(crate) const OPTION: &str = "--client";
 
 /// Runs a task and prints what it found as JSON.
-pub(crate) fn main(task: Option<&str>) -> ExitCode {
-    let found = match task {
-        Some("doorbell") => doorbell(),
-        Some("share") => share(),
+pub(crate) fn main(task: Option<&str>, arguments: &[String]) -> ExitCode {
+    type Failure = Box<dyn std::error::Error + Send + Sync>;
+    let found: std::result::Result<Value, Failure> = match task {
+        Some("doorbell") => doorbell().map_err(Into::into),
+        Some("share") => share().map_err(Into::into),
         Some("hooks") => Ok(hooks()),
-        Some("spin") => spin(),
+        Some("spin") => spin().map_err(Into::into),
+        Some("idle") => crowd::idle().map_err(Into::into),
+        Some("busy") => crowd::busy(arguments).map_err(Into::into),
+        Some("pong") => crowd::pong(arguments).map_err(Into::into),
+        Some("stop") => sharing::stop(),
+        Some("cycles") => sharing::cycles(),
+        Some("doorbells") => sharing::doorbells(),
+        Some("idle-cost") => sharing::idle_cost(),
+        Some("together") => sharing::together(),
         _ => Ok(json!({ "error": "no such task" })),
     };
     println!("{}", found.unwrap_or_else(|error| json!({ "error": error.to_string() })));
@@ -35,7 +47,7 @@ pub(crate) fn main(task: Option<&str>) -> ExitCode {
 }
 
 /// A kernel of the suite with its arguments on the virtual GPU.
-struct Program {
+pub(crate) struct Program {
     bench: Bench,
     kernel: Kernel,
     arguments: Buffer,
@@ -46,7 +58,7 @@ struct Program {
 
 impl Program {
     /// Takes one address and numbers.
-    fn new(bench: Bench, name: &str, numbers: &[u32]) -> Result<Self> {
+    pub(crate) fn new(bench: Bench, name: &str, numbers: &[u32]) -> Result<Self> {
         let mut bench = bench;
         let job = suite::find(name).and_then(|test| test.job(1)).expect("a kernel of the suite");
         let code = Executable::load(&mut bench.queue, &CodeObject::parse(job.object)?)?;
@@ -58,7 +70,12 @@ impl Program {
         Ok(Self { bench, kernel, arguments, signal, _code: code, _out: out })
     }
 
-    fn run(&mut self, launch: &Launch) -> Result<()> {
+    pub(crate) fn device(&self) -> &Device {
+        self.bench.device()
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(&mut self, launch: &Launch) -> Result<()> {
         self.signal.set(1)?;
         self.bench.queue.dispatch(
             &self.kernel,
@@ -71,7 +88,8 @@ impl Program {
     }
 }
 
-fn bench() -> Result<Bench> {
+/// The first gpu.
+pub(crate) fn bench() -> Result<Bench> {
     let runtime = Runtime::open()?;
     Bench::new(runtime.device(0)?)
 }
@@ -79,23 +97,25 @@ fn bench() -> Result<Bench> {
 /// From the doorbell to the first wave: shortly after the queue was busy, and after a calm.
 fn doorbell() -> Result<Value> {
     let mut program = Program::new(bench()?, "fill", &[1, 64])?;
-    let mut sample = |pause: Duration, count: u32| -> Result<Value> {
-        let mut samples = Vec::new();
-        for _ in 0..count {
-            std::thread::sleep(pause);
-            let rung = monotonic_raw_ns();
-            program.run(&Launch::linear(1, 64))?;
-            // SAFETY: the signal lives, and is mapped at its address in this process. The device has written its time,
-            // ticks of ten nanoseconds on the clock read above.
-            let started = unsafe { &*((program.signal.handle().0 + START) as *const AtomicU64) };
-            samples.push(Duration::from_nanos((10 * started.load(Ordering::Acquire)).saturating_sub(rung)));
-        }
-        Ok(json!({ "p50": percentile(&mut samples, 50), "p99": percentile(&mut samples, 99), "samples": count }))
-    };
     Ok(json!({
-        "soon": sample(Duration::from_millis(1), 1000)?,
-        "calm": sample(Duration::from_millis(80), 50)?,
+        "soon": first_wave(&mut program, Duration::from_millis(1), 1000)?,
+        "calm": first_wave(&mut program, Duration::from_millis(80), 50)?,
     }))
+}
+
+/// From the doorbell to the first wave of a kernel, so often with a pause before each.
+pub(crate) fn first_wave(program: &mut Program, pause: Duration, count: u32) -> Result<Value> {
+    let mut samples = Vec::new();
+    for _ in 0..count {
+        std::thread::sleep(pause);
+        let rung = monotonic_raw_ns();
+        program.run(&Launch::linear(1, 64))?;
+        // SAFETY: the signal lives, and is mapped at its address in this process. The device has written its time,
+        // ticks of ten nanoseconds on the clock read above.
+        let started = unsafe { &*((program.signal.handle().0 + START) as *const AtomicU64) };
+        samples.push(Duration::from_nanos((10 * started.load(Ordering::Acquire)).saturating_sub(rung)));
+    }
+    Ok(json!({ "p50": percentile(&mut samples, 50), "p99": percentile(&mut samples, 99), "samples": count }))
 }
 
 /// What the engine gets of a core, alone and beside two programs that spin.

@@ -9,15 +9,20 @@ use kfd_abi::exception::ExceptionCode;
 use kfd_abi::hsa::AmdQueue;
 use kfd_workload::{Arguments, CodeObject, GpuAddr, Launch, suite};
 use vgpu::device::{
-    Config, Doorbell, Engine, Geometry, Interrupts, LocalSlots, Pulse, QueueId, QueueKind, QueueSpec, Worker,
+    Config, Doorbell, Engine, Geometry, Interrupts, LocalSlots, Pulse, QueueId, QueueKind, QueueSpec, SaveArea, Worker,
 };
 use vgpu_isa::inst::Target;
 use vgpu_isa::memory::{Fault, Mapping, Port, Space};
 
 const BASE: u64 = 0x1000_0000;
-const BYTES: u64 = 16 << 20;
+const BYTES: u64 = 32 << 20;
 const PACKET: u64 = 64;
 const RING: u64 = 64 * PACKET;
+/// Bytes of the queue's save area: header and control stack, and waves.
+const CONTROL_STACK: u32 = 4096;
+const WAVES: u32 = 12 << 20;
+/// The queue.
+pub(crate) const QUEUE: QueueId = QueueId(1);
 /// What engines of clients use.
 const QUANTUM: u64 = 4096;
 
@@ -39,7 +44,7 @@ impl Interrupts for Complain {
     }
 }
 
-/// A device with sixteen megabytes.
+/// A device with 32 megabytes.
 pub(crate) struct Machine {
     pub(crate) engine: Mutex<Engine>,
     pub(crate) worker: Worker,
@@ -51,6 +56,15 @@ pub(crate) struct Machine {
     used: u64,
     /// Behind `space`; not moved or dropped before the rest.
     _memory: Box<[AtomicU64]>,
+}
+
+/// What a kernel is said to need, beyond what it does.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Needs {
+    /// Vector registers: architectural ones, and accumulation registers. As compiled, if none.
+    pub(crate) registers: Option<(u32, u32)>,
+    /// More bytes of LDS.
+    pub(crate) lds: u32,
 }
 
 /// A kernel with its arguments, ready to be dispatched as often as one likes.
@@ -90,11 +104,13 @@ impl Machine {
         let object = self.alloc(AmdQueue::SIZE as u64);
         self.ring = self.alloc(RING);
         self.doorbell = self.alloc(8);
+        let size = CONTROL_STACK + WAVES;
+        let area = SaveArea { address: self.alloc(size.into()), size, control_stack: CONTROL_STACK, xccs: 1 };
         self.write = object + AmdQueue::WRITE_INDEX;
         self.set_u64(self.doorbell, Doorbell::SILENT);
         let word = host.wrapping_add((self.doorbell - BASE) as usize).cast_const().cast();
         let spec = QueueSpec {
-            id: QueueId(1),
+            id: QUEUE,
             kind: QueueKind::Aql,
             ring: self.ring,
             ring_bytes: RING,
@@ -104,7 +120,7 @@ impl Machine {
             doorbell: Some(unsafe { Doorbell::new(word) }),
             priority: 7,
             percent: 100,
-            save_area: None,
+            save_area: Some(area),
         };
         self.engine.lock().unwrap_or_else(PoisonError::into_inner).create_queue(spec);
     }
@@ -142,11 +158,26 @@ impl Machine {
 
     /// Loads a kernel of the suite: addresses first among its arguments, then a number.
     pub(crate) fn load(&mut self, name: &str, addresses: &[u64], number: u32, launch: Launch) -> Loaded {
+        self.load_with(name, addresses, number, launch, Needs::default())
+    }
+
+    /// Loads a kernel that is said to need more than it does.
+    pub(crate) fn load_with(
+        &mut self,
+        name: &str,
+        addresses: &[u64],
+        number: u32,
+        launch: Launch,
+        needs: Needs,
+    ) -> Loaded {
         let job = suite::find(name).and_then(|test| test.job(1)).expect("a kernel of the suite");
         let object = CodeObject::parse(job.object).expect("a committed object");
         let kernel = object.kernels().iter().find(|kernel| kernel.name == job.kernel).expect("the object's kernel");
         let image = self.alloc(object.size() as u64);
         self.port().write(image, &object.image_at(GpuAddr(image))).expect("the machine's own memory");
+        if let Some((architectural, accumulation)) = needs.registers {
+            self.say_registers(image + kernel.offset, architectural, accumulation);
+        }
         let arguments = addresses.iter().fold(Arguments::default(), |all, at| all.address(GpuAddr(*at)));
         let block = arguments.u32(number).block(kernel.argument_bytes);
         let arguments = self.alloc(block.len() as u64);
@@ -160,7 +191,7 @@ impl Machine {
             grid_size_x: launch.grid[0],
             grid_size_y: launch.grid[1],
             grid_size_z: launch.grid[2],
-            group_segment_size: kernel.local_memory,
+            group_segment_size: kernel.local_memory + needs.lds,
             kernel_object: image + kernel.offset,
             kernarg_address: arguments,
             ..KernelDispatch::default()
@@ -168,6 +199,17 @@ impl Machine {
         let mut packet = [0; PACKET as usize];
         dispatch.encode(&mut packet).expect("a packet fits");
         Loaded { packet }
+    }
+
+    /// Changes the numbers of registers in a kernel descriptor.
+    fn say_registers(&mut self, descriptor: u64, architectural: u32, accumulation: u32) {
+        // COMPUTE_PGM_RSRC3 counts architectural registers by four, COMPUTE_PGM_RSRC1 all of them by eight, both less one.
+        let fields = [(44, architectural / 4 - 1), (48, (architectural + accumulation) / 8 - 1)];
+        for (offset, value) in fields {
+            let mut port = self.port();
+            let word = port.read_u32(descriptor + offset).expect("the machine's own memory");
+            port.write_u32(descriptor + offset, word & !0x3F | value).expect("the machine's own memory");
+        }
     }
 
     /// Puts a dispatch into the ring.

@@ -4,10 +4,13 @@
 //! are shared. Nothing here fails for being slow: a row that has an aim says whether it was met.
 //!
 //! Sections: `instructions` (nanoseconds of single instructions; v_fma_f32 against an AVX2 loop), `kernels` (against the
-//! same C compiled for the host, and where their time goes), `processes` (what needs the whole virtual GPU: doorbells,
-//! the engine beside busy programs, the hooks).
+//! same C compiled for the host, and where their time goes), `save` (waves into the save
+//! area and back against memcpy), `processes` (what needs the whole virtual GPU: doorbells,
+//! the engine beside busy programs, the hooks), `contention` (several processes on one: stopping, cycles, sharing).
 
 mod client;
+mod contention;
+mod crowd;
 mod host;
 mod instructions;
 mod kernels;
@@ -15,18 +18,21 @@ mod machine;
 mod measure;
 mod processes;
 mod report;
+mod save;
 mod shares;
+mod sharing;
 
 use std::process::ExitCode;
 
 use report::Report;
 
-const SECTIONS: [&str; 3] = ["instructions", "kernels", "processes"];
+const SECTIONS: [&str; 5] = ["instructions", "kernels", "save", "processes", "contention"];
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench").peekable();
     if arguments.peek().is_some_and(|first| first == client::OPTION) {
-        return client::main(arguments.nth(1).as_deref());
+        let task = arguments.nth(1);
+        return client::main(task.as_deref(), &arguments.collect::<Vec<_>>());
     }
     let (mut json, mut sections) = (false, Vec::new());
     for argument in arguments {
@@ -46,8 +52,14 @@ fn main() -> ExitCode {
     if wanted("kernels") {
         kernels::run(&mut report, &costs);
     }
+    if wanted("save") {
+        save::run(&mut report);
+    }
     if wanted("processes") {
         processes::run(&mut report);
+    }
+    if wanted("contention") {
+        contention::run(&mut report);
     }
     if json {
         println!("{:#}", report.json());

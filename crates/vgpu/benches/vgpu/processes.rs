@@ -80,7 +80,7 @@ fn hooks(report: &mut Report, gpreempt: &Path) {
 }
 
 /// What a task of [`client`] finds on a virtual GPU of its own.
-fn under(gpreempt: &Path, task: &str) -> Result<Value, String> {
+pub(crate) fn under(gpreempt: &Path, task: &str) -> Result<Value, String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new(gpreempt)
         .args(["vgpu", "run", "--"])
@@ -96,12 +96,13 @@ fn under(gpreempt: &Path, task: &str) -> Result<Value, String> {
     }
 }
 
-fn number(value: &Value) -> f64 {
+/// A number that a task found.
+pub(crate) fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }
 
 /// The command, up to date with this bench: cargo builds it if need be.
-fn executable() -> Result<PathBuf, String> {
+pub(crate) fn executable() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     // The bench lies in target/release/deps.
     let release = own.ancestors().nth(2).ok_or("this executable lies in no target directory")?;

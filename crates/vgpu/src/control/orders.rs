@@ -84,6 +84,11 @@ pub(crate) struct Numbered<T> {
     pub(crate) what: T,
 }
 
+impl Numbered<Order> {
+    /// The number of orders that nobody wants an answer to.
+    pub(crate) const UNANSWERED: u64 = 0;
+}
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
@@ -119,6 +124,8 @@ pub(crate) struct DepartedQueue {
     pub(crate) wptr: Option<u64>,
     /// What was saved.
     pub(crate) saved: Saved,
+    /// Whether it has nothing to do until its doorbell rings.
+    pub(crate) idle: bool,
 }
 
 /// What is in a save area.

@@ -22,6 +22,8 @@ pub struct Unmapped {
     pub write_pointer: Option<u64>,
     /// What is in its save area.
     pub saved: Extent,
+    /// Whether it has nothing to do until its doorbell rings.
+    pub idle: bool,
 }
 
 impl Engine {
@@ -64,7 +66,10 @@ impl Engine {
         let saved = if to_save { self.save(id).unwrap_or_default() } else { Extent::default() };
         let (read, write) = self.queues.get(&id).map_or((0, 0), Queue::pointers);
         let mut memory = Port::new(&self.space);
-        Unmapped { id, read_pointer: memory.read_u64(read).ok(), write_pointer: memory.read_u64(write).ok(), saved }
+        let (read_pointer, write_pointer) = (memory.read_u64(read).ok(), memory.read_u64(write).ok());
+        let under_way = self.queues.get(&id).is_some_and(|queue| !queue.idle());
+        let idle = !under_way && saved.waves == 0 && read_pointer.is_some() && read_pointer == write_pointer;
+        Unmapped { id, read_pointer, write_pointer, saved, idle }
     }
 
     /// Preempts a queue that is on the device and has waves, without being asked: they are saved, their records

@@ -1,6 +1,7 @@
 //! Orders of the driver, carried out by whichever engine finds them first.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kfd_abi::event::{HwException, MemoryException, ResetCause, ResetType};
@@ -36,9 +37,18 @@ struct Arrival {
 }
 
 /// Where orders are taken.
-#[derive(Default)]
 pub(super) struct Desk {
     pending: Mutex<Pending>,
+    /// When something that waits has to be done, on the monotonic clock.
+    next: AtomicU64,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self { pending: Mutex::default(), next: AtomicU64::new(NEVER) }
+    }
 }
 
 impl Desk {
@@ -58,19 +68,23 @@ impl Desk {
             }
         }
         pending.finish(shared);
-        pending.due()
+        let next = pending.next();
+        self.next.store(next.unwrap_or(NEVER), Ordering::Relaxed);
+        next.map(|next| Duration::from_nanos(next.saturating_sub(sys::monotonic_raw_ns())))
+    }
+
+    /// Whether something that waited for its time can be done now.
+    pub(super) fn is_due(&self) -> bool {
+        let next = self.next.load(Ordering::Relaxed);
+        next != NEVER && next <= sys::monotonic_raw_ns()
     }
 }
 
 impl Pending {
-    /// How long until something has to be done.
-    fn due(&self) -> Option<Duration> {
-        if self.maps.is_empty() && self.unmaps.is_empty() {
-            return None;
-        }
+    /// When something has to be done.
+    fn next(&self) -> Option<u64> {
         let times = self.maps.iter().map(|arrival| arrival.not_before);
-        let next = times.chain(self.unmaps.iter().filter_map(|leaving| leaving.deadline)).min()?;
-        Some(Duration::from_nanos(next.saturating_sub(sys::monotonic_raw_ns())))
+        times.chain(self.unmaps.iter().filter_map(|leaving| leaving.deadline)).min()
     }
 
     fn begin(&mut self, shared: &Shared, order: Numbered<Order>) {
@@ -172,8 +186,8 @@ fn departed(gpus: &Gpus, leaving: &Leaving) -> Option<Departure> {
     }
     let stopped_at = sys::monotonic_raw_ns();
     let queues = engine.save_all().into_iter().map(|queue| {
-        let Unmapped { id, read_pointer: rptr, write_pointer: wptr, saved } = queue;
-        DepartedQueue { id: id.0, rptr, wptr, saved: saved.into() }
+        let Unmapped { id, read_pointer: rptr, write_pointer: wptr, saved, idle } = queue;
+        DepartedQueue { id: id.0, rptr, wptr, saved: saved.into(), idle }
     });
     let queues = queues.collect();
     Some(Departure { queues, stopped_at, saved_at: sys::monotonic_raw_ns() })
@@ -185,6 +199,9 @@ pub(super) fn reset(gpu_id: u32) -> HwException {
 }
 
 fn reply(control: &Control, number: u64, what: Answer) {
+    if number == Numbered::<Order>::UNANSWERED {
+        return;
+    }
     // The driver takes answers as they come. If there is no room for this one it has stopped listening to this process,
     // and there is nobody to tell.
     control.answer(&Numbered { number, what });

@@ -101,8 +101,9 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), i32> {
 /// The life of a worker.
 fn work(shared: &Arc<Shared>) {
     let worker = |_| {
-        let control = Arc::clone(&shared.control);
-        Worker::new(shared.config, QUANTUM).interrupted_by(move || control.has_orders())
+        let wanting = Arc::clone(shared);
+        let is_wanted = move || wanting.control.has_orders() || wanting.desk.is_due();
+        Worker::new(shared.config, QUANTUM).interrupted_by(is_wanted)
     };
     let mut workers: Vec<Worker> = shared.gpus.iter().map(worker).collect();
     let mut weather = shared.storm.map(Weather::new);

@@ -134,12 +134,12 @@ fn afterwards(supervisor: &Arc<Supervisor>, member: Option<&Member>, effect: &Ef
         }
         Effect::QueueException { process, queue, exceptions } => {
             if let Some(seat) = seat(process) {
-                let _ = seat.order(Order::QueueException { id: queue, exceptions: exceptions.0 });
+                let _ = seat.tell(Order::QueueException { id: queue, exceptions: exceptions.0 });
             }
         }
         Effect::MemoryException { process, gpu } => {
             if let Some(seat) = seat(process) {
-                let _ = seat.order(Order::MemoryException { gpu });
+                let _ = seat.tell(Order::MemoryException { gpu });
             }
         }
         Effect::ReadWaveState { id, address } => {

@@ -3,6 +3,7 @@
 mod model;
 mod tally;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,10 @@ const ETIME: Errno = Errno(libc::ETIME);
 struct State {
     /// What is on the gpu.
     mapped: Vec<Arc<Seat>>,
+    /// What waits for its turn.
+    waiting: Vec<Arc<Seat>>,
+    /// Processes that left with nothing to do, and how often their doorbells had been rung before.
+    calm: HashMap<ProcessKey, u64>,
     /// Which group of an over-subscribed runlist is on the gpu, and how many there are.
     group: usize,
     groups: usize,
@@ -31,6 +36,13 @@ struct State {
     resets: u64,
     cycles: u64,
     tallies: Tallies,
+}
+
+impl State {
+    /// Whether anybody who waits for a turn may have something to do.
+    fn is_anybody_eager(&self) -> bool {
+        self.waiting.iter().any(|seat| self.calm.get(&seat.process) != Some(&seat.rings()))
+    }
 }
 
 /// What a cycle is for.
@@ -119,6 +131,8 @@ impl Hws {
         let begun = Instant::now();
         state.cycles += 1;
         let leaving = std::mem::take(&mut state.mapped);
+        // What is rung after this may come too late for the engine to see.
+        let rings: HashMap<_, _> = leaving.iter().map(|seat| (seat.process, seat.rings())).collect();
         let hang = self.hang_at.is_some_and(|at| at == state.cycles);
         let Some(departures) = self.unmap(&leaving, grace, hang) else {
             self.hang(state, supervisor);
@@ -137,6 +151,16 @@ impl Hws {
             }
             model::Bytes { vram, host }
         });
+        if cause != Cause::Quantum {
+            // It may be about queues that are not on the gpu.
+            state.calm.clear();
+        }
+        for (process, departure) in &departures {
+            match rings.get(process) {
+                Some(rings) if departure.queues.iter().all(|queue| queue.idle) => state.calm.insert(*process, *rings),
+                _ => state.calm.remove(process),
+            };
+        }
         let modelled = self.model.save(grace, &moved);
         pause(modelled);
         meanwhile();
@@ -179,7 +203,10 @@ impl Hws {
         state.group = if state.groups == 0 { 0 } else { group % state.groups };
         let restore = self.model.restore(saved);
         let not_before = sys::monotonic_raw_ns() + restore.as_nanos() as u64;
-        let now = runlist.groups.into_iter().nth(state.group).unwrap_or_default();
+        let mut groups = runlist.groups;
+        let now = if state.group < groups.len() { groups.remove(state.group) } else { Vec::new() };
+        let waiting = groups.iter().flatten().filter_map(|mapped| supervisor.member(mapped.process));
+        state.waiting = waiting.map(|member| Arc::clone(&member.seat)).collect();
         supervisor.with_driver(|driver| {
             let at = driver.profile().gpu_clock(sys::monotonic_raw_ns());
             for (mapped, queue) in now.iter().flat_map(|mapped| mapped.queues.iter().map(move |queue| (mapped, queue)))
@@ -192,7 +219,7 @@ impl Hws {
             let Some(member) = supervisor.member(mapped.process) else { continue };
             let seat = Arc::clone(&member.seat);
             let queues = mapped.queues.iter().map(|queue| queue.id).collect();
-            if seat.order(Order::Map { gpu: self.gpu, queues, not_before }).is_ok() {
+            if seat.tell(Order::Map { gpu: self.gpu, queues, not_before }).is_ok() {
                 state.mapped.push(seat);
             }
         }
@@ -208,7 +235,7 @@ impl Hws {
         supervisor.with_driver(|driver| driver.reset(self.gpu, sys::monotonic_raw_ns()));
         for member in supervisor.members() {
             // Processes that are gone need no word.
-            let _ = member.seat.order(Order::Reset { gpu: self.gpu });
+            let _ = member.seat.tell(Order::Reset { gpu: self.gpu });
         }
         let supervisor = Arc::clone(supervisor);
         let gpu = self.gpu;
@@ -237,7 +264,7 @@ impl Hws {
             std::thread::sleep(self.model.quantum());
             let mut state = self.state();
             // A cycle meanwhile has begun a new round.
-            if state.groups > 1 && state.cycles == cycles && !state.resetting {
+            if state.groups > 1 && state.cycles == cycles && !state.resetting && state.is_anybody_eager() {
                 // A gpu that hangs is being reset; there is nobody to tell.
                 let turn = Turn { cause: Cause::Quantum, grace: None, group: state.group + 1 };
                 let _ = self.turn(&mut state, supervisor, &turn, || {});

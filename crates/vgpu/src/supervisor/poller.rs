@@ -129,7 +129,7 @@ impl Watched {
             *seen = now;
         }
         if rung {
-            self.seat.wake();
+            self.seat.ring();
         }
         rung
     }

@@ -36,6 +36,7 @@ pub(super) struct Seat {
     /// What it had on the chip is given back.
     released: AtomicBool,
     numbers: AtomicU64,
+    rings: AtomicU64,
     /// Held while orders are written: there is one writer.
     writing: Mutex<()>,
     /// Answers that somebody else waits for.
@@ -54,10 +55,22 @@ impl Seat {
             stream,
             gone: AtomicBool::new(false),
             released: AtomicBool::new(false),
-            numbers: AtomicU64::new(1),
+            numbers: AtomicU64::new(Numbered::UNANSWERED + 1),
+            rings: AtomicU64::new(0),
             writing: Mutex::new(()),
             answers: Mutex::default(),
         })
+    }
+
+    /// A doorbell of the process was rung.
+    pub(super) fn ring(&self) {
+        self.rings.fetch_add(1, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// How often doorbells of the process were rung, as far as anybody has noticed.
+    pub(super) fn rings(&self) -> u64 {
+        self.rings.load(Ordering::SeqCst)
     }
 
     /// Tells the engines to look for work.
@@ -86,9 +99,20 @@ impl Seat {
     /// # Errors
     /// If nobody is there to take it.
     pub(super) fn order(&self, what: Order) -> Result<u64, NoAnswer> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let order = Numbered { number, what };
+        self.give(Numbered { number, what }).map(|()| number)
+    }
+
+    /// Gives an order whose answer nobody waits for.
+    ///
+    /// # Errors
+    /// If nobody is there to take it.
+    pub(super) fn tell(&self, what: Order) -> Result<(), NoAnswer> {
+        self.give(Numbered { number: Numbered::UNANSWERED, what })
+    }
+
+    fn give(&self, order: Numbered<Order>) -> Result<(), NoAnswer> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.control.order(&order) {
             if self.is_gone() {
                 return Err(NoAnswer::Gone);
@@ -96,7 +120,7 @@ impl Seat {
             std::thread::sleep(LOOK);
         }
         self.wake();
-        Ok(number)
+        Ok(())
     }
 
     /// Waits for the answer to an order.

@@ -41,10 +41,10 @@ impl Part {
         let others = WaveLayout { lds_bytes: 0, ..first };
         // Layouts that no list can describe do not come from a kernel descriptor.
         let state = StateWord::gfx90a(&first).ok_or(SaveError::TooSmall)?;
-        let live: Vec<_> = live(group).collect();
-        let [.., last] = live[..] else { return Ok(true) };
-        let more = u64::from(others.size()) * live.len() as u64 + u64::from(first.lds_bytes);
-        let words = PACKET.len() + self.words.len() + live.len() + 1;
+        let Some(last) = live(group).next_back() else { return Ok(true) };
+        let waves = live(group).count();
+        let more = u64::from(others.size()) * waves as u64 + u64::from(first.lds_bytes);
+        let words = PACKET.len() + self.words.len() + waves + 1;
         let header = SaveAreaHeader::SIZE as u64;
         if self.bytes + more > u64::from(area.size.saturating_sub(area.control_stack))
             || header + 4 * words as u64 > u64::from(area.control_stack)
@@ -56,7 +56,7 @@ impl Part {
             self.state = Some(state);
         }
         self.order.push(index);
-        for (n, &wave) in live.iter().enumerate() {
+        for (n, wave) in live(group).enumerate() {
             let layout = if n == 0 { first } else { others };
             self.bytes += u64::from(layout.size());
             let engine = group.waves[wave].wave.hw_id >> 13 & 3;
@@ -68,17 +68,26 @@ impl Part {
         Ok(true)
     }
 
+    /// Bytes of the list.
+    fn list_bytes(&self) -> u32 {
+        if self.slots.is_empty() { 0 } else { 4 * (PACKET.len() + self.words.len()) as u32 }
+    }
+
     /// The words as they lie in memory; nothing if there are no waves.
     fn list(&self) -> Vec<u8> {
         if self.slots.is_empty() {
             return Vec::new();
         }
-        PACKET.iter().chain(&self.words).flat_map(|word| word.to_le_bytes()).collect()
+        let mut bytes = Vec::with_capacity(self.list_bytes() as usize);
+        for word in PACKET.iter().chain(&self.words) {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes
     }
 }
 
 /// Waves of a workgroup that have not ended.
-fn live(group: &Workgroup) -> impl Iterator<Item = usize> {
+fn live(group: &Workgroup) -> impl DoubleEndedIterator<Item = usize> {
     group.waves.iter().enumerate().filter(|(_, member)| member.state != WaveState::Ended).map(|(index, _)| index)
 }
 
@@ -120,14 +129,14 @@ impl Plan {
     /// What it amounts to.
     pub(super) fn extent(&self) -> Extent {
         let first = Extent {
-            control_stack: self.parts.first().map_or(0, |part| part.list().len() as u32),
+            control_stack: self.parts.first().map_or(0, Part::list_bytes),
             wave_state: self.parts.first().map_or(0, |part| part.bytes as u32),
             ..Extent::default()
         };
         self.parts.iter().fold(first, |sum, part| Extent {
             workgroups: sum.workgroups + part.order.len() as u32,
             waves: sum.waves + part.slots.len() as u32,
-            bytes: sum.bytes + part.bytes + part.list().len() as u64,
+            bytes: sum.bytes + part.bytes + u64::from(part.list_bytes()),
             ..sum
         })
     }

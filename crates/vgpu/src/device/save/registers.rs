@@ -1,5 +1,7 @@
 //! The registers of one wave in the save area.
 
+use std::ops::Range;
+
 use kfd_abi::save_area::{WaveLayout, hwreg};
 use vgpu_isa::memory::{Fault, Port};
 use vgpu_isa::wave::{FLAT_SCRATCH, M0, TTMP0, VCC, Wave, XNACK_MASK, status};
@@ -18,11 +20,12 @@ const SAVE_CONTEXT: u32 = 1 << 10;
 
 /// Which scalar register each saved word is, by operand code. The last of the allocation are the special ones, wherever
 /// that ends.
-fn scalars(count: usize, special: usize) -> impl Iterator<Item = usize> {
+fn scalars(count: usize, special: usize) -> [Range<usize>; 2] {
+    const { assert!(FLAT_SCRATCH + 2 == XNACK_MASK && XNACK_MASK + 2 == VCC && VCC + 2 == NUMBERED) };
     let end = count.min(NUMBERED);
     let ordinary = end.saturating_sub(special);
-    let specials = [FLAT_SCRATCH, FLAT_SCRATCH + 1, XNACK_MASK, XNACK_MASK + 1, VCC, VCC + 1];
-    (0..ordinary).chain(specials.into_iter().skip(specials.len() - special)).take(end)
+    let first = NUMBERED - special;
+    [0..ordinary, first..first + (end - ordinary)]
 }
 
 /// Offset of the words behind the vector registers, and their number.
@@ -46,9 +49,10 @@ pub(super) fn write(
     let mut words = [0; WORDS];
     let (offset, count) = words_of(layout);
     let scalar_count = layout.sgprs as usize;
-    for (word, register) in words.iter_mut().zip(scalars(scalar_count, special)) {
-        *word = wave.s[register];
-    }
+    let [ordinary, special] = scalars(scalar_count, special);
+    let (low, high) = words.split_at_mut(ordinary.len());
+    low.copy_from_slice(&wave.s[ordinary]);
+    high[..special.len()].copy_from_slice(&wave.s[special]);
     let hardware = &mut words[scalar_count..];
     let mut set = |index: u32, value: u32| hardware[index as usize] = value;
     set(hwreg::M0, wave.s[M0]);
@@ -84,9 +88,10 @@ pub(super) fn read(
     let (offset, count) = words_of(layout);
     memory.read(at.wrapping_add(offset), bytes_mut(&mut words[..count]))?;
     let scalar_count = layout.sgprs as usize;
-    for (word, register) in words.iter().zip(scalars(scalar_count, special)) {
-        wave.s[register] = *word;
-    }
+    let [ordinary, special] = scalars(scalar_count, special);
+    let (low, high) = words.split_at(ordinary.len());
+    wave.s[ordinary].copy_from_slice(low);
+    wave.s[special.clone()].copy_from_slice(&high[..special.len()]);
     let hardware = &words[scalar_count..];
     let get = |index: u32| hardware[index as usize];
     let wide = |low: u32, high: u32| u64::from(get(high)) << 32 | u64::from(get(low));
@@ -179,11 +184,11 @@ mod tests {
 
     #[test]
     fn special_registers_are_the_last_of_the_allocation() {
-        let all: Vec<_> = scalars(112, 6).collect();
+        let all: Vec<_> = scalars(112, 6).into_iter().flatten().collect();
         assert_eq!(all, (0..108).collect::<Vec<_>>());
-        let small: Vec<_> = scalars(16, 6).collect();
+        let small: Vec<_> = scalars(16, 6).into_iter().flatten().collect();
         assert_eq!(small, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 102, 103, 104, 105, 106, 107]);
-        let own: Vec<_> = scalars(32, 2).collect();
+        let own: Vec<_> = scalars(32, 2).into_iter().flatten().collect();
         assert_eq!(own, (0..30).chain([106, 107]).collect::<Vec<_>>());
     }
 }
