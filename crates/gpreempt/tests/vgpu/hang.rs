@@ -2,6 +2,9 @@
 
 use std::io::Write;
 use std::process::Command;
+use std::sync::Arc;
+
+use kfd::{Grace, Kfd, QueueId, Tracer, Verdict};
 
 use super::executable;
 use super::scene::{play, process, status};
@@ -51,5 +54,27 @@ fn a_gpu_that_hangs_is_reset_and_serves_the_next_process() {
         third.enough();
         third.must_end_right(0);
         third.leave();
+    });
+}
+
+#[test]
+fn a_debugger_is_told_of_each_queue_that_the_gpu_failed_to_stop() {
+    let profile = slow_to_reset();
+    let path = profile.path().to_str().expect("a path of text");
+    // The first cycle is that of the new queue, the second the debugger's arrival.
+    let flags = ["--profile", path, "--hang-at-cycle", "3", "--preemption-timeout-ms", "200"];
+    play("hang::a_debugger_is_told_of_each_queue_that_the_gpu_failed_to_stop", &flags, |stage| {
+        let (mut client, queue) = stage.walker(2);
+        let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
+        let stopped = tracer.suspend(&[QueueId(queue), QueueId(queue + 1)], Grace::SHORTEST).unwrap();
+        let expected = [(QueueId(queue), Verdict::Failed), (QueueId(queue + 1), Verdict::Unknown)];
+        assert_eq!(stopped.verdicts(), expected);
+        // While the reset lasts nothing can be resumed either, one by one or all at once.
+        assert_eq!(tracer.resume(&[QueueId(queue)]).unwrap().verdicts(), [expected[0]]);
+        assert_eq!(tracer.resume_all().unwrap(), 0);
+        tracer.detach().unwrap();
+        let said = client.ask("wait 0");
+        assert!(said.starts_with("failed: ") && said.contains("reset"), "{said}");
+        client.leave();
     });
 }
