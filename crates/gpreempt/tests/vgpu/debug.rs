@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use kfd::ptrace::Leader;
 use kfd::{ExceptionMask, Grace, Kfd, Pid, ProcessMemory, QueueId, RuntimeState, Tracer, Verdict};
-use kfd_abi::ioctl::RUNTIME_ENABLE;
+use kfd_abi::debug::{DbgTrapArgs, SuspendQueues};
+use kfd_abi::ioctl::{Argument, RUNTIME_ENABLE, Request};
 
 use super::scene::{Stage, play, process, status, until, waiting_thread, waves};
 
@@ -41,6 +42,17 @@ impl Session {
         assert_eq!(result, 0);
         count.try_into().expect("a count")
     }
+}
+
+/// What the driver says to a list of queues that is nowhere.
+fn suspend_nowhere(pid: Pid) -> Option<i32> {
+    let kfd = std::fs::File::options().read(true).write(true).open("/dev/kfd").expect("there is a gpu");
+    let list = SuspendQueues { queue_array_ptr: 8, num_queues: 1, ..SuspendQueues::default() };
+    let mut args = DbgTrapArgs::new(pid.0, list);
+    let Request(request) = DbgTrapArgs::COMMAND.request();
+    // SAFETY: the argument is as large as the request says; nothing is mapped at the address in it.
+    let result = unsafe { libc::ioctl(kfd.as_raw_fd(), request.into(), &raw mut args) };
+    if result < 0 { std::io::Error::last_os_error().raw_os_error() } else { None }
 }
 
 fn refused<T: std::fmt::Debug>(result: kfd::Result<T>) -> Option<i32> {
@@ -117,6 +129,11 @@ fn only_who_traces_a_process_may_begin_a_session() {
         let early = leader.run(move || kfd.queue_snapshot(pid, ExceptionMask::EMPTY)).unwrap();
         assert_eq!(refused(early), Some(libc::EINVAL));
         leader.detach();
+        // Memory is looked at after permission.
+        assert_eq!(suspend_nowhere(pid), Some(libc::EPERM));
+        let (session, _) = Session::begin(pid, ExceptionMask::EMPTY);
+        assert_eq!(suspend_nowhere(pid), Some(libc::EFAULT));
+        session.kfd.disable(pid).unwrap();
         client.leave();
     });
 }

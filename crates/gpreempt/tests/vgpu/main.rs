@@ -6,6 +6,7 @@ mod deaths;
 mod debug;
 mod faults;
 mod files;
+mod hang;
 mod hooks;
 mod life;
 mod names;

@@ -15,7 +15,7 @@ use super::executable;
 /// Says which part this process plays.
 const PART: &str = "GPREEMPT_TEST_PART";
 /// Longest time a whole test may take; whoever waits for something that never comes is ended then.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Plays a test. `flags` are those of `gpreempt vgpu run`.
 pub(super) fn play(test: &'static str, flags: &[&str], director: fn(&Stage)) {

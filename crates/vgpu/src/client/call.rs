@@ -65,7 +65,7 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
         Device::Render => driver::drm_buffers(number, &args),
     };
     let specs = specs.map_err(|errno| errno.0)?;
-    let buffers = copy_in(&specs)?;
+    let buffers = copy_in(&specs);
     let named = match device {
         Device::Kfd => named_descriptor(number, &args).and_then(kind_of),
         Device::Render => kind_of(fd),
@@ -226,19 +226,19 @@ fn along(device: Device, number: u32, args: &[u8]) -> Option<OwnedFd> {
     (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-fn copy_in(specs: &[BufferSpec]) -> Result<Vec<Vec<u8>>, i32> {
-    specs
-        .iter()
-        .map(|spec| match spec.direction {
-            BufferDirection::Out => Ok(vec![0; spec.len]),
-            BufferDirection::In | BufferDirection::InOut => user::read(spec.address, spec.len),
-        })
-        .collect()
+/// Memory of the caller that a call brings along. What cannot be read is left out: the driver says so when it comes to
+/// it, after everything that it checks before.
+fn copy_in(specs: &[BufferSpec]) -> Vec<Vec<u8>> {
+    let read = |spec: &BufferSpec| match spec.direction {
+        BufferDirection::Out => vec![0; spec.len],
+        BufferDirection::In | BufferDirection::InOut => user::read(spec.address, spec.len).unwrap_or_default(),
+    };
+    specs.iter().map(read).collect()
 }
 
 fn copy_out(specs: &[BufferSpec], buffers: &[Vec<u8>]) -> Result<(), i32> {
     for (spec, buffer) in specs.iter().zip(buffers) {
-        if spec.direction != BufferDirection::In {
+        if spec.direction != BufferDirection::In && !buffer.is_empty() {
             user::write(spec.address, &buffer[..buffer.len().min(spec.len)])?;
         }
     }

@@ -1,6 +1,6 @@
 //! What becomes of a call whose cycle failed: the gpu hung, or is being reset.
 
-use kfd_abi::debug::{DbgTrapArgs, QueueStatus, TrapOp};
+use kfd_abi::debug::{DbgTrapArgs, QueueStatus, ResumeQueues, TrapOp};
 use kfd_abi::ioctl;
 use kfd_abi::queue::{CreateQueueArgs, DestroyQueueArgs};
 
@@ -40,7 +40,10 @@ impl Driver {
             let queue = target.and_then(|process| process.queues.get(&id));
             queue.is_some_and(|queue| queue.spec.gpu == gpu)
         };
-        let mut unhandled = 0;
+        // Without a list all queues were meant.
+        let all = args.get::<ResumeQueues>().is_some_and(|list| list.queue_array_ptr == 0);
+        let ids = target.into_iter().filter(|_| all).flat_map(|process| process.queues.keys());
+        let mut unhandled = ids.filter(|id| on_gpu(**id)).count() as i64;
         for word in call.buffers.first_mut().map_or(&mut [][..], |list| &mut list[..]).chunks_exact_mut(4) {
             let entry = QueueStatus(u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
             if !entry.is_invalid() && on_gpu(entry.queue_id()) {

@@ -140,6 +140,12 @@ impl Pending {
                 Answer::Done
             }
             Order::Reset { gpu } => {
+                // What was on the gpu is lost, and nobody waits any more for it to leave.
+                self.maps.retain(|arrival| arrival.gpu != gpu);
+                self.unmaps.retain(|leaving| leaving.gpu != gpu);
+                if let Ok(mut engine) = gpus.get(gpu).and_then(Gpu::engine) {
+                    engine.unmap();
+                }
                 let gpu_id = gpus.get(gpu).map_or(0, |gpu| gpu.gpu_id);
                 shared.events.hardware_exception(&reset(gpu_id), false);
                 Answer::Done

@@ -1,0 +1,80 @@
+//! A gpu that does not answer its driver is reset; its processes lose their work, later ones do not notice.
+
+use std::io::Write;
+use std::process::Command;
+use std::sync::Arc;
+
+use kfd::{Grace, Kfd, QueueId, Tracer, Verdict};
+
+use super::executable;
+use super::scene::{play, process, status};
+
+/// A gpu whose reset takes long enough to be met.
+fn slow_to_reset() -> tempfile::NamedTempFile {
+    let text = Command::new(executable()).args(["vgpu", "profiles", "mi300x"]).output().expect("can be started");
+    let mut file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a temporary file");
+    file.write_all(&text.stdout).and_then(|()| writeln!(file, "\n[cycle]\nreset_ms = 3000")).expect("can be written");
+    file
+}
+
+#[test]
+fn a_gpu_that_hangs_is_reset_and_serves_the_next_process() {
+    let profile = slow_to_reset();
+    let path = profile.path().to_str().expect("a path of text");
+    let flags = ["--profile", path, "--hang-at-cycle", "2", "--preemption-timeout-ms", "200"];
+    play("hang::a_gpu_that_hangs_is_reset_and_serves_the_next_process", &flags, |stage| {
+        let (mut first, _) = stage.walker(4);
+        let mut second = stage.actor();
+        let mut third = stage.actor();
+        second.ask("open");
+        // Its queue is the second change of the runlist, in which the waves of the first do not stop.
+        assert_eq!(second.try_to("queue 7"), Err(libc::ETIME));
+        // Who comes during the reset is asked to come again.
+        third.ask("open");
+        assert_eq!(third.try_to("queue 7"), Err(libc::EIO));
+        first.enough();
+        let said = first.ask("wait 0");
+        assert!(said.starts_with("failed: ") && said.contains("reset"), "{said}");
+        // Who was there before gets a queue, but neither it nor the old ones are put on the gpu again.
+        let said = second.ask("queue 7");
+        assert!(said.starts_with("failed: ") && said.contains("reset"), "{said}");
+        let now = status();
+        assert_eq!(now["gpus"][0]["resets"], 1);
+        assert_eq!(process(&now, first.pid().0).unwrap()["queues"][0]["state"], "evicted");
+        first.leave();
+        second.leave();
+
+        let queue = loop {
+            match third.try_to("queue 7") {
+                Err(libc::EIO) => std::thread::yield_now(),
+                other => break other.expect("a queue"),
+            }
+        };
+        third.ask(&format!("walk {queue} 4"));
+        third.enough();
+        third.must_end_right(0);
+        third.leave();
+    });
+}
+
+#[test]
+fn a_debugger_is_told_of_each_queue_that_the_gpu_failed_to_stop() {
+    let profile = slow_to_reset();
+    let path = profile.path().to_str().expect("a path of text");
+    // The first cycle is that of the new queue, the second the debugger's arrival.
+    let flags = ["--profile", path, "--hang-at-cycle", "3", "--preemption-timeout-ms", "200"];
+    play("hang::a_debugger_is_told_of_each_queue_that_the_gpu_failed_to_stop", &flags, |stage| {
+        let (mut client, queue) = stage.walker(2);
+        let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
+        let stopped = tracer.suspend(&[QueueId(queue), QueueId(queue + 1)], Grace::SHORTEST).unwrap();
+        let expected = [(QueueId(queue), Verdict::Failed), (QueueId(queue + 1), Verdict::Unknown)];
+        assert_eq!(stopped.verdicts(), expected);
+        // While the reset lasts nothing can be resumed either, one by one or all at once.
+        assert_eq!(tracer.resume(&[QueueId(queue)]).unwrap().verdicts(), [expected[0]]);
+        assert_eq!(tracer.resume_all().unwrap(), 0);
+        tracer.detach().unwrap();
+        let said = client.ask("wait 0");
+        assert!(said.starts_with("failed: ") && said.contains("reset"), "{said}");
+        client.leave();
+    });
+}
