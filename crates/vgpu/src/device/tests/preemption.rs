@@ -1,6 +1,6 @@
 //! Queues that come and go.
 
-use super::super::{Pulse, QueueKind, QueueUpdate};
+use super::super::{Pulse, QueueKind, QueueUpdate, SaveArea};
 use super::kernels::{COUNT, REVERSE, SPIN};
 use super::machine::{Machine, RING, dispatch, halves};
 use kfd_abi::aql::KernelDispatch;
@@ -112,4 +112,32 @@ fn the_higher_priority_starts_first() {
     engine.advance();
     let first: Vec<_> = (0..8).map(|_| engine.take().unwrap().group.queue).collect();
     assert_eq!(first, [[high.id; 4], [low.id; 4]].concat());
+}
+
+#[test]
+fn a_queue_is_idle_if_it_has_neither_packets_nor_workgroups() {
+    let mut machine = Machine::with_quantum(1);
+    let (control_stack, size) = (4096, 64 << 10);
+    let address = machine.alloc(size.into());
+    machine.save_area = Some(SaveArea { address, size, control_stack, xccs: 1 });
+    let counter = machine.alloc(8);
+    let arguments = machine.buffer(&halves(counter));
+    let kernel = machine.plain_kernel(COUNT);
+    let queue = machine.queue(QueueKind::Aql);
+    let idle = |machine: &Machine| {
+        let mut engine = machine.engine.lock().unwrap();
+        engine.unmap();
+        let left = engine.save_all();
+        engine.map(&[queue.id]);
+        left.iter().all(|queue| queue.idle)
+    };
+    assert!(idle(&machine), "nothing was ever asked of it");
+    machine.submit(&queue, &dispatch(kernel, arguments, 64, 64, 0));
+    assert!(!idle(&machine), "a packet that nobody has fetched");
+    machine.worker.turn(&machine.engine);
+    assert_eq!((machine.u64(queue.read), machine.u32(counter)), (1, 0));
+    assert!(!idle(&machine), "all packets are fetched, a wave has not ended");
+    machine.run();
+    assert_eq!(machine.u32(counter), 1);
+    assert!(idle(&machine), "all is done");
 }
