@@ -113,3 +113,24 @@ fn the_higher_priority_starts_first() {
     let first: Vec<_> = (0..8).map(|_| engine.take().unwrap().group.queue).collect();
     assert_eq!(first, [[high.id; 4], [low.id; 4]].concat());
 }
+
+#[test]
+fn a_reset_takes_everything_off_the_device_for_good() {
+    let mut machine = Machine::with_quantum(1);
+    let flag = machine.alloc(8);
+    let arguments = machine.buffer(&halves(flag));
+    let kernel = machine.plain_kernel(SPIN);
+    let queue = machine.queue(QueueKind::Aql);
+    let signal = machine.signal(1, None);
+    machine.submit(&queue, &dispatch(kernel, arguments, 64 * 100, 64, signal));
+    for _ in 0..20 {
+        machine.worker.turn(&machine.engine);
+    }
+    assert!(machine.slots.waves() > 0);
+    machine.engine.lock().unwrap().drain();
+    machine.engine.lock().unwrap().reset();
+    assert_eq!((machine.slots.waves(), machine.slots.lds()), (0, 0));
+    machine.engine.lock().unwrap().map(&[queue.id]);
+    assert_eq!(machine.run(), Pulse::Idle);
+    assert_eq!((machine.slots.waves(), machine.value(signal)), (0, 1));
+}
