@@ -20,6 +20,9 @@ pub(super) use tally::Tallies;
 /// The driver's word for a preemption that did not happen in time.
 const ETIME: Errno = Errno(libc::ETIME);
 
+/// Bytes that a process can save in one cycle, whatever it says: all waves of a gpu need less.
+const MOST_SAVED: u64 = 4 << 30;
+
 /// What one gpu's scheduler knows.
 #[derive(Default)]
 struct State {
@@ -113,6 +116,7 @@ impl Hws {
     ) -> Result<(), Errno> {
         let mut state = self.state();
         if state.resetting {
+            drop(state);
             meanwhile();
             return Err(Errno::EIO);
         }
@@ -143,10 +147,13 @@ impl Hws {
             let (mut host, mut vram) = (0, 0);
             let profile = driver.profile().clone();
             for (process, departure) in &departures {
+                let mut left = MOST_SAVED;
                 for queue in &departure.queues {
                     driver.unmapped(*process, queue.id, unmapped(queue, departure, |ns| profile.gpu_clock(ns)));
                     let bytes = if driver.saves_to_host(*process, queue.id) { &mut host } else { &mut vram };
-                    *bytes += queue.saved.bytes;
+                    let saved = queue.saved.bytes.min(left);
+                    left -= saved;
+                    *bytes += saved;
                 }
             }
             model::Bytes { vram, host }
@@ -183,17 +190,20 @@ impl Hws {
         }
         let grace = self.model.grace(grace);
         let order = || Order::Unmap { gpu: self.gpu, grace };
-        let posted: Vec<_> = leaving.iter().map(|seat| (seat, seat.order(order()))).collect();
+        let posted: Vec<_> = leaving.iter().map(|seat| (seat, seat.order(order(), deadline))).collect();
         let mut departures = Vec::new();
+        let mut late = false;
         for (seat, number) in posted {
-            let Ok(number) = number else { continue };
-            match seat.wait(number, deadline) {
+            match number.and_then(|number| seat.wait(number, deadline)) {
                 Ok(Answer::Unmapped(departure)) => departures.push((seat.process, departure)),
                 Ok(_) | Err(NoAnswer::Gone) => {}
-                Err(NoAnswer::Late) => return None,
+                Err(NoAnswer::Late) => {
+                    seat.blame();
+                    late = true;
+                }
             }
         }
-        Some(departures)
+        (!late).then_some(departures)
     }
 
     /// Puts a group of the runlist on the gpu. Does not wait until it is there, as the driver does not.
