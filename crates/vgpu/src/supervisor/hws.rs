@@ -120,7 +120,9 @@ impl Hws {
             meanwhile();
             return Err(Errno::EIO);
         }
-        self.turn(&mut state, supervisor, &Turn { cause, grace, group: 0 }, meanwhile)
+        // The turns of an over-subscribed runlist go on: whoever changes it often must not keep the others from theirs.
+        let group = state.group;
+        self.turn(&mut state, supervisor, &Turn { cause, grace, group }, meanwhile)
     }
 
     /// A cycle that ends with the given group of the runlist on the gpu.
@@ -269,12 +271,10 @@ impl Hws {
             while state.groups <= 1 || state.resetting {
                 state = self.oversubscribed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            let cycles = state.cycles;
             drop(state);
             std::thread::sleep(self.model.quantum());
             let mut state = self.state();
-            // A cycle meanwhile has begun a new round.
-            if state.groups > 1 && state.cycles == cycles && !state.resetting && state.is_anybody_eager() {
+            if state.groups > 1 && !state.resetting && state.is_anybody_eager() {
                 // A gpu that hangs is being reset; there is nobody to tell.
                 let turn = Turn { cause: Cause::Quantum, grace: None, group: state.group + 1 };
                 let _ = self.turn(&mut state, supervisor, &turn, || {});
