@@ -319,7 +319,10 @@ mod tests {
         let Client { mut child, control, seat, theirs: _theirs } = client(&chip);
         for _ in 0..10 {
             seat.tell(Order::Reset { gpu: 0 }).expect("there is room");
-            assert_eq!(control.take_order().expect("no nonsense").expect("there is one").number, Numbered::<Order>::UNANSWERED);
+            assert_eq!(
+                control.take_order().expect("no nonsense").expect("there is one").number,
+                Numbered::<Order>::UNANSWERED
+            );
         }
         let soon = || Instant::now() + Duration::from_secs(60);
         let late = seat.order(Order::Reset { gpu: 0 }, soon()).expect("there is room");
