@@ -62,8 +62,11 @@ impl Control {
     /// The page of another process.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// If the file is not one, and what the operating system says.
     pub(crate) fn open(file: BorrowedFd<'_>) -> io::Result<Self> {
+        if !sys::is_as_long_as(file, SIZE as u64) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         Ok(Self { map: Map::new(file, 0, SIZE)? })
     }
 
@@ -73,12 +76,13 @@ impl Control {
     }
 
     /// Gives the engines something to do; `false` if they have not taken what they have. They are to be woken then.
-    pub(crate) fn order(&self, order: &Numbered<Order>) -> bool {
-        if !write(&self.words().orders, order) {
-            return false;
-        }
-        self.words().ordered.fetch_add(1, Ordering::SeqCst);
-        true
+    ///
+    /// # Errors
+    /// If the memory holds nonsense.
+    pub(crate) fn order(&self, order: &Numbered<Order>) -> Result<bool, Damaged> {
+        let written = write(&self.words().orders, order)?;
+        self.words().ordered.fetch_add(u32::from(written), Ordering::SeqCst);
+        Ok(written)
     }
 
     /// Whether there are orders.
@@ -100,7 +104,7 @@ impl Control {
 
     /// Answers an order. One engine at a time.
     pub(crate) fn answer(&self, answer: &Numbered<Answer>) -> bool {
-        if !write(&self.words().answers, answer) {
+        if write(&self.words().answers, answer) != Ok(true) {
             return false;
         }
         self.words().answered.fetch_add(1, Ordering::SeqCst);
@@ -183,13 +187,31 @@ impl Control {
     }
 }
 
-fn write(ring: &Ring, message: &impl Serialize) -> bool {
-    serde_json::to_vec(message).is_ok_and(|bytes| ring.write(&bytes))
+fn write(ring: &Ring, message: &impl Serialize) -> Result<bool, Damaged> {
+    serde_json::to_vec(message).map_or(Ok(false), |bytes| ring.write(&bytes))
 }
 
 fn read<T: DeserializeOwned>(ring: &Ring) -> Result<Option<T>, Damaged> {
     match ring.read()? {
         Some(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|_| Damaged),
         None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kfd_abi::queue::MAX_QUEUES_PER_PROCESS;
+
+    use super::*;
+
+    #[test]
+    fn the_most_queues_that_a_process_can_have_fit_into_an_answer() {
+        let (control, _file) = Control::new().expect("a page");
+        let saved = Saved { waves: u32::MAX, bytes: u64::MAX, control_stack: u32::MAX, wave_state: u32::MAX };
+        let queue = |id| DepartedQueue { id, rptr: Some(u64::MAX), wptr: Some(u64::MAX), saved, idle: false };
+        let departure = Departure { queues: (0..MAX_QUEUES_PER_PROCESS).map(queue).collect(), ..Departure::default() };
+        assert!(control.answer(&Numbered { number: 1, what: Answer::Unmapped(departure.clone()) }));
+        let answer = control.take_answer().expect("no nonsense").expect("there is one");
+        assert_eq!(answer.what, Answer::Unmapped(departure));
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-/// Bytes for messages. A power of two, so that positions may wrap.
-pub(super) const ROOM: usize = 32 << 10;
+/// Bytes for messages: enough for what is told of the most queues a process can have. A power of two, so that positions
+/// may wrap.
+pub(super) const ROOM: usize = 512 << 10;
 
 /// The part of a shared page that a ring consists of. All zero is an empty one.
 #[repr(C)]
@@ -23,17 +24,23 @@ const LENGTH: u32 = 4;
 
 impl Ring {
     /// Adds a message; `false` if there is no room for it at the moment.
-    pub(super) fn write(&self, message: &[u8]) -> bool {
+    ///
+    /// # Errors
+    /// If the other side cannot have read what it says it has.
+    pub(super) fn write(&self, message: &[u8]) -> Result<bool, Damaged> {
         let (written, read) = (self.written.load(Ordering::Relaxed), self.read.load(Ordering::Acquire));
         let used = written.wrapping_sub(read) as usize;
-        let Ok(length) = u32::try_from(message.len()) else { return false };
-        if used > ROOM || message.len() + LENGTH as usize > ROOM - used {
-            return false;
+        if used > ROOM {
+            return Err(Damaged);
+        }
+        let Ok(length) = u32::try_from(message.len()) else { return Ok(false) };
+        if message.len() + LENGTH as usize > ROOM - used {
+            return Ok(false);
         }
         self.put(written, &length.to_le_bytes());
         self.put(written.wrapping_add(LENGTH), message);
         self.written.store(written.wrapping_add(LENGTH).wrapping_add(length), Ordering::Release);
-        true
+        Ok(true)
     }
 
     /// Takes the oldest message, if there is one.
@@ -81,17 +88,26 @@ mod tests {
     use super::*;
 
     fn ring() -> Box<Ring> {
-        Box::new(Ring {
-            written: AtomicU32::new(u32::MAX - 100),
-            read: AtomicU32::new(u32::MAX - 100),
-            bytes: std::array::from_fn(|_| AtomicU8::new(0)),
-        })
+        // SAFETY: the ring is made of atomics, for which zeros are valid.
+        let ring: Box<Ring> = unsafe { Box::new_zeroed().assume_init() };
+        ring.written.store(u32::MAX - 100, Ordering::Relaxed);
+        ring.read.store(u32::MAX - 100, Ordering::Relaxed);
+        ring
+    }
+
+    #[test]
+    fn one_who_cannot_have_read_what_it_says_is_noticed() {
+        let ring = ring();
+        ring.read.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(ring.write(&[1, 2, 3]), Err(Damaged));
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
         #[test]
         fn messages_come_out_as_they_went_in(
-            steps in prop::collection::vec(prop::option::of(prop::collection::vec(any::<u8>(), 0..9000)), 1..60),
+            steps in prop::collection::vec(prop::option::of(prop::collection::vec(any::<u8>(), 0..ROOM / 6)), 1..40),
         ) {
             let ring = ring();
             let mut expected = std::collections::VecDeque::new();
@@ -99,7 +115,7 @@ mod tests {
                 match step {
                     Some(message) => {
                         let used: usize = expected.iter().map(|m: &Vec<u8>| m.len() + 4).sum();
-                        prop_assert_eq!(ring.write(&message), used + message.len() + 4 <= ROOM);
+                        prop_assert_eq!(ring.write(&message), Ok(used + message.len() + 4 <= ROOM));
                         if used + message.len() + 4 <= ROOM {
                             expected.push_back(message);
                         }

@@ -50,6 +50,20 @@ impl Engine {
         self.queues.values().all(|queue| queue.suspended && queue.is_off_device())
     }
 
+    /// The device was reset: nothing is left of what the queues had under way, and they never run again. What workers hold
+    /// ends when they put it back.
+    pub fn reset(&mut self) {
+        self.draining = false;
+        for id in self.queue_ids() {
+            let Some(queue) = self.queues.get_mut(&id) else { continue };
+            queue.stopped = true;
+            queue.saved = None;
+            self.take_off(id);
+            let lost = self.queues.get_mut(&id).map(|queue| std::mem::take(&mut queue.parked));
+            lost.into_iter().flatten().for_each(|group| self.recycle(group));
+        }
+    }
+
     /// Saves the waves of all queues, which are off the device. Queues without waves leave their save area alone, and one
     /// that has met an error keeps its waves where they are: it never runs again.
     pub fn save_all(&mut self) -> Vec<Unmapped> {

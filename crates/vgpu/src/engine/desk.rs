@@ -140,11 +140,11 @@ impl Pending {
                 Answer::Done
             }
             Order::Reset { gpu } => {
-                // What was on the gpu is lost, and nobody waits any more for it to leave.
-                self.maps.retain(|arrival| arrival.gpu != gpu);
+                // Nobody waits for queues to leave any more, and none comes back.
                 self.unmaps.retain(|leaving| leaving.gpu != gpu);
+                self.maps.retain(|arrival| arrival.gpu != gpu);
                 if let Ok(mut engine) = gpus.get(gpu).and_then(Gpu::engine) {
-                    engine.unmap();
+                    engine.reset();
                 }
                 let gpu_id = gpus.get(gpu).map_or(0, |gpu| gpu.gpu_id);
                 shared.events.hardware_exception(&reset(gpu_id), false);

@@ -161,7 +161,9 @@ impl Shared {
     /// Executes waves as long as this process may and there are any, but not beyond a time at which queues have to leave or
     /// come back: nobody else looks at the clock.
     fn execute(&self, workers: &mut [Worker], mut weather: Option<&mut Weather>, until: Option<Instant>) -> Pulse {
-        let Some(token) = self.chip.acquire(self.seat, || self.control.has_orders()) else { return Pulse::Waiting };
+        let Some(token) = self.chip.acquire(self.seat, until, || self.control.has_orders()) else {
+            return Pulse::Waiting;
+        };
         let mut most = Pulse::Waiting;
         loop {
             let mut pulse = Pulse::Idle;

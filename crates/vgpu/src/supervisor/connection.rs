@@ -14,7 +14,7 @@ use super::member::Member;
 use super::seat::Seat;
 use super::{Device, Supervisor};
 use crate::control::Control;
-use crate::driver::{Call, Clocks, Effect, ProcessKey};
+use crate::driver::{Call, Clocks, Effect, ProcessKey, layout};
 use crate::points::{self, Point};
 use crate::protocol::{self, Reply, Request, Welcome};
 use crate::sys::{self, Frame};
@@ -111,6 +111,9 @@ impl Client<'_> {
         let (Some(kfd), Some(control)) = (fds.next(), fds.next()) else {
             return Reply::Refused("attach needs the kfd file and the control page".into());
         };
+        if !sys::is_as_long_as(kfd.as_fd(), layout::kfd_file_size()) {
+            return Reply::Refused("the kfd file has no room for doorbells".into());
+        }
         let seat = Control::open(control.as_fd())
             .and_then(|control| Ok(Seat::new(self.key, control, self.stream.try_clone()?, &device.chip)));
         let seat = match seat {
@@ -233,7 +236,6 @@ impl Drop for Client<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::layout;
     use crate::launch::Setup;
     use crate::profile::Profile;
 

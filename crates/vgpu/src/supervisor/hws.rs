@@ -20,6 +20,9 @@ pub(super) use tally::Tallies;
 /// The driver's word for a preemption that did not happen in time.
 const ETIME: Errno = Errno(libc::ETIME);
 
+/// Bytes that a process can save in one cycle, whatever it says: all waves of a gpu need less.
+const MOST_SAVED: u64 = 4 << 30;
+
 /// What one gpu's scheduler knows.
 #[derive(Default)]
 struct State {
@@ -113,10 +116,13 @@ impl Hws {
     ) -> Result<(), Errno> {
         let mut state = self.state();
         if state.resetting {
+            drop(state);
             meanwhile();
             return Err(Errno::EIO);
         }
-        self.turn(&mut state, supervisor, &Turn { cause, grace, group: 0 }, meanwhile)
+        // The turns of an over-subscribed runlist go on: whoever changes it often must not keep the others from theirs.
+        let group = state.group;
+        self.turn(&mut state, supervisor, &Turn { cause, grace, group }, meanwhile)
     }
 
     /// A cycle that ends with the given group of the runlist on the gpu.
@@ -143,10 +149,13 @@ impl Hws {
             let (mut host, mut vram) = (0, 0);
             let profile = driver.profile().clone();
             for (process, departure) in &departures {
+                let mut left = MOST_SAVED;
                 for queue in &departure.queues {
                     driver.unmapped(*process, queue.id, unmapped(queue, departure, |ns| profile.gpu_clock(ns)));
                     let bytes = if driver.saves_to_host(*process, queue.id) { &mut host } else { &mut vram };
-                    *bytes += queue.saved.bytes;
+                    let saved = queue.saved.bytes.min(left);
+                    left -= saved;
+                    *bytes += saved;
                 }
             }
             model::Bytes { vram, host }
@@ -183,17 +192,20 @@ impl Hws {
         }
         let grace = self.model.grace(grace);
         let order = || Order::Unmap { gpu: self.gpu, grace };
-        let posted: Vec<_> = leaving.iter().map(|seat| (seat, seat.order(order()))).collect();
+        let posted: Vec<_> = leaving.iter().map(|seat| (seat, seat.order(order(), deadline))).collect();
         let mut departures = Vec::new();
+        let mut late = false;
         for (seat, number) in posted {
-            let Ok(number) = number else { continue };
-            match seat.wait(number, deadline) {
+            match number.and_then(|number| seat.wait(number, deadline)) {
                 Ok(Answer::Unmapped(departure)) => departures.push((seat.process, departure)),
                 Ok(_) | Err(NoAnswer::Gone) => {}
-                Err(NoAnswer::Late) => return None,
+                Err(NoAnswer::Late) => {
+                    seat.blame();
+                    late = true;
+                }
             }
         }
-        Some(departures)
+        (!late).then_some(departures)
     }
 
     /// Puts a group of the runlist on the gpu. Does not wait until it is there, as the driver does not.
@@ -259,12 +271,10 @@ impl Hws {
             while state.groups <= 1 || state.resetting {
                 state = self.oversubscribed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            let cycles = state.cycles;
             drop(state);
             std::thread::sleep(self.model.quantum());
             let mut state = self.state();
-            // A cycle meanwhile has begun a new round.
-            if state.groups > 1 && state.cycles == cycles && !state.resetting && state.is_anybody_eager() {
+            if state.groups > 1 && !state.resetting && state.is_anybody_eager() {
                 // A gpu that hangs is being reset; there is nobody to tell.
                 let turn = Turn { cause: Cause::Quantum, grace: None, group: state.group + 1 };
                 let _ = self.turn(&mut state, supervisor, &turn, || {});

@@ -1,19 +1,25 @@
 //! A process as the hardware scheduler deals with it: the engines that carry out its orders.
 
 use std::collections::HashMap;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::control::{Answer, Control, Numbered, Order};
+use crate::control::{Answer, Control, Damaged, Numbered, Order};
 use crate::device::chip::{Chip, SeatId};
 use crate::driver::ProcessKey;
 use crate::sys;
 
 /// How often somebody who waits for engines looks whether they still live.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// How long engines may leave no room for an order that nobody waits for.
+const ROOM_LIMIT: Duration = Duration::from_secs(1);
+/// Answers that are taken before one looks at the clock.
+const MOST_ANSWERS: usize = 1000;
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +45,8 @@ pub(super) struct Seat {
     rings: AtomicU64,
     /// Held while orders are written: there is one writer.
     writing: Mutex<()>,
-    /// Answers that somebody else waits for.
-    answers: Mutex<HashMap<u64, Answer>>,
+    /// Answers that somebody waits for.
+    answers: Mutex<HashMap<u64, Option<Answer>>>,
 }
 
 impl Seat {
@@ -94,28 +100,45 @@ impl Seat {
         gone
     }
 
-    /// Gives an order; its number.
-    ///
-    /// # Errors
-    /// If nobody is there to take it.
-    pub(super) fn order(&self, what: Order) -> Result<u64, NoAnswer> {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        self.give(Numbered { number, what }).map(|()| number)
+    fn damaged(&self) -> NoAnswer {
+        self.gone.store(true, Ordering::SeqCst);
+        NoAnswer::Gone
     }
 
-    /// Gives an order whose answer nobody waits for.
+    fn answers(&self) -> MutexGuard<'_, HashMap<u64, Option<Answer>>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives an order that is not answered.
     ///
     /// # Errors
     /// If nobody is there to take it.
     pub(super) fn tell(&self, what: Order) -> Result<(), NoAnswer> {
-        self.give(Numbered { number: Numbered::UNANSWERED, what })
+        self.post(Numbered { number: Numbered::<Order>::UNANSWERED, what }, Instant::now() + ROOM_LIMIT)
     }
 
-    fn give(&self, order: Numbered<Order>) -> Result<(), NoAnswer> {
+    /// Gives an order; its number, by which [`Seat::wait`] is to be called.
+    ///
+    /// # Errors
+    /// If nobody takes it, and why.
+    pub(super) fn order(&self, what: Order, deadline: Instant) -> Result<u64, NoAnswer> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        self.answers().insert(number, None);
+        let posted = self.post(Numbered { number, what }, deadline);
+        if posted.is_err() {
+            self.answers().remove(&number);
+        }
+        posted.map(|()| number)
+    }
+
+    fn post(&self, order: Numbered<Order>, deadline: Instant) -> Result<(), NoAnswer> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        while !self.control.order(&order) {
+        while !self.control.order(&order).map_err(|_| self.damaged())? {
             if self.is_gone() {
                 return Err(NoAnswer::Gone);
+            }
+            if Instant::now() >= deadline {
+                return Err(NoAnswer::Late);
             }
             std::thread::sleep(LOOK);
         }
@@ -128,33 +151,36 @@ impl Seat {
     /// # Errors
     /// If it does not come, and why.
     pub(super) fn wait(&self, number: u64, deadline: Instant) -> Result<Answer, NoAnswer> {
-        loop {
+        let result = loop {
             let seen = self.control.answered();
-            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            loop {
-                match self.control.take_answer() {
-                    Ok(Some(answer)) => {
-                        answers.insert(answer.number, answer.what);
-                    }
-                    Ok(None) => break,
-                    Err(_) => {
-                        self.gone.store(true, Ordering::SeqCst);
-                        return Err(NoAnswer::Gone);
-                    }
-                }
+            match self.take_answers(number) {
+                Ok(Some(answer)) => break Ok(answer),
+                Ok(None) => {}
+                Err(_) => break Err(self.damaged()),
             }
-            if let Some(answer) = answers.remove(&number) {
-                return Ok(answer);
-            }
-            drop(answers);
             if self.is_gone() {
-                return Err(NoAnswer::Gone);
+                break Err(NoAnswer::Gone);
             }
             if Instant::now() >= deadline {
-                return Err(NoAnswer::Late);
+                break Err(NoAnswer::Late);
             }
             self.control.wait_for_answer(seen, LOOK);
+        };
+        self.answers().remove(&number);
+        result
+    }
+
+    /// Takes what there is of answers, but not for ever, and keeps those that somebody waits for. The one to `number`, if
+    /// it has come.
+    fn take_answers(&self, number: u64) -> Result<Option<Answer>, Damaged> {
+        let mut answers = self.answers();
+        for _ in 0..MOST_ANSWERS {
+            let Some(answer) = self.control.take_answer()? else { break };
+            if let Some(place) = answers.get_mut(&answer.number) {
+                *place = Some(answer.what);
+            }
         }
+        Ok(answers.get_mut(&number).and_then(Option::take))
     }
 
     /// Gives an order and waits until it is carried out.
@@ -162,38 +188,73 @@ impl Seat {
     /// # Errors
     /// As [`Seat::order`] and [`Seat::wait`].
     pub(super) fn ask(&self, what: Order, limit: Duration) -> Result<Answer, NoAnswer> {
-        let number = self.order(what)?;
-        self.wait(number, Instant::now() + limit)
+        let deadline = Instant::now() + limit;
+        self.wait(self.order(what, deadline)?, deadline)
     }
 }
 
-/// How long engine processes may take to end when their client has.
+/// How long engine processes may take to end when their client has, or when they are told to.
 const ENDING: Duration = Duration::from_secs(2);
+/// How often somebody looks whether engines have ended before their process.
+const WATCH: Duration = Duration::from_millis(100);
 
 impl Seat {
-    /// Waits until the process is gone, and gives back what it had on the chip. This depends on nobody: whoever waits for
-    /// engines of others may wait for a lock that this process died with.
+    /// Waits until the process or its engines are gone, and gives back what it had on the chip. This depends on nobody:
+    /// whoever waits for engines of others may wait for a lock that this process died with.
     pub(super) fn watch(&self) {
-        let process = sys::pidfd(self.process.pid);
         // One that cannot be watched has ended.
-        if let Ok(process) = &process {
-            sys::wait_for_either(process.as_fd(), self.stream.as_fd());
+        if let Ok(process) = sys::pidfd(self.process.pid) {
+            let (process, stream) = (process.as_fd(), self.stream.as_fd());
+            while !self.is_gone() && !sys::wait_for_either(process, stream, Some(WATCH)) {}
+            self.release();
+            sys::wait_for_either(process, stream, None);
         }
         self.release();
+        // Somebody may have inherited the other end, and the driver has to learn of the process's end all the same.
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Gives back what the process had on the chip. Its engines have ended by now, or are about to.
+    /// Gives back what the process had on the chip. Its engines have ended by now, or are about to; those that do not are
+    /// ended.
     fn release(&self) {
         if self.released.swap(true, Ordering::SeqCst) {
             return;
         }
         self.gone.store(true, Ordering::SeqCst);
         self.chip.close(self.number);
-        let until = Instant::now() + ENDING;
-        while self.chip.workers(self.number).any(is_engine) && Instant::now() < until {
-            std::thread::sleep(LOOK);
+        if !self.engines_end() {
+            for engine in self.engines().filter(|engine| engine.parent == self.process.pid) {
+                // SAFETY: sends a signal to an engine of this process, which would harm whoever gets its place.
+                unsafe { libc::kill(engine.pid.cast_signed(), libc::SIGKILL) };
+            }
+            self.engines_end();
         }
         self.chip.release_seat(self.number);
+    }
+
+    /// Engines that have not ended.
+    fn engines(&self) -> impl Iterator<Item = Running> {
+        self.chip.workers(self.number).filter_map(Running::engine)
+    }
+
+    /// Waits until all engines have ended; whether they have in time.
+    fn engines_end(&self) -> bool {
+        let until = Instant::now() + ENDING;
+        while self.engines().next().is_some() {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+        true
+    }
+
+    /// The engines did not do what they had to in time. If somebody has stopped them they never will, and what they hold of
+    /// the chip is missed by others: they are lost.
+    pub(super) fn blame(&self) {
+        if self.engines().any(|engine| engine.stopped) {
+            self.gone.store(true, Ordering::SeqCst);
+        }
     }
 }
 
@@ -203,37 +264,119 @@ impl Drop for Seat {
     }
 }
 
-/// Whether a process is an engine that has not ended: its number may have gone to somebody else, and whoever inherited it
-/// may be slow to notice its end.
-fn is_engine(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let parts = stat.split_once(" (").and_then(|(_, rest)| rest.rsplit_once(") "));
-    parts.is_some_and(|(name, rest)| name == crate::engine::NAME && !rest.starts_with(['Z', 'X']))
+/// A process that has not ended.
+struct Running {
+    pid: u32,
+    parent: u32,
+    stopped: bool,
+}
+
+impl Running {
+    /// The engine with this pid, unless it has ended: its number may have gone to somebody else, and whoever inherited it
+    /// may be slow to notice its end.
+    fn engine(pid: u32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (name, rest) = stat.split_once(" (")?.1.rsplit_once(") ")?;
+        let mut fields = rest.split(' ');
+        let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
+        let runs = name == crate::engine::NAME && !state.starts_with(['Z', 'X']);
+        runs.then_some(Self { pid, parent, stopped: state.starts_with(['T', 't']) })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::process::{Command, Stdio};
 
     use super::*;
     use crate::device::Geometry;
 
+    struct Client {
+        child: std::process::Child,
+        control: Control,
+        /// Somebody may have inherited the connection: the process's end must do.
+        theirs: UnixStream,
+        seat: Arc<Seat>,
+    }
+
+    fn client(chip: &Arc<Chip>) -> Client {
+        let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a process");
+        let key = ProcessKey { pid: child.id(), start: 0 };
+        let (ours, theirs) = UnixStream::pair().expect("sockets");
+        let (control, page) = Control::new().expect("a page");
+        let seat = Seat::new(key, Control::open(page.as_fd()).expect("a page"), ours, chip).expect("room");
+        Client { child, control, theirs, seat: Arc::new(seat) }
+    }
+
+    fn chip() -> Arc<Chip> {
+        Arc::new(Chip::create(Geometry::cdna(8, 1), 1, 1).expect("memory").0)
+    }
+
+    #[test]
+    fn answers_that_nobody_waits_for_are_not_kept() {
+        let chip = chip();
+        let Client { mut child, control, seat, theirs: _theirs } = client(&chip);
+        for _ in 0..10 {
+            seat.tell(Order::Reset { gpu: 0 }).expect("there is room");
+            assert_eq!(
+                control.take_order().expect("no nonsense").expect("there is one").number,
+                Numbered::<Order>::UNANSWERED
+            );
+        }
+        let soon = || Instant::now() + Duration::from_secs(60);
+        let late = seat.order(Order::Reset { gpu: 0 }, soon()).expect("there is room");
+        assert_eq!(seat.wait(late, Instant::now()), Err(NoAnswer::Late));
+        let number = seat.order(Order::Reset { gpu: 0 }, soon()).expect("there is room");
+        for number in (late..late + 5000).filter(|other| *other != number).chain([number]) {
+            assert!(control.answer(&Numbered { number, what: Answer::Done }));
+        }
+        assert_eq!(seat.wait(number, soon()), Ok(Answer::Done));
+        assert!(seat.answers().is_empty());
+        child.kill().expect("can be killed");
+        child.wait().expect("ends");
+    }
+
+    #[test]
+    fn engines_that_take_no_orders_hold_nobody_up_for_ever() {
+        let chip = chip();
+        let Client { mut child, seat, theirs: _theirs, .. } = client(&chip);
+        let queues = vec![0; 10_000];
+        let order = || Order::Map { gpu: 0, queues: queues.clone(), not_before: 0 };
+        let refused = (0..1000).find_map(|_| seat.order(order(), Instant::now()).err());
+        assert_eq!(refused, Some(NoAnswer::Late));
+        child.kill().expect("can be killed");
+        child.wait().expect("ends");
+    }
+
+    #[test]
+    fn the_place_of_engines_that_are_lost_is_free_while_their_process_lives() {
+        let chip = chip();
+        let Client { mut child, control, seat, theirs: _theirs } = client(&chip);
+        let watched = Arc::clone(&seat);
+        let watcher = std::thread::spawn(move || watched.watch());
+        control.lose();
+        let until = Instant::now() + Duration::from_secs(60);
+        while chip.is_live(seat.number) && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert!(!chip.is_live(seat.number) && !watcher.is_finished());
+        child.kill().expect("can be killed");
+        watcher.join().expect("ends");
+        child.wait().expect("ends");
+    }
+
     #[test]
     fn the_place_of_a_dead_process_is_free_while_others_still_deal_with_it() {
-        let (chip, _file) = Chip::create(Geometry::cdna(8, 1), 1, 1).expect("memory");
-        let chip = Arc::new(chip);
-        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a process");
-        let key = ProcessKey { pid: child.id(), start: 0 };
-        // Somebody may have inherited the connection: the process's end must do.
-        let (ours, _theirs) = UnixStream::pair().expect("sockets");
-        let (control, _page) = Control::new().expect("a page");
-        let seat = Arc::new(Seat::new(key, control, ours, &chip).expect("room"));
+        let chip = chip();
+        let Client { mut child, mut theirs, seat, .. } = client(&chip);
         let watched = Arc::clone(&seat);
         let watcher = std::thread::spawn(move || watched.watch());
         assert!(chip.is_live(seat.number) && !seat.is_gone());
         child.kill().expect("can be killed");
         watcher.join().expect("ends");
         assert!(!chip.is_live(seat.number) && seat.is_gone());
+        assert_eq!(theirs.read(&mut [0]).expect("can be read"), 0, "the connection is closed");
         child.wait().expect("ends");
         // The place may have gone to somebody else by the time the last one lets go.
         let next = chip.add_seat().expect("room");

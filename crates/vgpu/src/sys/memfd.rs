@@ -7,10 +7,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 /// Longest name that the kernel takes.
 const LONGEST_NAME: usize = 249;
 
-/// A memory file of `size` bytes (sparse), closed on exec. The name shows in `/proc/PID/fd`.
+/// A memory file of `size` bytes (sparse), closed on exec, that cannot become shorter: whoever has mapped it may touch all
+/// of it. The name shows in `/proc/PID/fd`.
 ///
 /// # Errors
-/// What memfd_create or ftruncate say.
+/// What memfd_create, ftruncate or fcntl say.
 pub fn memfd(name: &str, size: u64) -> io::Result<OwnedFd> {
     let mut name = name.to_owned();
     let mut end = name.len().min(LONGEST_NAME);
@@ -21,7 +22,7 @@ pub fn memfd(name: &str, size: u64) -> io::Result<OwnedFd> {
     let name = CString::new(name)?;
     // SAFETY: the name is a C string; a new descriptor belongs to nobody else.
     let file = unsafe {
-        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
+        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -33,7 +34,23 @@ pub fn memfd(name: &str, size: u64) -> io::Result<OwnedFd> {
     if unsafe { libc::ftruncate(file.as_raw_fd(), size) } != 0 {
         return Err(io::Error::last_os_error());
     }
+    // SAFETY: as above.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
     Ok(file)
+}
+
+/// Whether a file has `size` bytes and always will.
+pub fn is_as_long_as(file: BorrowedFd<'_>, size: u64) -> bool {
+    // SAFETY: asks for the seals of a file, then for its facts, for which there is room; `syscall` because `fstat` may be
+    // one of our own hooks.
+    unsafe {
+        let seals = libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS);
+        let mut facts: libc::stat = std::mem::zeroed();
+        let known = libc::syscall(libc::SYS_fstat, file.as_raw_fd(), &raw mut facts) == 0;
+        seals >= 0 && seals & libc::F_SEAL_SHRINK != 0 && known && facts.st_size.cast_unsigned() >= size
+    }
 }
 
 /// The limit on the size of files counts for memory files, too, and exceeding it would send a signal to the program.
@@ -118,5 +135,24 @@ pub fn out_of_the_way(file: OwnedFd) -> io::Result<OwnedFd> {
             _ if super::last_error() == libc::EINVAL => Ok(file),
             _ => Err(io::Error::last_os_error()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_memory_file_that_others_have_mapped_does_not_shrink() {
+        let file = memfd("test", 8192).expect("a file");
+        assert!(is_as_long_as(file.as_fd(), 8192) && !is_as_long_as(file.as_fd(), 8193));
+        let file = std::fs::File::from(file);
+        assert!(file.set_len(0).is_err());
+        assert!(is_as_long_as(file.as_fd(), 8192));
+        punch(file.as_fd(), 0, 4096);
+        let ordinary = std::fs::File::open("/proc/self/exe").expect("can be read");
+        assert!(!is_as_long_as(ordinary.as_fd(), 1), "anybody could cut it off");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 /// A descriptor that stands for a process.
 ///
@@ -21,17 +22,18 @@ pub fn allow_tracing() {
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
 }
 
-/// Returns when the process has ended or the other end of the connection is closed.
-pub fn wait_for_either(process: BorrowedFd<'_>, connection: BorrowedFd<'_>) {
+/// Returns when the process has ended or the other end of the connection is closed, which is `true`, or after `limit`.
+pub fn wait_for_either(process: BorrowedFd<'_>, connection: BorrowedFd<'_>, limit: Option<Duration>) -> bool {
+    let limit = limit.map_or(-1, |limit| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX));
     loop {
         let mut polls = [
             libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 },
             libc::pollfd { fd: connection.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 },
         ];
         // SAFETY: two structures that live through the call.
-        let ready = unsafe { libc::poll(polls.as_mut_ptr(), 2, -1) };
-        if ready > 0 || (ready < 0 && super::last_error() != libc::EINTR) {
-            return;
+        let ready = unsafe { libc::poll(polls.as_mut_ptr(), 2, limit) };
+        if ready >= 0 || super::last_error() != libc::EINTR {
+            return ready != 0;
         }
     }
 }

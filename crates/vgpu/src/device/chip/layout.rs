@@ -47,7 +47,8 @@ pub(super) struct SeatWords {
     pub(super) closed: AtomicU32,
     /// Workers that wait for a token.
     pub(super) token_waiters: AtomicU32,
-    reserved: AtomicU32,
+    /// Not 0: no token is left of a seat that died.
+    pub(super) tokens_gone: AtomicU32,
     /// Time with tokens, weighted.
     pub(super) virtual_time: AtomicU64,
     pub(super) sdma_us: AtomicU64,

@@ -15,8 +15,9 @@ const CLAIMED: u32 = 3;
 
 impl SeatWords {
     fn clear(&self) {
-        let words = [&self.wake, &self.seen, &self.asleep, &self.mail, &self.closed, &self.token_waiters];
-        words.into_iter().chain(&self.workers).for_each(|word| word.store(0, Ordering::Relaxed));
+        let counts = [&self.wake, &self.seen, &self.asleep, &self.mail, &self.token_waiters];
+        let flags = [&self.closed, &self.tokens_gone];
+        counts.into_iter().chain(flags).chain(&self.workers).for_each(|word| word.store(0, Ordering::Relaxed));
         [&self.virtual_time, &self.sdma_us].into_iter().chain(&self.spare).for_each(|word| {
             word.store(0, Ordering::Relaxed);
         });
@@ -28,7 +29,8 @@ impl Chip {
     pub fn add_seat(&self) -> Option<SeatId> {
         let gone = |seat| {
             let mut parts = (0..self.gpus()).filter_map(|gpu| self.seat_part(seat, gpu));
-            parts.all(|part| part.gone.load(Ordering::SeqCst) != 0)
+            self.seat(seat).tokens_gone.load(Ordering::SeqCst) != 0
+                && parts.all(|part| part.gone.load(Ordering::SeqCst) != 0)
         };
         SeatId::all().find(|&seat| {
             let words = self.seat(seat);

@@ -4,9 +4,10 @@
 //! tokens divided by its waves, and a free token goes to whoever waits and has had least.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::lock::{Guard, Holder};
+use super::seat::DYING;
 use super::waiting::{members, set_member};
 use super::{Chip, MOST_TOKENS, SeatId, crash};
 use crate::points::{self, Point};
@@ -50,15 +51,17 @@ impl Drop for TokenGuard<'_> {
 impl Chip {
     /// Waits for the right to execute waves. Ask before a workgroup is taken from an engine: who waits holds nothing
     /// that others of the same process could run. `give_up` is asked before each sleep and after everything that wakes
-    /// the seat; `None` if it says so, or if the driver has given up on the process.
-    pub fn acquire(&self, seat: SeatId, give_up: impl Fn() -> bool) -> Option<TokenGuard<'_>> {
+    /// the seat; `None` if it says so, at the time `until`, or if the driver has given up on the process.
+    pub fn acquire(&self, seat: SeatId, until: Option<Instant>, give_up: impl Fn() -> bool) -> Option<TokenGuard<'_>> {
         let mut waiting = false;
         loop {
+            let left = until.map_or(NAP, |until| until.saturating_duration_since(Instant::now()).min(NAP));
             let mut token = None;
             let mut over = false;
-            self.sleep_unnoticed(seat, NAP, || {
+            self.sleep_unnoticed(seat, left, || {
                 token = self.attempt(seat, &mut waiting);
-                over = token.is_none() && (self.is_closed(seat) || !self.is_live(seat) || give_up());
+                let ended = left.is_zero() || self.is_closed(seat) || !self.is_live(seat);
+                over = token.is_none() && (ended || give_up());
                 token.is_none() && !over
             });
             if token.is_some() {
@@ -158,6 +161,9 @@ impl LockedTokens<'_> {
         let words = self.chip.token_words();
         for seat in SeatId::all().filter(|&seat| !self.chip.is_live(seat)) {
             set_member(&words.waiting, seat, false);
+            if self.chip.seat(seat).state.load(Ordering::SeqCst) == DYING {
+                self.chip.seat(seat).tokens_gone.store(1, Ordering::SeqCst);
+            }
         }
     }
 

@@ -126,13 +126,13 @@ impl SaveCounters {
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
-            saves: self.saves + other.saves,
-            restores: self.restores + other.restores,
-            waves: self.waves + other.waves,
-            bytes: self.bytes + other.bytes,
-            landed: self.landed + other.landed,
-            moved: self.moved + other.moved,
-            storms: self.storms + other.storms,
+            saves: self.saves.saturating_add(other.saves),
+            restores: self.restores.saturating_add(other.restores),
+            waves: self.waves.saturating_add(other.waves),
+            bytes: self.bytes.saturating_add(other.bytes),
+            landed: self.landed.saturating_add(other.landed),
+            moved: self.moved.saturating_add(other.moved),
+            storms: self.storms.saturating_add(other.storms),
         }
     }
 }

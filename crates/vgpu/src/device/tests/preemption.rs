@@ -141,3 +141,24 @@ fn a_queue_is_idle_if_it_has_neither_packets_nor_workgroups() {
     assert_eq!(machine.u32(counter), 1);
     assert!(idle(&machine), "all is done");
 }
+
+#[test]
+fn a_reset_takes_everything_off_the_device_for_good() {
+    let mut machine = Machine::with_quantum(1);
+    let flag = machine.alloc(8);
+    let arguments = machine.buffer(&halves(flag));
+    let kernel = machine.plain_kernel(SPIN);
+    let queue = machine.queue(QueueKind::Aql);
+    let signal = machine.signal(1, None);
+    machine.submit(&queue, &dispatch(kernel, arguments, 64 * 100, 64, signal));
+    for _ in 0..20 {
+        machine.worker.turn(&machine.engine);
+    }
+    assert!(machine.slots.waves() > 0);
+    machine.engine.lock().unwrap().drain();
+    machine.engine.lock().unwrap().reset();
+    assert_eq!((machine.slots.waves(), machine.slots.lds()), (0, 0));
+    machine.engine.lock().unwrap().map(&[queue.id]);
+    assert_eq!(machine.run(), Pulse::Idle);
+    assert_eq!((machine.slots.waves(), machine.value(signal)), (0, 1));
+}

@@ -10,7 +10,7 @@ use super::*;
 fn live(chip: &Chip, slots: &ChipSlots, seat: SeatId) {
     let places: Vec<_> = (0..3).filter_map(|_| slots.take(&medium(QUARTER))).collect();
     slots.wait(Some(&medium(Need { waves: 16, vgprs: 128, ..QUARTER })));
-    if let Some(guard) = chip.acquire(seat, || true) {
+    if let Some(guard) = chip.acquire(seat, None, || true) {
         std::hint::black_box(&guard);
     }
     places.iter().for_each(|place| slots.give(place));
@@ -29,7 +29,7 @@ fn death_at_any_change_leaves_nothing() {
         chip.release_seat(seat);
         check(&chip, &[survivor]).expect("consistent");
         assert_eq!(chip.occupancy(0), 8, "died before change {changes}");
-        let tokens: Vec<_> = (0..3).filter_map(|_| chip.acquire(survivor, || true)).collect();
+        let tokens: Vec<_> = (0..3).filter_map(|_| chip.acquire(survivor, None, || true)).collect();
         assert_eq!(tokens.len(), 2, "died before change {changes}");
         its.give(&place);
         assert_eq!(std::iter::from_fn(|| its.take(&medium(QUARTER))).count(), 8);
@@ -113,8 +113,25 @@ fn killed_processes_leave_nothing() {
         chip.release_seat(seat);
         check(&chip, &[survivor]).expect("consistent");
         assert_eq!(chip.occupancy(0), 0);
-        let tokens: Vec<_> = (0..3).filter_map(|_| chip.acquire(survivor, || true)).collect();
+        let tokens: Vec<_> = (0..3).filter_map(|_| chip.acquire(survivor, None, || true)).collect();
         assert_eq!(tokens.len(), 2);
     }
     assert!(worst > 0, "nobody ever died with something in its hands");
+}
+
+/// Somebody holds the lock of the tokens for so long that the supervisor leaves the repair to others.
+#[test]
+fn nobody_gets_the_seat_of_the_dead_while_a_token_is_theirs() {
+    let (chip, _file) = chip(2);
+    let (survivor, _its) = process(&chip);
+    let (seat, _slots) = process(&chip);
+    std::mem::forget(chip.acquire(seat, None, || true).expect("it is free"));
+    let locked = chip.lock_tokens(super::super::lock::Holder::Seat(survivor), None).expect("it is free");
+    chip.release_seat(seat);
+    let next = chip.add_seat().expect("a seat");
+    assert_ne!(next, seat);
+    drop(locked);
+    let tokens: Vec<_> = (0..3).filter_map(|_| chip.acquire(next, None, || true)).collect();
+    assert_eq!(tokens.len(), 2);
+    assert_eq!(chip.add_seat(), Some(seat));
 }

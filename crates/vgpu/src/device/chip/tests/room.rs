@@ -72,7 +72,7 @@ fn a_closed_process_gets_nothing() {
     let (chip, _file) = chip(1);
     let (seat, slots) = process(&chip);
     chip.close(seat);
-    assert!(slots.take(&medium(QUARTER)).is_none() && chip.acquire(seat, || false).is_none());
+    assert!(slots.take(&medium(QUARTER)).is_none() && chip.acquire(seat, None, || false).is_none());
 }
 
 #[test]

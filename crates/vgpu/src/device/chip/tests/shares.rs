@@ -97,17 +97,17 @@ fn a_slice_ends_only_when_somebody_waits() {
     let (mut chip, _file) = Chip::create(Geometry::cdna(1, 1), 1, 1).expect("shared memory");
     chip.clock = || NOW.load(Ordering::SeqCst);
     let (one, two) = (chip.add_seat().expect("a seat"), chip.add_seat().expect("a seat"));
-    let guard = chip.acquire(one, || true).expect("it is free");
+    let guard = chip.acquire(one, None, || true).expect("it is free");
     NOW.fetch_add(5_000_000, Ordering::SeqCst);
     assert!(!guard.should_yield(), "nobody waits");
     drop(guard);
-    let guard = chip.acquire(one, || true).expect("it is free");
+    let guard = chip.acquire(one, None, || true).expect("it is free");
     assert_eq!(attempt(&chip, two, &mut false, NOW.load(Ordering::SeqCst)), None);
     assert!(!guard.should_yield(), "the slice has begun just now");
     NOW.fetch_add(1_000_000, Ordering::SeqCst);
     assert!(guard.should_yield());
     drop(guard);
-    assert!(chip.acquire(one, || true).is_none() && chip.acquire(two, || true).is_some());
+    assert!(chip.acquire(one, None, || true).is_none() && chip.acquire(two, None, || true).is_some());
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn tokens_are_never_held_by_more_than_there_are() {
             for _ in 0..2 {
                 scope.spawn(|| {
                     (0..ROUNDS).for_each(|_| {
-                        let guard = chip.acquire(*seat, || false).expect("nobody gives up");
+                        let guard = chip.acquire(*seat, None, || false).expect("nobody gives up");
                         most.fetch_max(holders.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         std::thread::yield_now();
                         holders.fetch_sub(1, Ordering::SeqCst);
@@ -138,10 +138,23 @@ fn tokens_are_never_held_by_more_than_there_are() {
 #[test]
 fn whoever_gives_up_waits_no_more() {
     let (chip, seats) = with_waves(&[1, 1]);
-    let guard = chip.acquire(seats[0], || true).expect("it is free");
-    assert!(chip.acquire(seats[1], || true).is_none());
+    let guard = chip.acquire(seats[0], None, || true).expect("it is free");
+    assert!(chip.acquire(seats[1], None, || true).is_none());
     assert!(super::super::waiting::members(&chip.token_words().waiting).next().is_none());
     chip.release_seat(seats[0]);
-    assert!(chip.acquire(seats[1], || true).is_some(), "the token of a dead process is free");
+    assert!(chip.acquire(seats[1], None, || true).is_some(), "the token of a dead process is free");
     std::mem::forget(guard);
+}
+
+#[test]
+fn whoever_has_something_else_to_do_waits_for_a_token_only_until_then() {
+    let (chip, _file) = chip(1);
+    let seats: Vec<_> = (0..2).map(|_| chip.add_seat().expect("a seat")).collect();
+    let held: Vec<_> = (0..2).filter_map(|_| chip.acquire(seats[0], None, || true)).collect();
+    assert_eq!(held.len(), 2);
+    let until = std::time::Instant::now() + std::time::Duration::from_micros(100);
+    assert!(chip.acquire(seats[1], Some(until), || false).is_none());
+    assert!(std::time::Instant::now() >= until);
+    drop(held);
+    assert!(chip.acquire(seats[1], Some(until), || false).is_some(), "one that is free is taken all the same");
 }
