@@ -38,8 +38,7 @@ pub(crate) fn run(options: &VgpuStatus, out: &mut impl Write) -> Result<()> {
 }
 
 fn write_gpus(gpus: &[GpuStatus], out: &mut impl Write) -> Result<()> {
-    let mut table =
-        output::table(&["gpu", "queues", "waves", "VRAM", "saves", "restores", "moved", "saved", "resets"]);
+    let mut table = output::table(&["gpu", "queues", "waves", "VRAM", "saves", "restores", "moved", "saved", "resets"]);
     for gpu in gpus {
         let preemption = &gpu.preemption;
         let numbers = [
