@@ -4,6 +4,7 @@ mod actor;
 mod contention;
 mod deaths;
 mod debug;
+mod engines;
 mod faults;
 mod files;
 mod hang;

@@ -205,7 +205,12 @@ impl Seat {
         // One that cannot be watched has ended.
         if let Ok(process) = sys::pidfd(self.process.pid) {
             let (process, stream) = (process.as_fd(), self.stream.as_fd());
-            while !self.is_gone() && !sys::wait_for_either(process, stream, Some(WATCH)) {}
+            let mut running = Vec::new();
+            while !self.is_gone() && !self.misses_any(&mut running) {
+                if sys::wait_for_either(process, stream, Some(WATCH)) {
+                    break;
+                }
+            }
             self.release();
             sys::wait_for_either(process, stream, None);
         }
@@ -235,6 +240,15 @@ impl Seat {
     /// Engines that have not ended.
     fn engines(&self) -> impl Iterator<Item = Running> {
         self.chip.workers(self.number).filter_map(Running::engine)
+    }
+
+    /// Whether an engine that ran before does no longer. Its process tells nobody while it is stopped itself.
+    fn misses_any(&self, before: &mut Vec<u32>) -> bool {
+        let own = self.engines().filter(|engine| engine.parent == self.process.pid);
+        let now: Vec<u32> = own.map(|engine| engine.pid).collect();
+        let misses = before.iter().any(|pid| !now.contains(pid));
+        *before = now;
+        misses
     }
 
     /// Waits until all engines have ended; whether they have in time.
@@ -364,6 +378,26 @@ mod tests {
         child.kill().expect("can be killed");
         watcher.join().expect("ends");
         child.wait().expect("ends");
+    }
+
+    #[test]
+    fn an_engine_that_died_is_missed_although_its_process_says_nothing() {
+        let chip = chip();
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join(crate::engine::NAME);
+        std::fs::copy("/bin/cat", &program).expect("a copy");
+        let mut engine = Command::new(program).stdin(Stdio::piped()).spawn().expect("a process");
+        let (ours, _theirs) = UnixStream::pair().expect("sockets");
+        let control = Control::new().expect("a page").0;
+        let key = ProcessKey { pid: std::process::id(), start: 0 };
+        let seat = Seat::new(key, control, ours, &chip).expect("room");
+        assert!(chip.register_worker(seat.number, engine.id()));
+        let mut running = Vec::new();
+        assert!(!seat.misses_any(&mut running) && !seat.misses_any(&mut running));
+        assert_eq!(running, [engine.id()]);
+        engine.kill().expect("can be killed");
+        engine.wait().expect("ends");
+        assert!(seat.misses_any(&mut running));
     }
 
     #[test]
