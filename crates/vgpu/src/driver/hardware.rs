@@ -172,6 +172,10 @@ impl Driver {
         for key in keys {
             // Nothing is on the gpu, so nothing has to be taken off it.
             let _ = self.evict(key, gpu, monotonic_ns);
+            let queues = self.processes.get_mut(&key).map(|process| process.queues.values_mut());
+            for queue in queues.into_iter().flatten().filter(|queue| queue.spec.gpu == gpu) {
+                queue.hardware.place = None;
+            }
         }
     }
 
