@@ -14,7 +14,22 @@ const CLIENTS: &[&str] = &["cargo", "test", "--workspace", "--locked", "--lib", 
 const MORE_CASES: &[(&str, &str)] = &[("GPREEMPT_CASES", "2000"), ("PROPTEST_CASES", "5000")];
 const DOCUMENTATION: &[&str] = &["cargo", "doc", "--workspace", "--no-deps", "--locked"];
 
-/// Runs everything; `full` repeats the properties with larger counts.
+/// Whole storms and a minute of stress; the tests have small ones.
+const STORMS: &[(&str, &[&str])] = &[
+    (
+        "a storm over the corpus",
+        &["cargo", "run", "--release", "--locked", "--", "vgpu", "storm", "--client", "corpus"],
+    ),
+    ("a storm over kernels", &["cargo", "run", "--release", "--locked", "--", "vgpu", "storm", "--client", "workload"]),
+    ("a storm over HIP", &["cargo", "run", "--release", "--locked", "--", "vgpu", "storm", "--client", "hip"]),
+    (
+        "a storm over tinygrad",
+        &["cargo", "run", "--release", "--locked", "--", "vgpu", "storm", "--client", "tinygrad"],
+    ),
+    ("stress", &["cargo", "run", "--release", "--locked", "--", "vgpu", "stress", "--seconds", "60"]),
+];
+
+/// Runs everything; `full` repeats the properties with larger counts, and has whole storms.
 pub(crate) fn test(full: bool) -> Result<()> {
     let mut steps = vec![
         Step { name: "set-up".to_string(), action: Box::new(setup) },
@@ -25,6 +40,7 @@ pub(crate) fn test(full: bool) -> Result<()> {
     ];
     if full {
         steps.push(Step::command("larger counts", TESTS, MORE_CASES));
+        steps.extend(STORMS.iter().map(|(name, command)| Step::command(name, command, &[])));
     }
     let documentation = Step::command("documentation", DOCUMENTATION, &[("RUSTDOCFLAGS", "-D warnings")]);
     steps.push(documentation);
