@@ -30,7 +30,7 @@ enum Chore {
     ///
     /// Stops at the first failure. This is what continuous integration runs.
     Test {
-        /// Also run the tests that are ignored by default because they take minutes.
+        /// Also repeat the properties over many more cases, and run whole storms and a minute of stress.
         #[arg(long)]
         full: bool,
     },
