@@ -95,14 +95,10 @@ pub struct Scratch {
     pub memory: Box<[u8]>,
 }
 
-/// The whole state of one wave.
+/// The whole state of one wave. What every wave uses comes first, so that a small one is one piece of memory.
 #[repr(C, align(64))]
 #[derive(Clone, Debug)]
 pub struct Wave {
-    /// Architectural vector registers.
-    pub v: [Lanes; 256],
-    /// Accumulation registers.
-    pub a: [Lanes; 256],
     /// Scalar registers by operand code: SGPR 0-101, FLAT_SCRATCH, XNACK_MASK, VCC, TTMP 108-123, M0 124, EXEC 126.
     pub s: [u32; 128],
     /// Address of the next instruction.
@@ -133,7 +129,15 @@ pub struct Wave {
     pub scratch: Scratch,
     /// An interrupt nobody has delivered yet: its payload, and [`INTERRUPT`].
     interrupt: u64,
+    /// Vector registers start with a cache line.
+    align: [u64; 5],
+    /// Architectural vector registers.
+    pub v: [Lanes; 256],
+    /// Accumulation registers.
+    pub a: [Lanes; 256],
 }
+
+const _: () = assert!(std::mem::offset_of!(Wave, v).is_multiple_of(64));
 
 /// Marks an undelivered interrupt in [`Wave`], above the 32 bits of its payload.
 const INTERRUPT: u64 = 1 << 32;
