@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use kfd_abi::event::{EVENT_PAGE_SIZE, MemoryErrorType, MemoryException, MemoryFailure};
 use kfd_abi::exception::ExceptionCode;
@@ -75,7 +74,7 @@ impl Attached {
             Arc::clone(&memory),
             profile.xcc,
         ));
-        let shared = engine::Shared {
+        let shared = engine::Shared::new(engine::Parts {
             gpus: Arc::clone(&gpus),
             config,
             control: Arc::clone(&control),
@@ -84,10 +83,7 @@ impl Attached {
             chip,
             seat,
             storm: options.storm,
-            client: session.pid,
-            desk: engine::Desk::default(),
-            lost: AtomicBool::new(false),
-        };
+        });
         engine::start(&Arc::new(shared))?;
         Ok(Self { memory, events, gpus, control, process })
     }

@@ -37,7 +37,7 @@ struct Arrival {
 }
 
 /// Where orders are taken.
-pub(crate) struct Desk {
+pub(super) struct Desk {
     pending: Mutex<Pending>,
     /// When something that waits has to be done, on the monotonic clock.
     next: AtomicU64,
