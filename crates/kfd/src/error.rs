@@ -157,6 +157,14 @@ impl Error {
     pub fn is_gone(&self) -> bool {
         matches!(self, Error::Gone { .. }) || self.errno() == Some(libc::ESRCH)
     }
+
+    /// Whether the driver refused because the process's runtime has not offered itself to debuggers, or has ended. A
+    /// session that another debugger took over is refused with the same number.
+    #[must_use]
+    pub fn is_without_runtime(&self) -> bool {
+        matches!(self, Error::Trap { operation, error, .. }
+            if operation.needs_runtime() && error.raw_os_error() == Some(libc::EPERM))
+    }
 }
 
 /// Result of the client's functions.
@@ -253,7 +261,11 @@ mod tests {
             Error::Trap { operation: TrapOp::DISABLE, pid: Pid(1), error: io::Error::from_raw_os_error(libc::ESRCH) };
         assert!(ended.is_gone() && Error::Gone { pid: Pid(1) }.is_gone());
         let refused = Error::Ptrace { request: "SEIZE", pid: Pid(1), error: io::Error::from_raw_os_error(libc::EPERM) };
-        assert!(!refused.is_gone());
+        assert!(!refused.is_gone() && !refused.is_without_runtime());
+        let unready =
+            |operation| Error::Trap { operation, pid: Pid(1), error: io::Error::from_raw_os_error(libc::EPERM) };
+        assert!(unready(TrapOp::SUSPEND_QUEUES).is_without_runtime());
+        assert!(!unready(TrapOp::ENABLE).is_without_runtime());
         assert!(refused.to_string().contains("ptrace_scope"), "{refused}");
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Summary {
     pub(crate) suspends: u64,
     /// Calls that put the same queues back.
     pub(crate) resumes: u64,
+    /// Stops during which the process, or its runtime, ended: nothing was left to put back.
+    pub(crate) outlived: u64,
     /// Queues that were gone before they could be stopped.
     pub(crate) missed: u64,
     /// Queues for which the gpu failed.
@@ -58,6 +60,8 @@ fn trace(pid: Pid, suspends: u64, seed: u64) -> Result<Summary> {
             Ok(true) => {}
             Ok(false) => return Ok(summary),
             Err(error) if is_gone(&error) => return Ok(summary),
+            // Its runtime is not there yet, or any more: the next pause shows whether the process is.
+            Err(error) if is_without_runtime(&error) => {}
             Err(error) => return Err(error),
         }
     }
@@ -67,6 +71,10 @@ fn trace(pid: Pid, suspends: u64, seed: u64) -> Result<Summary> {
 
 fn is_gone(error: &anyhow::Error) -> bool {
     error.downcast_ref::<kfd::Error>().is_some_and(kfd::Error::is_gone)
+}
+
+fn is_without_runtime(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<kfd::Error>().is_some_and(kfd::Error::is_without_runtime)
 }
 
 /// Waits until the process has a queue. False if it ends before.
@@ -113,7 +121,13 @@ fn step(session: &Session, random: &mut Pcg64, summary: &mut Summary) -> Result<
     }
     summary.suspends += 1;
     thread::sleep(duration(random));
-    let resumed = tracer.resume(&stopped)?;
+    let resumed = match tracer.resume(&stopped) {
+        Ok(resumed) => resumed,
+        Err(error) => {
+            summary.outlived += u64::from(error.is_gone() || error.is_without_runtime());
+            return Err(error.into());
+        }
+    };
     // A stopped queue cannot go away: its owner waits until it runs again.
     if !resumed.all_done() {
         bail!("of the stopped queues {stopped:?} not all came back: {:?}", resumed.verdicts());

@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_tracers_summary_is_read_and_its_failure_told() {
-        let summary = Summary { suspends: 3, resumes: 2, missed: 1, failed: 0 };
+        let summary = Summary { suspends: 3, resumes: 2, outlived: 1, missed: 1, failed: 0 };
         let text = serde_json::to_string(&summary).unwrap();
         assert_eq!(finish(shell(&format!("echo '{text}'"))).unwrap(), Ok(summary));
         let said = finish(shell("echo no session >&2; exit 1")).unwrap().unwrap_err();

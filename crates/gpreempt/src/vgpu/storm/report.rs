@@ -24,9 +24,10 @@ pub(super) struct Report {
     pub(super) runs: u64,
     /// Queues that the device itself saved with at least one wave.
     pub(super) engine_preemptions: u64,
-    /// Calls of the tracer that stopped at least one queue, and those that put it back.
+    /// Calls of the tracer that stopped at least one queue, those that put it back, and stops during which the client ended.
     pub(super) suspends: u64,
     resumes: u64,
+    outlived: u64,
     /// Queues that the driver had saved with at least one wave, because of those calls or of queues that came and went.
     driver_saves: u64,
     waves_saved: u64,
@@ -53,6 +54,7 @@ impl Report {
             engine_preemptions: 0,
             suspends: 0,
             resumes: 0,
+            outlived: 0,
             driver_saves: 0,
             waves_saved: 0,
             workgroups_back: 0,
@@ -71,6 +73,7 @@ impl Report {
         self.runs += 1;
         self.suspends += summary.suspends;
         self.resumes += summary.resumes;
+        self.outlived += summary.outlived;
         self.add_preemption(&preemption);
         let differences = lines.differences(reference);
         self.bit_identical &= differences.is_empty();
@@ -157,7 +160,7 @@ mod tests {
             workgroups_moved: 30,
             ..PreemptionStatus::default()
         };
-        let summary = Summary { suspends: 2, resumes: 2, missed: 1, failed: 0 };
+        let summary = Summary { suspends: 2, resumes: 2, outlived: 0, missed: 1, failed: 0 };
         Attempt { lines: lines(text), summary, preemption, failures: Vec::new() }
     }
 
