@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use kfd_abi::event::{EVENT_PAGE_SIZE, MemoryErrorType, MemoryException, MemoryFailure};
 use kfd_abi::exception::ExceptionCode;
@@ -74,7 +75,7 @@ impl Attached {
             Arc::clone(&memory),
             profile.xcc,
         ));
-        let shared = engine::Shared::new(engine::Parts {
+        let shared = engine::Shared {
             gpus: Arc::clone(&gpus),
             config,
             control: Arc::clone(&control),
@@ -83,7 +84,10 @@ impl Attached {
             chip,
             seat,
             storm: options.storm,
-        });
+            client: session.pid,
+            desk: engine::Desk::default(),
+            lost: AtomicBool::new(false),
+        };
         engine::start(&Arc::new(shared))?;
         Ok(Self { memory, events, gpus, control, process })
     }

@@ -284,10 +284,7 @@ fn wait(attached: &super::attached::Attached, call: &mut Call, all: bool) -> i64
         let _ = event.encode(bytes);
     }
     args.wait_result = outcome.unwrap_or(WaitResult::FAIL);
-    let mut bytes = vec![0; WaitEventsArgs::SIZE];
-    let _ = args.encode(&mut bytes);
-    let length = call.args.len().min(bytes.len());
-    call.args[..length].copy_from_slice(&bytes[..length]);
+    call.put(&args);
     match outcome {
         // An event was destroyed while somebody waited for it.
         Ok(WaitResult::FAIL) => -i64::from(libc::EIO),

@@ -116,6 +116,13 @@ impl Call {
         decode_padded(&self.args)
     }
 
+    /// Puts the argument structure back, as much of it as the caller has room for.
+    pub fn put<T: Abi>(&mut self, args: &T) {
+        let bytes = encode(args);
+        let length = self.args.len().min(bytes.len());
+        self.args[..length].copy_from_slice(&bytes[..length]);
+    }
+
     /// A buffer of the caller as a list of values. `EFAULT` if the client side could not read it.
     pub(super) fn list<T: Abi>(&self, buffer: usize, count: u32) -> Result<Vec<T>, Errno> {
         if count == 0 {

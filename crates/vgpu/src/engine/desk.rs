@@ -37,7 +37,7 @@ struct Arrival {
 }
 
 /// Where orders are taken.
-pub(super) struct Desk {
+pub(crate) struct Desk {
     pending: Mutex<Pending>,
     /// When something that waits has to be done, on the monotonic clock.
     next: AtomicU64,

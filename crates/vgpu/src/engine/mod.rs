@@ -10,7 +10,7 @@ mod gpus;
 mod spawn;
 mod weather;
 
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -22,8 +22,8 @@ use crate::device::chip::{Chip, SeatId};
 use crate::device::{Config, Engine, Pulse, Worker};
 use crate::options::Storm;
 use crate::points::{self, Point};
-use crate::sys::Known;
-use desk::Desk;
+use crate::sys::{self, Known};
+pub(crate) use desk::Desk;
 pub(crate) use faults::{forget, has_failed, lock};
 pub(crate) use gpus::{Gpu, Gpus};
 use weather::Weather;
@@ -53,45 +53,22 @@ pub(crate) struct Shared {
     pub(crate) seat: SeatId,
     pub(crate) storm: Option<Storm>,
     /// The process whose gpu this is.
-    client: i32,
-    desk: Desk,
-    lost: AtomicBool,
-}
-
-impl Shared {
-    pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { gpus, config, control, events, connection, chip, seat, storm } = parts;
-        // SAFETY: takes no argument and cannot fail.
-        let client = unsafe { libc::getpid() };
-        let (desk, lost) = (Desk::default(), AtomicBool::new(false));
-        Self { client, gpus, config, control, events, connection, chip, seat, storm, desk, lost }
-    }
-}
-
-/// What workers are made of.
-pub(crate) struct Parts {
-    pub(crate) gpus: Arc<Gpus>,
-    pub(crate) config: Config,
-    pub(crate) control: Arc<Control>,
-    pub(crate) events: Arc<Events>,
-    pub(crate) connection: &'static Known<UnixStream>,
-    pub(crate) chip: Arc<Chip>,
-    pub(crate) seat: SeatId,
-    pub(crate) storm: Option<Storm>,
+    pub(crate) client: i32,
+    pub(crate) desk: Desk,
+    pub(crate) lost: AtomicBool,
 }
 
 /// Number of workers, if the user wants another than ours.
 const WORKERS_VARIABLE: &str = "GPREEMPT_VGPU_WORKERS";
 const MOST_WORKERS: usize = 64;
 
-/// Starts the workers: as many as the machine has cores, less one for the program itself.
+/// Starts the workers: as many as can hold an execution token at once.
 ///
 /// # Errors
 /// ENOMEM or EAGAIN if there can be no more threads.
 pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), i32> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let wanted = std::env::var(WORKERS_VARIABLE).ok().and_then(|text| text.parse().ok());
-    let workers = wanted.unwrap_or(cores.saturating_sub(1)).clamp(1, MOST_WORKERS);
+    let workers = wanted.unwrap_or(shared.chip.tokens() as usize).clamp(1, MOST_WORKERS);
     for _ in 0..workers {
         spawn::worker(Arc::clone(shared))?;
     }
@@ -209,8 +186,5 @@ impl Shared {
 /// Whether the other end of a connection is closed, or ours.
 fn hung_up(connection: &Known<UnixStream>) -> bool {
     let Some(stream) = connection.get() else { return true };
-    let mut poll = libc::pollfd { fd: stream.as_raw_fd(), events: 0, revents: 0 };
-    // SAFETY: one structure, no waiting.
-    unsafe { libc::poll(&raw mut poll, 1, 0) };
-    poll.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
+    sys::poll_now(stream.as_fd(), 0) & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
 }

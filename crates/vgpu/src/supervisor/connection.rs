@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use kfd_abi::debug::DbgTrapArgs;
+use kfd_abi::ioctl;
 use kfd_abi::queue::GetQueueWaveStateArgs;
-use kfd_abi::{Abi, ioctl};
 
 use super::carry::carry_out;
 use super::member::Member;
@@ -209,10 +209,7 @@ struct Made {
 fn put_sizes(call: &mut Call, control_stack: u32, wave_state: u32) {
     let mut args: GetQueueWaveStateArgs = call.decode();
     (args.ctl_stack_used_size, args.save_area_used_size) = (control_stack, wave_state);
-    let mut bytes = vec![0; GetQueueWaveStateArgs::SIZE];
-    let _ = args.encode(&mut bytes);
-    let length = call.args.len().min(bytes.len());
-    call.args[..length].copy_from_slice(&bytes[..length]);
+    call.put(&args);
 }
 
 impl Drop for Client<'_> {
@@ -222,7 +219,8 @@ impl Drop for Client<'_> {
         }
         self.supervisor.poller.remove(self.key);
         self.supervisor.waiting.forget(self.key.pid);
-        if let Some(member) = self.supervisor.lock_members().remove(&self.key) {
+        let member = self.supervisor.lock_members().remove(&self.key);
+        if let Some(member) = member {
             self.supervisor.keep_counters(&member);
         }
         if let Some(device) = self.supervisor.device() {

@@ -1,11 +1,11 @@
 //! A process that has the driver open, as the supervisor keeps it.
 
 use std::io::Write;
-use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::seat::Seat;
-use std::sync::Arc;
+use crate::sys;
 
 /// A process that has the driver open.
 pub(super) struct Member {
@@ -44,9 +44,5 @@ impl Member {
 
 /// Whether a write would not wait.
 fn has_room(file: &std::fs::File) -> bool {
-    use std::os::fd::AsRawFd;
-    let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one structure, no waiting.
-    unsafe { libc::poll(&raw mut poll, 1, 0) };
-    poll.revents & libc::POLLOUT != 0
+    sys::poll_now(file.as_fd(), libc::POLLOUT) & libc::POLLOUT != 0
 }

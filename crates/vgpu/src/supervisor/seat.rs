@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -89,10 +89,8 @@ impl Seat {
         if self.gone.load(Ordering::SeqCst) {
             return true;
         }
-        let mut poll = libc::pollfd { fd: self.stream.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
-        // SAFETY: one structure, no waiting.
-        unsafe { libc::poll(&raw mut poll, 1, 0) };
-        let hung_up = poll.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR) != 0;
+        let state = sys::poll_now(self.stream.as_fd(), libc::POLLRDHUP);
+        let hung_up = state & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR) != 0;
         let gone = hung_up || self.control.is_lost();
         if gone {
             self.gone.store(true, Ordering::SeqCst);

@@ -38,6 +38,14 @@ pub fn wait_for_either(process: BorrowedFd<'_>, connection: BorrowedFd<'_>, limi
     }
 }
 
+/// What is the matter with a descriptor at this moment, of `events` and of what is always told.
+pub fn poll_now(file: BorrowedFd<'_>, events: i16) -> i16 {
+    let mut poll = libc::pollfd { fd: file.as_raw_fd(), events, revents: 0 };
+    // SAFETY: one structure, no waiting.
+    unsafe { libc::poll(&raw mut poll, 1, 0) };
+    poll.revents
+}
+
 /// Returns when the process has ended.
 pub fn wait_for_exit(process: &OwnedFd) {
     loop {

@@ -57,37 +57,40 @@ impl Lines {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lines(text: &str) -> Lines {
+impl Lines {
+    pub(super) fn of(text: &str) -> Lines {
         let mut lines = Lines::default();
         text.lines().for_each(|line| lines.add(line));
         lines
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn the_order_of_lines_does_not_count_but_every_value_does() {
-        let reference = lines("vadd 0 aa\nvadd 1 bb\n\nready");
-        assert!(lines("ready\nvadd 1 bb\nvadd 0 aa").differences(&reference).is_empty());
-        let wrong = lines("vadd 0 ab\nvadd 1 bb\nready").differences(&reference);
+        let reference = Lines::of("vadd 0 aa\nvadd 1 bb\n\nready");
+        assert!(Lines::of("ready\nvadd 1 bb\nvadd 0 aa").differences(&reference).is_empty());
+        let wrong = Lines::of("vadd 0 ab\nvadd 1 bb\nready").differences(&reference);
         assert_eq!(wrong, ["vadd 0: ab, undisturbed aa"]);
     }
 
     #[test]
     fn lines_that_are_missing_repeated_or_new_are_differences() {
-        let reference = lines("vadd 0 aa\nvadd 1 bb");
-        let found = lines("vadd 0 aa\nvadd 0 aa\nvadd 2 cc").differences(&reference);
+        let reference = Lines::of("vadd 0 aa\nvadd 1 bb");
+        let found = Lines::of("vadd 0 aa\nvadd 0 aa\nvadd 2 cc").differences(&reference);
         assert_eq!(found, ["vadd 0: printed twice", "vadd 1: missing", "vadd 2: only in the storm"]);
     }
 
     #[test]
     fn counting_jobs_decide_whether_everything_happened_once() {
-        let reference = lines("exactly_once 0 aa\nvadd 0 bb");
-        assert_eq!(lines("exactly_once 0 aa\nvadd 0 xx").counted_once(&reference), Some(true));
-        assert_eq!(lines("exactly_once 0 ab\nvadd 0 bb").counted_once(&reference), Some(false));
-        assert_eq!(lines("vadd 0 bb").counted_once(&reference), Some(false));
-        assert_eq!(lines("exactly_once 0 aa\nexactly_once 0 aa").counted_once(&reference), Some(false));
-        assert_eq!(lines("vadd 0 bb").counted_once(&lines("vadd 0 bb")), None);
+        let reference = Lines::of("exactly_once 0 aa\nvadd 0 bb");
+        assert_eq!(Lines::of("exactly_once 0 aa\nvadd 0 xx").counted_once(&reference), Some(true));
+        assert_eq!(Lines::of("exactly_once 0 ab\nvadd 0 bb").counted_once(&reference), Some(false));
+        assert_eq!(Lines::of("vadd 0 bb").counted_once(&reference), Some(false));
+        assert_eq!(Lines::of("exactly_once 0 aa\nexactly_once 0 aa").counted_once(&reference), Some(false));
+        assert_eq!(Lines::of("vadd 0 bb").counted_once(&Lines::of("vadd 0 bb")), None);
     }
 }

@@ -145,12 +145,6 @@ mod tests {
     use super::*;
     use crate::vgpu::client::Summary;
 
-    fn lines(text: &str) -> Lines {
-        let mut lines = Lines::default();
-        text.lines().for_each(|line| lines.add(line));
-        lines
-    }
-
     fn attempt(text: &str) -> Attempt {
         let preemption = PreemptionStatus {
             saves: 5,
@@ -161,12 +155,12 @@ mod tests {
             ..PreemptionStatus::default()
         };
         let summary = Summary { suspends: 2, resumes: 2, outlived: 0, missed: 1, failed: 0 };
-        Attempt { lines: lines(text), summary, preemption, failures: Vec::new() }
+        Attempt { lines: Lines::of(text), summary, preemption, failures: Vec::new() }
     }
 
     #[test]
     fn runs_add_up() {
-        let reference = lines("exactly_once 0 aa");
+        let reference = Lines::of("exactly_once 0 aa");
         let mut report = Report::new("workload", 7);
         report.add(attempt("exactly_once 0 aa"), &reference, 8);
         report.add(attempt("exactly_once 0 aa"), &reference, 9);
@@ -180,7 +174,7 @@ mod tests {
 
     #[test]
     fn one_different_bit_in_one_run_is_told_and_stays_told() {
-        let reference = lines("exactly_once 0 aa\nvadd 0 bb");
+        let reference = Lines::of("exactly_once 0 aa\nvadd 0 bb");
         let mut report = Report::new("workload", 7);
         report.add(attempt("exactly_once 0 ab\nvadd 0 bb"), &reference, 8);
         report.add(attempt("exactly_once 0 aa\nvadd 0 bb"), &reference, 9);
@@ -196,7 +190,7 @@ mod tests {
     #[test]
     fn a_client_that_counts_nothing_says_so() {
         let mut report = Report::new("tinygrad", 7);
-        report.add(attempt("loss 1 aa"), &lines("loss 1 aa"), 8);
+        report.add(attempt("loss 1 aa"), &Lines::of("loss 1 aa"), 8);
         assert_eq!(serde_json::to_value(&report).unwrap()["exactly_once"], serde_json::Value::Null);
     }
 
