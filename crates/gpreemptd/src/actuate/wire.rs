@@ -1,0 +1,151 @@
+//! What daemon and actuator tell each other: one JSON document per line.
+
+use serde::{Deserialize, Serialize};
+
+/// From the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Begin a session. Answered by [`Told::Attached`] or [`Told::Refused`].
+    Attach {
+        /// The process.
+        pid: u32,
+        /// When it started: another process may have the number meanwhile.
+        started: u64,
+    },
+    /// End a session; everything of it runs. Not answered.
+    Detach {
+        /// The process.
+        pid: u32,
+    },
+    /// Stop queues of one process on one gpu. Answered by [`Told::Done`] or [`Told::Refused`] with the ticket.
+    Suspend {
+        /// Repeated in the answer.
+        ticket: u64,
+        /// The process.
+        pid: u32,
+        /// Its queues.
+        queues: Vec<u32>,
+        /// In 1,000 clocks; absent: as the hardware is set.
+        grace: Option<u8>,
+    },
+    /// Let queues run. Answered as [`Order::Suspend`].
+    Resume {
+        /// Repeated in the answer.
+        ticket: u64,
+        /// The process.
+        pid: u32,
+        /// Its queues.
+        queues: Vec<u32>,
+    },
+}
+
+/// From the actuator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// It is ready.
+    Started {
+        /// Its process.
+        actuator: u32,
+    },
+    /// A session began.
+    Attached {
+        /// The process.
+        pid: u32,
+        /// Whether its runtime offers itself: only then can its queues be stopped.
+        runtime: bool,
+        /// Its queues.
+        queues: Vec<TracedQueue>,
+    },
+    /// A queue was created or destroyed, or the runtime started or ended.
+    Changed {
+        /// The process.
+        pid: u32,
+        /// As above.
+        runtime: bool,
+        /// All its queues now.
+        queues: Vec<TracedQueue>,
+    },
+    /// An order was carried out. Queues that are in none of the lists were not there any more.
+    Done {
+        /// Of the order.
+        ticket: u64,
+        /// The process.
+        pid: u32,
+        /// Queues that are now as asked.
+        queues: Vec<u32>,
+        /// Queues for which the gpu failed; the driver counts them as changed.
+        failed: Vec<u32>,
+        /// When the driver was called, and when it answered: monotonic nanoseconds.
+        called_ns: u64,
+        /// See above.
+        answered_ns: u64,
+    },
+    /// An order was not carried out.
+    Refused(Refused),
+    /// A process ended, or is no longer traced. Its session is over.
+    Ended {
+        /// Which.
+        pid: u32,
+    },
+    /// Made by the daemon's end of the line: the actuator is gone and everything runs.
+    Lost {
+        /// In words.
+        why: String,
+        /// Whether the guardian ended it.
+        killed: bool,
+    },
+}
+
+/// Why an order was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// Of the order; absent for [`Order::Attach`].
+    pub ticket: Option<u64>,
+    /// The process.
+    pub pid: u32,
+    /// What to make of it.
+    pub kind: RefusedKind,
+    /// The driver's answer with the remedy.
+    pub message: String,
+    /// When it was refused: monotonic nanoseconds.
+    pub at_ns: u64,
+}
+
+/// What to make of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusedKind {
+    /// The process is gone.
+    Gone,
+    /// Its runtime is not enabled (any more).
+    Runtime,
+    /// Another debugger has it.
+    Debugger,
+    /// This user may not.
+    Permission,
+    /// The gpu is being reset.
+    Reset,
+    /// Anything else.
+    Other,
+}
+
+/// A queue as the driver describes it to its tracer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedQueue {
+    /// Its number.
+    pub queue: u32,
+    /// The driver's number of its gpu.
+    pub gpu: u32,
+    /// Kind: 0 PM4, 2 AQL, others copy.
+    pub kind: u32,
+    /// Address of the ring.
+    pub ring: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Where the indices are.
+    pub rptr: u64,
+    /// See above.
+    pub wptr: u64,
+}

@@ -1,0 +1,1 @@
+//! The deciding thread: a host of `gpreempt-core`.

@@ -1,0 +1,1 @@
+//! What happened: events, distributions, the audit log.

@@ -1,0 +1,154 @@
+//! Who is there: processes, their queues, the gpus. A thread of its own, because files of the driver and of other processes
+//! may take long.
+
+use std::sync::Arc;
+
+use gpreempt_core::Nanos;
+use kfd::{GpuId, Pid, ProcessMemory, QueueId};
+
+use crate::identity::Identity;
+
+/// What the scout found.
+#[derive(Debug)]
+pub enum Scouted {
+    /// The gpus of the machine; sent first, and again when they change.
+    Gpus(Vec<Gpu>),
+    /// A process has compute queues, or they changed.
+    Process(Box<Process>),
+    /// A process is gone, executed another program, or has no compute queues any more.
+    Gone {
+        /// Which.
+        pid: Pid,
+    },
+    /// An answer to a question of the engine.
+    Sampled(Sample),
+    /// A stopped process wants to go: a thread of it waits in the driver to destroy a queue, it is exiting, or it was sent
+    /// SIGTERM. Sent once for each reason while it lasts.
+    Leaving {
+        /// Which.
+        pid: Pid,
+        /// Why.
+        why: Leaving,
+    },
+    /// A full scan ended.
+    Scanned {
+        /// When it began.
+        at: Nanos,
+    },
+}
+
+/// Why a stopped process must run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// A thread of it waits to destroy a queue, or is otherwise held up by the stop inside the driver.
+    Destroying,
+    /// It is exiting.
+    Exiting,
+    /// It was sent SIGTERM, SIGINT or SIGHUP, and the signal is pending or was taken while it was stopped.
+    Terminated,
+}
+
+/// A gpu.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// The driver's number.
+    pub id: GpuId,
+    /// PCI address, with `/N` for partition N where there are several.
+    pub address: String,
+    /// Product name.
+    pub name: String,
+    /// The hardware's own number, the same on every boot; 0 if the driver does not tell.
+    pub unique_id: u64,
+    /// Compute units, all XCCs together.
+    pub cus: u32,
+    /// Waves each holds.
+    pub waves_per_cu: u32,
+}
+
+/// A process with compute queues.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// Who it is.
+    pub identity: Identity,
+    /// Its memory; absent if this user may not read it, with the reason.
+    pub memory: Result<Arc<ProcessMemory>, String>,
+    /// What it has on each gpu.
+    pub tenants: Vec<Tenant>,
+    /// A debugger other than our actuator traces it.
+    pub traced_by: Option<Pid>,
+}
+
+/// What a process has on one gpu.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tenant {
+    /// The gpu.
+    pub gpu: u32,
+    /// Compute queues.
+    pub compute: Vec<QueueId>,
+    /// Copy queues. They are never stopped.
+    pub sdma: Vec<QueueId>,
+    /// Where the rings of the compute queues are; empty while unknown, with the reason in [`Tenant::blind`]. In no
+    /// particular order: which ring is which queue is not known, nor needed.
+    pub rings: Vec<Ring>,
+    /// Why rings are not known.
+    pub blind: Option<String>,
+    /// Bytes of video memory.
+    pub vram: u64,
+}
+
+/// Where a ring and its indices are in the owner's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ring {
+    /// What is in it.
+    pub format: Format,
+    /// Its address.
+    pub base: u64,
+    /// Its bytes; a power of two.
+    pub bytes: u64,
+    /// Where the read index is.
+    pub rptr: u64,
+    /// Where the write index is.
+    pub wptr: u64,
+}
+
+/// What is in a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Packets of 64 bytes; indices count packets and never wrap.
+    Aql,
+    /// Dwords; indices count dwords.
+    Pm4,
+}
+
+/// What was sampled because a decision hangs on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Whose.
+    pub pid: Pid,
+    /// Where.
+    pub gpu: GpuId,
+    /// When the driver was asked.
+    pub at: Nanos,
+    /// Compute units that hold waves of it, if the driver tells.
+    pub occupied_cus: Option<u32>,
+    /// Milliseconds it was evicted so far.
+    pub evicted_ms: Option<u64>,
+}
+
+/// What the engine tells the scout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// Sample these; answered by one [`Scouted::Sampled`] each.
+    Sample(Vec<(Pid, GpuId)>),
+    /// Processes that are stopped now: look at each scan whether one wants to go.
+    Stopped(Vec<Pid>),
+    /// The actuator's process: being traced by it is no obstacle.
+    Actuator(Option<Pid>),
+    /// Time between two scans, and the variables that rules ask for.
+    Configure {
+        /// See [`Config`](crate::config::Config).
+        scan: std::time::Duration,
+        /// Names.
+        variables: Vec<String>,
+    },
+}
