@@ -1,0 +1,59 @@
+//! Names of users and groups.
+
+use std::collections::BTreeMap;
+
+use nix::unistd::{Group, User};
+
+/// Names of users as the machine's own list had them when the configuration was read. Directory services are asked only for
+/// names that a file mentions: an answer may take seconds, and processes are treated where nothing may wait.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Accounts {
+    users: BTreeMap<u32, String>,
+}
+
+impl Accounts {
+    /// The users of this machine.
+    pub(super) fn of_this_machine() -> Accounts {
+        // Without the list there are numbers instead of names, which serve as well.
+        let list = std::fs::read("/etc/passwd").unwrap_or_default();
+        let mut accounts = Accounts::default();
+        for line in String::from_utf8_lossy(&list).lines() {
+            let mut fields = line.split(':');
+            if let (Some(name), Some(_), Some(Ok(uid))) = (fields.next(), fields.next(), fields.next().map(str::parse))
+            {
+                accounts.add(uid, name);
+            }
+        }
+        accounts
+    }
+
+    /// Adds a name unless the user has one already.
+    pub(super) fn add(&mut self, uid: u32, name: &str) {
+        if !name.is_empty() && !name.contains('/') && !name.chars().any(char::is_control) {
+            self.users.entry(uid).or_insert_with(|| name.to_string());
+        }
+    }
+
+    /// The name, else the number.
+    pub(super) fn user(&self, uid: u32) -> String {
+        self.users.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
+    }
+}
+
+/// The number of a user, or what to do about not having one.
+pub(super) fn user(name: &str) -> Result<u32, String> {
+    match User::from_name(name) {
+        Ok(Some(user)) => Ok(user.uid.as_raw()),
+        Ok(None) => Err(format!("there is no user {name:?} on this machine; `getent passwd` lists them")),
+        Err(error) => Err(format!("looking up user {name:?} failed: {error}; give its number as uid = N instead")),
+    }
+}
+
+/// The number of a group, or what to do about not having one.
+pub(super) fn group(name: &str) -> Result<u32, String> {
+    match Group::from_name(name) {
+        Ok(Some(group)) => Ok(group.gid.as_raw()),
+        Ok(None) => Err(format!("there is no group {name:?} on this machine; `getent group` lists them")),
+        Err(error) => Err(format!("looking up group {name:?} failed: {error}; give its number as gid = N instead")),
+    }
+}

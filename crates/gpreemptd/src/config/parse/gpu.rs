@@ -1,0 +1,64 @@
+//! `[[gpu]]`.
+
+use gpreempt_core::{GpuParams, PolicyKind};
+
+use crate::config::section::Section;
+use crate::config::{Glob, GpuRule};
+
+/// Keys of `[[gpu]]`.
+pub(in crate::config) const KEYS: &[&str] = &[
+    "gpu",
+    "manage",
+    "policy",
+    "slice_ms",
+    "cycles_per_second",
+    "cycle_burst",
+    "linger_max_us",
+    "small",
+    "weigh",
+    "cycle_estimate_us",
+];
+
+/// Where in [`KEYS`] those begin that an entry with `manage = false` has no use for.
+const SETTINGS: usize = 2;
+
+/// How policies are written.
+pub(in crate::config) const POLICIES: [(&str, PolicyKind); 3] =
+    [("priority", PolicyKind::Priority), ("fair", PolicyKind::Fair), ("deadline", PolicyKind::Deadline)];
+
+/// One entry; none if it cannot be said which gpus it is for.
+pub(super) fn gpu(section: &mut Section<'_, '_, '_>) -> Option<GpuRule> {
+    let default = GpuParams::default();
+    let params = GpuParams {
+        policy: section.choice("policy", &POLICIES).unwrap_or(default.policy),
+        slice: section.time("slice_ms", 0.0..=10_000.0).unwrap_or(default.slice),
+        cycles_per_second: section.whole("cycles_per_second", 0..=100_000).unwrap_or(default.cycles_per_second),
+        cycle_burst: section.whole("cycle_burst", 1..=100_000).unwrap_or(default.cycle_burst),
+        linger_max: section.time("linger_max_us", 0.0..=1_000_000.0).unwrap_or(default.linger_max),
+        small: section.share("small", 0.0).unwrap_or(default.small),
+        weigh: section.flag("weigh").unwrap_or(default.weigh),
+        cycle_estimate: section.time("cycle_estimate_us", 1.0..=1_000_000.0).unwrap_or(default.cycle_estimate),
+        report_timeout: default.report_timeout,
+    };
+    let manage = section.flag("manage").unwrap_or(true);
+    if !manage {
+        section.refuse_unmanaged(&KEYS[SETTINGS..]);
+    }
+    if section.value("gpu").is_none() {
+        let message = "this [[gpu]] does not say which: add gpu = \"0000:c1:00.0\" (`gpreempt ps` shows addresses), or gpu = \"*\"";
+        section.complain("gpu", message);
+    }
+    // Addresses are compared in lower case, as the kernel writes them.
+    let gpu = section.glob("gpu").and_then(|glob| Glob::new(&glob.as_str().to_lowercase()).ok())?;
+    Some(GpuRule { gpu, manage, params })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_unmanaged_gpus_refuse_begin_behind_manage() {
+        assert_eq!(KEYS[..SETTINGS], ["gpu", "manage"]);
+    }
+}

@@ -1,0 +1,222 @@
+//! The configuration as a file again: everything that holds, defaults included, and the bounds that follow as comments.
+
+use std::fmt::{Display, Write};
+use std::time::Duration;
+
+use gpreempt_core::{Nanos, Patience, Permille};
+use gpreempt_proto::Mode;
+
+use super::parse::POLICIES;
+use super::promise::{Class, Promise, time};
+use super::{Account, Config, Gives, GpuRule, Rule};
+
+impl Config {
+    /// The configuration that holds, as a file that says so explicitly. Reading it gives an equal one.
+    #[must_use]
+    pub fn print(&self) -> String {
+        let mut file = Printer::default();
+        match &self.source {
+            // A path may contain anything, a line end too.
+            Some(path) => file.comment(&format!("What holds with {path:?}; what it leaves open is filled in.")),
+            None => file.comment("What holds without a file."),
+        }
+        file.pair("mode", if self.mode == Mode::Enforce { "\"enforce\"" } else { "\"observe\"" });
+        file.pair("scan_ms", decimal(self.scan, MS));
+        match self.grace_kiloclocks {
+            Some(grace) => file.pair("grace_kiloclocks", grace),
+            None => file.comment("grace_kiloclocks: as the hardware is set"),
+        }
+        file.pair("term_grace_ms", decimal(self.term_grace, MS));
+        file.pair("hold_max_s", decimal(self.hold_max, S));
+        file.pair("log_events", self.log_events);
+
+        file.table("[watch]");
+        // The shortest form that reads back as the same number.
+        file.pair("cpu", format_args!("{:?}", self.watch.cpu));
+        file.pair("period_us", decimal(self.watch.period, US));
+        file.pair("fixed", self.watch.fixed);
+        match self.watch.spin_core {
+            Some(core) => file.pair("spin_core", core),
+            None => file.comment("spin_core: none, the thread sleeps between looks"),
+        }
+
+        let breaker = &self.breaker;
+        file.table("[breaker]");
+        file.pair("failures", breaker.failures);
+        file.pair("slow", breaker.slow);
+        file.pair("slow_after_ms", decimal(breaker.slow_after, MS));
+        file.pair("window_s", decimal(breaker.window, S));
+        file.pair("pause_s", decimal(breaker.pause, S));
+        file.pair("longest_s", decimal(breaker.longest, S));
+        file.pair("sample_one_in", breaker.sample_one_in);
+
+        let classes: Vec<(Class, Vec<Option<Promise>>)> = self
+            .classes()
+            .into_iter()
+            .map(|class| {
+                let promises = self.promises(&class.params);
+                (class, promises)
+            })
+            .collect();
+        for (index, rule) in self.rules.iter().enumerate() {
+            file.table("[[rule]]");
+            file.rule(rule);
+            if rule.gives.is_none() {
+                file.comment("Its processes are never stopped and cause no stop.");
+            }
+            for (class, promises) in &classes {
+                if let Some(Some(promise)) = promises.get(index) {
+                    file.promise(class, promise);
+                }
+            }
+        }
+        for gpu in &self.gpus {
+            file.table("[[gpu]]");
+            file.gpu(gpu);
+        }
+        file.text
+    }
+}
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000_000_000;
+
+/// A time in a unit, exactly.
+fn decimal(time: Duration, unit: u64) -> String {
+    decimal_nanos(Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)), unit)
+}
+
+fn decimal_nanos(time: Nanos, unit: u64) -> String {
+    let (whole, rest) = (time.0 / unit, time.0 % unit);
+    if rest == 0 {
+        return whole.to_string();
+    }
+    let digits = unit.ilog10() as usize;
+    let fraction = format!("{rest:0digits$}");
+    format!("{whole}.{}", fraction.trim_end_matches('0'))
+}
+
+/// A share, exactly.
+fn share(share: Permille) -> String {
+    decimal_nanos(Nanos(u64::from(share.get())), 1000)
+}
+
+/// A text in quotes.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_string()).to_string()
+}
+
+/// A file being written.
+#[derive(Default)]
+struct Printer {
+    text: String,
+}
+
+impl Printer {
+    fn line(&mut self, line: impl Display) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    fn comment(&mut self, text: &str) {
+        self.line(format_args!("# {text}"));
+    }
+
+    fn table(&mut self, title: &str) {
+        self.line(format_args!("\n{title}"));
+    }
+
+    fn pair(&mut self, key: &str, value: impl Display) {
+        self.line(format_args!("{key} = {value}"));
+    }
+
+    fn account(&mut self, name_key: &str, number_key: &str, account: Option<&Account>) {
+        match account {
+            None => {}
+            Some(Account::Any) => self.pair(name_key, "\"*\""),
+            Some(Account::One { name: Some(name), .. }) => self.pair(name_key, quoted(name)),
+            Some(Account::One { id, name: None }) => self.pair(number_key, id),
+        }
+    }
+
+    fn rule(&mut self, rule: &Rule) {
+        self.pair("name", quoted(&rule.name));
+        self.account("user", "uid", rule.trusted.user.as_ref());
+        self.account("group", "gid", rule.trusted.group.as_ref());
+        let patterns = [
+            ("cgroup", &rule.trusted.cgroup),
+            ("container", &rule.trusted.container),
+            ("executable", &rule.requests.executable),
+            ("command", &rule.requests.command),
+        ];
+        for (key, pattern) in patterns {
+            if let Some(pattern) = pattern {
+                self.pair(key, quoted(pattern.as_str()));
+            }
+        }
+        let variables = rule.requests.environment.iter();
+        let variables: Vec<String> =
+            variables.map(|(name, glob)| format!("{name} = {}", quoted(glob.as_str()))).collect();
+        if !variables.is_empty() {
+            self.pair("environment", format_args!("{{ {} }}", variables.join(", ")));
+        }
+        match &rule.gives {
+            Some(gives) => self.gives(gives),
+            None => self.pair("manage", false),
+        }
+    }
+
+    fn gives(&mut self, gives: &Gives) {
+        let params = &gives.params;
+        self.pair("level", params.level.get());
+        self.pair("max_level", gives.max_level.get());
+        self.pair("job", quoted(gives.grouping.as_str()));
+        match params.patience {
+            Patience::Fixed(patience) => self.pair("patience_us", decimal_nanos(patience, US)),
+            Patience::Adaptive { max } => {
+                self.pair("patience_us", "\"adaptive\"");
+                self.pair("patience_max_us", decimal_nanos(max, US));
+            }
+        }
+        self.pair("min_run_ms", decimal_nanos(params.min_run, MS));
+        self.pair("max_stop_ms", decimal_nanos(params.max_stop, MS));
+        self.pair("age_step_ms", decimal_nanos(params.age_step, MS));
+        self.pair("stop_share", share(params.stop_share));
+        self.pair("weight", params.weight);
+        self.pair("request", share(params.request));
+        self.pair("limit", share(params.limit));
+        self.pair("period_ms", decimal_nanos(params.period, MS));
+        self.pair("deadline_ms", decimal_nanos(params.deadline, MS));
+        self.pair("runtime_ms", decimal_nanos(params.runtime, MS));
+    }
+
+    fn promise(&mut self, class: &Class, promise: &Promise) {
+        self.comment(&format!(
+            "On {}, with one process of every rule there and cycles of {} (estimate), a process of this rule",
+            class.name,
+            time(class.params.cycle_estimate)
+        ));
+        for sentence in promise.sentences() {
+            self.comment(&format!("- {sentence}"));
+        }
+    }
+
+    fn gpu(&mut self, gpu: &GpuRule) {
+        let params = &gpu.params;
+        self.pair("gpu", quoted(gpu.gpu.as_str()));
+        if !gpu.manage {
+            self.pair("manage", false);
+            return;
+        }
+        let policy = POLICIES.iter().find(|(_, kind)| *kind == params.policy).map_or("priority", |(name, _)| name);
+        self.pair("policy", quoted(policy));
+        self.pair("slice_ms", decimal_nanos(params.slice, MS));
+        self.pair("cycles_per_second", params.cycles_per_second);
+        self.pair("cycle_burst", params.cycle_burst);
+        self.pair("linger_max_us", decimal_nanos(params.linger_max, US));
+        self.pair("small", share(params.small));
+        self.pair("weigh", params.weigh);
+        self.pair("cycle_estimate_us", decimal_nanos(params.cycle_estimate, US));
+    }
+}

@@ -1,0 +1,175 @@
+//! The bounds that hold under a configuration: the formulas of the core, for a gpu on which one process of every rule works.
+
+use gpreempt_core::bounds::{self, Inversion, Starvation};
+use gpreempt_core::{
+    Actuator, Batch, Cost, Entry, GpuId, GpuParams, GpuSlot, JobSlot, Level, Nanos, Observation, Parts, PolicyKind,
+    Scheduler, TenantSlot,
+};
+
+use super::Config;
+
+/// What the process of a rule can rely on.
+pub(super) struct Promise {
+    /// How long it waits for lower levels at most; none under policies that do not go by levels.
+    pub(super) inversion: Option<Inversion>,
+    /// How long it stays stopped at most.
+    pub(super) starvation: Starvation,
+    /// What carrying out the largest plan takes.
+    pub(super) plan: Nanos,
+    /// Under the fair policy, how far its time strays from its share at most.
+    pub(super) share_error: Option<Nanos>,
+    /// Whether some rule stands, or may stand, higher; and whether one stands lower.
+    pub(super) above: bool,
+    pub(super) below: bool,
+}
+
+/// Gpus that are treated alike.
+pub(super) struct Class {
+    /// The pattern, or words for those without an entry.
+    pub(super) name: String,
+    pub(super) params: GpuParams,
+}
+
+impl Config {
+    /// The kinds of gpus that are scheduled.
+    pub(super) fn classes(&self) -> Vec<Class> {
+        let managed = self.gpus.iter().filter(|gpu| gpu.manage);
+        let mut classes: Vec<Class> =
+            managed.map(|gpu| Class { name: format!("gpu {:?}", gpu.gpu.as_str()), params: gpu.params }).collect();
+        if !self.gpus.iter().any(|gpu| gpu.gpu.is_anything()) {
+            let name = if self.gpus.is_empty() { "any gpu" } else { "any other gpu" };
+            classes.push(Class { name: name.to_string(), params: GpuParams::default() });
+        }
+        classes
+    }
+
+    /// Longest time until a change is seen. The watch may slow down to keep to its share of a core, the scan does not.
+    pub(super) fn detection(&self) -> Nanos {
+        let keeps_pace = self.watch.fixed || self.watch.spin_core.is_some();
+        let time = if keeps_pace { self.watch.period.min(self.scan) } else { self.scan };
+        Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// What the processes of each rule can rely on, in the order of the rules; none for those that are not managed.
+    pub(super) fn promises(&self, params: &GpuParams) -> Vec<Option<Promise>> {
+        // A failure would mean that the storage is too small, and it is made to measure.
+        self.evaluate(params).unwrap_or_default()
+    }
+
+    fn evaluate(&self, params: &GpuParams) -> Result<Vec<Option<Promise>>, gpreempt_core::Error> {
+        let (gpu, actuator, detection) = (GpuId(0), Actuator::DebugTrap, self.detection());
+        let count = self.rules.len();
+        let mut core = Scheduler::new(Parts {
+            gpus: [GpuSlot::default()],
+            jobs: vec![JobSlot::default(); count],
+            tenants: vec![TenantSlot::default(); count],
+            order: vec![0; count],
+            plan: vec![Entry::EMPTY; count],
+        })?;
+        core.set_gpu(gpu, *params)?;
+        let mut jobs = Vec::new();
+        let mut everybody = Batch::EMPTY;
+        for rule in &self.rules {
+            let Some(gives) = &rule.gives else {
+                jobs.push(None);
+                continue;
+            };
+            let mut settings = gives.params;
+            settings.level = gives.level();
+            let job = core.add_job(settings)?;
+            let tenant = core.add_tenant(job, gpu, true)?;
+            core.observe(tenant, Observation { queues: 1, ..Observation::default() })?;
+            everybody = everybody.and(1);
+            jobs.push(Some((job, gives)));
+        }
+        core.decide(Nanos::ZERO, &actuator);
+
+        let levels: Vec<(Level, Level)> =
+            jobs.iter().flatten().map(|(_, gives)| (gives.level(), gives.max_level)).collect();
+        let plan = params.cycle_estimate.times(u64::from(actuator.cycles(gpu, everybody, everybody)));
+        let managed = u32::try_from(levels.len()).unwrap_or(u32::MAX);
+        let mut promises = Vec::new();
+        for job in jobs {
+            let Some((job, gives)) = job else {
+                promises.push(None);
+                continue;
+            };
+            let level = gives.level();
+            let by_level = params.policy == PolicyKind::Priority;
+            let inversion = core.inversion_bound(gpu, job, detection, &actuator).filter(|_| by_level);
+            let fair = params.policy == PolicyKind::Fair;
+            promises.push(core.starvation_bound(job, detection).map(|starvation| Promise {
+                inversion,
+                starvation,
+                plan,
+                share_error:
+                    fair.then(|| bounds::share_error(managed, params.turn_length(), detection, params.cycle_estimate)),
+                above: !by_level || params.slice > Nanos::ZERO || levels.iter().any(|(_, most)| *most > level),
+                below: levels.iter().any(|(other, _)| *other < level),
+            }));
+        }
+        Ok(promises)
+    }
+}
+
+impl Promise {
+    /// The bounds in sentences.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        match &self.inversion {
+            Some(terms) if self.below => {
+                let parts = [
+                    ("detection", terms.detection),
+                    ("patience", terms.patience),
+                    ("exempt time of others", terms.exempt),
+                    ("cycle budget", terms.refill),
+                    ("plans", terms.cost),
+                    ("turn of a long-stopped job", terms.turn),
+                    ("sparing of small ones", terms.small),
+                ];
+                said.push(sum("waits for lower levels at most", bounds::inversion(terms), &parts));
+            }
+            Some(_) => said.push("waits for nobody: no rule gives a lower level".to_string()),
+            None => {}
+        }
+        if let Some(error) = self.share_error {
+            said.push(format!("gets its share to within {}", time(error)));
+        }
+        if self.above {
+            let terms = &self.starvation;
+            let turns = bounds::starvation(&Starvation { age_limit: Nanos::ZERO, cycle: Nanos::ZERO, ..*terms })
+                .since(terms.detection);
+            let parts = [
+                ("longest stop", terms.age_limit),
+                ("turns of others", turns),
+                ("two cycles", terms.cycle.times(2)),
+                ("detection", terms.detection),
+                ("plan", self.plan),
+            ];
+            let total = bounds::starvation(terms).plus(self.plan);
+            said.push(sum("stays stopped at most", total, &parts));
+        } else {
+            said.push("is never stopped: no rule allows a higher level".to_string());
+        }
+        said
+    }
+}
+
+/// A total and what it is made of, without what is nothing.
+fn sum(what: &str, total: Nanos, parts: &[(&str, Nanos)]) -> String {
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(_, part)| *part > Nanos::ZERO)
+        .map(|(name, part)| format!("{name} {}", time(*part)))
+        .collect();
+    format!("{what} {} = {}", time(total), parts.join(" + "))
+}
+
+/// A time for people.
+pub(super) fn time(time: Nanos) -> String {
+    match time.0 {
+        u64::MAX => "for ever".to_string(),
+        nanos if nanos >= 10_000_000_000 => format!("{:.1} s", nanos as f64 / 1e9),
+        nanos => format!("{:.2} ms", nanos as f64 / 1e6),
+    }
+}

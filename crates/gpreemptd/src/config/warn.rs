@@ -1,0 +1,222 @@
+//! What is legal and hardly meant.
+
+use gpreempt_core::{Actuator, Batch, Cost, GpuId, JobParams, Level, Nanos, Permille, PolicyKind};
+use gpreempt_proto::Mode;
+
+use super::{Account, Config, Gives, Glob, GpuRule, Grouping, Requests, Rule, Trusted};
+
+impl Config {
+    /// What is legal and hardly meant, a sentence each.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        self.whole(&mut warnings);
+        for (index, rule) in self.rules.iter().enumerate() {
+            let before = &self.rules[..index];
+            if let Some(earlier) = before.iter().find(|earlier| covers(earlier, rule)) {
+                let (name, earlier) = (&rule.name, &earlier.name);
+                warnings.push(format!("rule {name:?} is never reached: {earlier:?} before it matches all it matches"));
+            }
+            if let Some(pattern) = users_can_match(&rule.trusted) {
+                warnings.push(format!(
+                    "rule {:?}: users can make a control group that matches {pattern:?} below /user.slice; begin the pattern \
+                     with a fixed directory, or add user or group",
+                    rule.name
+                ));
+            }
+            if let Some(gives) = &rule.gives {
+                let said = self.of_gives(gives);
+                warnings.extend(said.into_iter().map(|message| format!("rule {:?}: {message}", rule.name)));
+                warnings.extend(different_job(rule, gives, before));
+            }
+        }
+        for (index, gpu) in self.gpus.iter().enumerate() {
+            if let Some(earlier) = self.gpus[..index].iter().find(|earlier| earlier.gpu.covers(&gpu.gpu)) {
+                let (pattern, earlier) = (gpu.gpu.as_str(), earlier.gpu.as_str());
+                warnings
+                    .push(format!("gpu {pattern:?} is never reached: {earlier:?} before it matches all it matches"));
+            }
+            let said = self.of_gpu(gpu);
+            warnings.extend(said.into_iter().map(|message| format!("gpu {:?}: {message}", gpu.gpu.as_str())));
+        }
+        warnings
+    }
+
+    /// About the configuration as a whole.
+    fn whole(&self, warnings: &mut Vec<String>) {
+        let managed: Vec<&Gives> = self.rules.iter().filter_map(|rule| rule.gives.as_ref()).collect();
+        match self.mode {
+            Mode::Observe if !managed.is_empty() => {
+                warnings.push(
+                    "mode is \"observe\": nothing is stopped, only reported; set mode = \"enforce\" to act".to_string(),
+                );
+            }
+            Mode::Enforce if managed.is_empty() => {
+                warnings.push(
+                    "mode is \"enforce\" but no rule gives a level: nothing is ever stopped; add a [[rule]]"
+                        .to_string(),
+                );
+            }
+            _ => {}
+        }
+        let levels_only = self.policies().all(|(policy, slice)| policy == PolicyKind::Priority && slice == Nanos::ZERO);
+        if let Some((first, rest)) = managed.split_first()
+            && levels_only
+            && rest.iter().all(|gives| gives.level() == first.level())
+            && managed.iter().all(|gives| gives.max_level == gives.level())
+        {
+            let level = first.level().get();
+            warnings
+                .push(format!("all rules give level {level}: equal levels run side by side, nothing is ever stopped"));
+        }
+        if let Some(core) = self.watch.spin_core
+            && std::thread::available_parallelism().is_ok_and(|cores| core >= cores.get())
+        {
+            warnings.push(format!("watch.spin_core = {core}, but this machine's cores have smaller numbers, from 0"));
+        }
+    }
+
+    /// Policies and slices of the gpus that are managed, those without an entry included.
+    fn policies(&self) -> impl Iterator<Item = (PolicyKind, Nanos)> {
+        let all_named = self.gpus.iter().any(|gpu| gpu.gpu.is_anything());
+        let others = (!all_named).then_some((PolicyKind::default(), Nanos::ZERO));
+        let named = self.gpus.iter().filter(|gpu| gpu.manage);
+        named.map(|gpu| (gpu.params.policy, gpu.params.slice)).chain(others)
+    }
+
+    fn of_gives(&self, gives: &Gives) -> Vec<String> {
+        let mut said = Vec::new();
+        let params = &gives.params;
+        let default = JobParams::default();
+        if gives.max_level < params.level {
+            let (level, most) = (params.level.get(), gives.max_level.get());
+            said.push(format!("max_level {most} is below level {level}: processes get {most}"));
+        }
+        if params.stop_share == Permille::NONE && gives.max_level > Level::MIN {
+            said.push("stop_share 0: nobody is ever stopped for it, whatever its level".to_string());
+        }
+        if params.limit < params.request {
+            said.push("limit is below request: it never gets what it is promised".to_string());
+        }
+        if params.deadline > params.period {
+            said.push("deadline_ms is above period_ms: a release is due after the next one".to_string());
+        }
+        if params.has_deadline() && params.runtime > params.relative_deadline() {
+            said.push("runtime_ms is above the deadline: it cannot be met even on an empty gpu".to_string());
+        }
+        let has = |policy| self.policies().any(|(other, _)| other == policy);
+        let fair = (params.weight, params.request, params.limit) != (default.weight, default.request, default.limit);
+        if fair && !has(PolicyKind::Fair) {
+            said.push("weight, request and limit count under policy = \"fair\" only, which no gpu has".to_string());
+        }
+        if params.has_deadline() && !has(PolicyKind::Deadline) {
+            said.push("period_ms counts under policy = \"deadline\" only, which no gpu has".to_string());
+        }
+        said
+    }
+
+    fn of_gpu(&self, gpu: &GpuRule) -> Vec<String> {
+        let mut said = Vec::new();
+        let params = &gpu.params;
+        if params.cycles_per_second == 0 {
+            return said;
+        }
+        let one = Batch::EMPTY.and(1);
+        let needed = Actuator::DebugTrap.cycles(GpuId(0), one, one);
+        if params.cycle_burst < needed {
+            let burst = params.cycle_burst;
+            said.push(format!("cycle_burst {burst} is less than stopping and resuming one process takes ({needed})"));
+        }
+        let managed = self.rules.iter().filter_map(|rule| rule.gives.as_ref());
+        let ageing: u64 = managed.map(|gives| u64::from(gpreempt_core::bounds::ageing(&gives.params, needed))).sum();
+        if ageing >= u64::from(params.cycles_per_second) {
+            let budget = params.cycles_per_second;
+            said.push(format!(
+                "turns of long-stopped jobs, one of each rule, can take {ageing} of {budget} cycles a second: no bound on \
+                 waiting holds; raise cycles_per_second or max_stop_ms"
+            ));
+        }
+        said
+    }
+}
+
+/// A name of a job that an earlier rule gives with other settings.
+fn different_job(rule: &Rule, gives: &Gives, before: &[Rule]) -> Option<String> {
+    if !matches!(gives.grouping, Grouping::Named(_)) {
+        return None;
+    }
+    let same = |other: &&Rule| {
+        let other = other.gives.as_ref();
+        other.is_some_and(|other| other.grouping == gives.grouping && other.params != gives.params)
+    };
+    let earlier = before.iter().find(same)?;
+    Some(format!(
+        "rules {:?} and {:?} make one job {:?} with different settings: the lower ones hold for all of it",
+        earlier.name,
+        rule.name,
+        gives.grouping.as_str()
+    ))
+}
+
+/// The pattern of a rule without user or group that fits a control group users can make: they own those below
+/// `/user.slice`. `"*"` is a decision.
+fn users_can_match(trusted: &Trusted) -> Option<&str> {
+    const OWNED: &str = "/user.slice/";
+    let pattern = trusted.cgroup.as_ref().filter(|pattern| !pattern.is_anything())?;
+    if trusted.user.is_some() || trusted.group.is_some() {
+        return None;
+    }
+    let prefix = pattern.prefix();
+    let literal = prefix == pattern.as_str();
+    let reaches = prefix.starts_with(OWNED) || (!literal && OWNED.starts_with(&prefix));
+    reaches.then_some(pattern.as_str())
+}
+
+/// Whether everything the later rule matches is surely matched by the earlier one.
+fn covers(earlier: &Rule, later: &Rule) -> bool {
+    trusted_covers(&earlier.trusted, &later.trusted) && requests_cover(&earlier.requests, &later.requests)
+}
+
+fn trusted_covers(earlier: &Trusted, later: &Trusted) -> bool {
+    // A container's name counts for more where a user or group is named as well.
+    let container = match (&earlier.container, &later.container) {
+        (None, _) => true,
+        (Some(wide), Some(narrow)) => wide.covers(narrow) && (earlier.names_an_account() || !later.names_an_account()),
+        (Some(_), None) => false,
+    };
+    account_covers(earlier.user.as_ref(), later.user.as_ref())
+        && account_covers(earlier.group.as_ref(), later.group.as_ref())
+        && glob_covers(earlier.cgroup.as_ref(), later.cgroup.as_ref())
+        && container
+}
+
+fn account_covers(earlier: Option<&Account>, later: Option<&Account>) -> bool {
+    match (earlier, later) {
+        (None | Some(Account::Any), _) => true,
+        (Some(Account::One { id, .. }), Some(Account::One { id: other, .. })) => id == other,
+        (Some(Account::One { .. }), _) => false,
+    }
+}
+
+fn glob_covers(earlier: Option<&Glob>, later: Option<&Glob>) -> bool {
+    match (earlier, later) {
+        (None, _) => true,
+        (Some(wide), Some(narrow)) => wide.covers(narrow),
+        (Some(wide), None) => wide.is_anything(),
+    }
+}
+
+fn requests_cover(earlier: &Requests, later: &Requests) -> bool {
+    // One pattern may be meant for paths and the other for names of files; those are not compared.
+    let kind = |glob: &Glob| glob.as_str().contains('/');
+    let executable = match (&earlier.executable, &later.executable) {
+        (Some(wide), Some(narrow)) if kind(wide) != kind(narrow) => wide.is_anything(),
+        (wide, narrow) => glob_covers(wide.as_ref(), narrow.as_ref()),
+    };
+    executable
+        && glob_covers(earlier.command.as_ref(), later.command.as_ref())
+        && earlier
+            .environment
+            .iter()
+            .all(|(name, wide)| later.environment.get(name).is_some_and(|narrow| wide.covers(narrow)))
+}
