@@ -1,1 +1,32 @@
-//! The control socket: reads what clients ask, answers from what the engine publishes, passes changes on.
+//! The control socket: reads what clients ask, answers from what the engine publishes, passes changes on. The protocol is
+//! described in `docs/control.md`.
+//!
+//! ```text
+//!   clients ══> Server (one thread, poll) ── Input::{Asked, Notified, Publish, Configured} ──> engine
+//!                  ^                                                                             │
+//!                  └───────────────── Board: events, newest status and statistics <──────────────┘
+//! ```
+//!
+//! The thread owns no state of the scheduler and never waits for anything but its descriptors, so that no client can hold
+//! up another, and none can hold up the engine: what reaches it is limited by user, what it publishes is asked for at most
+//! every 20 ms.
+
+mod board;
+mod client;
+mod desk;
+mod line;
+mod rate;
+mod reload;
+mod server;
+mod socket;
+mod view;
+mod wake;
+
+#[cfg(test)]
+mod tests;
+
+pub use board::{Board, Published};
+pub use reload::{Load, reload};
+pub use server::{Handle, Server};
+pub use socket::Error;
+pub use view::Viewer;

@@ -1,1 +1,11 @@
-//! What happened: events, distributions, the audit log.
+//! What happened: distributions, counters, the audit log. Owned by the deciding thread.
+
+mod audit;
+mod cpu;
+mod recorder;
+mod times;
+
+pub use audit::Audit;
+pub use cpu::{CpuTimes, process_cpu, thread_cpu};
+pub use recorder::{DaemonRecord, GpuRecord, Recorder};
+pub use times::Times;

@@ -1,0 +1,232 @@
+//! One connection: bytes in, lines out of them, answers back, each bounded.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use gpreempt_core::Nanos;
+use gpreempt_proto::Answer;
+use nix::errno::Errno;
+use nix::poll::PollFlags;
+use nix::sys::socket::{MsgFlags, send};
+
+use super::line::{self, LONGEST_REQUEST};
+use super::view::Viewer;
+
+/// With so much unsent, nothing new is taken from a client and no event is added: it has to read first.
+const UNSENT: usize = 64 * 1024;
+
+/// How long a client may take nothing of what it asked for. Watchers may wait for ever: they lose events, not memory.
+const STUCK: Nanos = Nanos::from_secs(10);
+
+/// Calls not understood before a connection is closed.
+const MOST_MALFORMED: u32 = 16;
+
+/// What the client's oldest unanswered call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// It has none.
+    Nothing,
+    /// For a publication that is new enough.
+    Publication { question: Question, asked: Nanos },
+    /// For the engine, which answers to this ticket.
+    Engine { ticket: u64, until: Nanos },
+}
+
+/// What is answered from a publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    Status,
+    Stats,
+}
+
+/// What was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Client {
+    stream: UnixStream,
+    pub(super) viewer: Viewer,
+    /// The process that connected, if it is visible from here.
+    pub(super) pid: Option<u32>,
+    pub(super) waiting: Waiting,
+    /// The number of the next event it is to see.
+    pub(super) watches: Option<u64>,
+    input: Vec<u8>,
+    /// So much of the input is known to contain no end of a line.
+    searched: usize,
+    /// The client sends no more; it may still read.
+    ended: bool,
+    output: Vec<u8>,
+    sent: usize,
+    /// Since when nothing could be sent.
+    stuck: Option<Nanos>,
+    malformed: u32,
+    /// Nothing more is taken from it, and it is closed when everything is sent.
+    closing: bool,
+}
+
+impl Client {
+    pub(super) fn new(stream: UnixStream, viewer: Viewer, pid: Option<u32>) -> Client {
+        Client {
+            stream,
+            viewer,
+            pid,
+            waiting: Waiting::Nothing,
+            watches: None,
+            input: Vec::new(),
+            searched: 0,
+            ended: false,
+            output: Vec::new(),
+            sent: 0,
+            stuck: None,
+            malformed: 0,
+            closing: false,
+        }
+    }
+
+    /// What to wait for.
+    pub(super) fn interest(&self) -> PollFlags {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::POLLIN, !self.ended && self.attentive() && self.input.len() <= LONGEST_REQUEST);
+        flags.set(PollFlags::POLLOUT, self.unsent() > 0);
+        flags
+    }
+
+    /// Whether its next call may be taken now.
+    fn attentive(&self) -> bool {
+        self.waiting == Waiting::Nothing && !self.closing && self.has_room()
+    }
+
+    /// Whether more may be put into its output.
+    pub(super) fn has_room(&self) -> bool {
+        self.unsent() < UNSENT
+    }
+
+    fn unsent(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// Reads what is there, up to a bound.
+    pub(super) fn receive(&mut self) -> io::Result<()> {
+        if self.ended || !self.attentive() {
+            return Ok(());
+        }
+        let mut bytes = [0; 16 * 1024];
+        while self.input.len() <= LONGEST_REQUEST {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => {
+                    self.ended = true;
+                    return Ok(());
+                }
+                Ok(count) => self.input.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line, if there is one and it may be taken. The last one needs no end.
+    pub(super) fn next_line(&mut self) -> Option<Line> {
+        if !self.attentive() {
+            return None;
+        }
+        let end = self.input[self.searched..].iter().position(|&byte| byte == b'\n').map(|end| self.searched + end);
+        let Some(end) = end else {
+            self.searched = self.input.len();
+            if self.input.len() > LONGEST_REQUEST {
+                return Some(Line::TooLong);
+            }
+            self.searched = if self.ended { 0 } else { self.searched };
+            let last = self.ended && !self.input.is_empty();
+            return last.then(|| Line::Whole(std::mem::take(&mut self.input)));
+        };
+        self.searched = 0;
+        let mut line: Vec<u8> = self.input.drain(..=end).collect();
+        line.pop();
+        // An idle client keeps no more than a small buffer.
+        if self.input.is_empty() {
+            self.input = Vec::new();
+        }
+        Some(if line.len() > LONGEST_REQUEST { Line::TooLong } else { Line::Whole(line) })
+    }
+
+    /// Whether there may be another line without anything being read.
+    pub(super) fn has_more(&self) -> bool {
+        self.attentive() && !self.input.is_empty() && (self.ended || self.searched < self.input.len())
+    }
+
+    /// Puts an answer into the output.
+    pub(super) fn push(&mut self, answer: &Answer) {
+        self.output.extend_from_slice(&line::render(answer));
+    }
+
+    /// Takes nothing more from this client and closes it when it has read.
+    pub(super) fn close(&mut self) {
+        self.closing = true;
+        self.watches = None;
+        self.input = Vec::new();
+        self.searched = 0;
+    }
+
+    /// One more call was not understood; a client that keeps talking nonsense is closed.
+    pub(super) fn count_malformed(&mut self) {
+        self.malformed += 1;
+        if self.malformed >= MOST_MALFORMED {
+            self.close();
+        }
+    }
+
+    /// Sends what the client takes.
+    pub(super) fn flush(&mut self, now: Nanos) -> io::Result<()> {
+        while self.unsent() > 0 {
+            // Without a signal: one user's broken pipe must not end the daemon, whatever the program does with signals.
+            match send(self.stream.as_raw_fd(), &self.output[self.sent..], MsgFlags::MSG_NOSIGNAL) {
+                Ok(count) => {
+                    self.sent += count;
+                    self.stuck = None;
+                }
+                Err(Errno::EAGAIN) => {
+                    self.stuck.get_or_insert(now);
+                    return Ok(());
+                }
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.output = Vec::new();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Whether nothing more can come of this connection.
+    pub(super) fn is_over(&self, now: Nanos) -> bool {
+        let stuck = self.stuck_until().is_some_and(|until| now >= until);
+        let silent = self.unsent() == 0 && self.waiting == Waiting::Nothing;
+        stuck || silent && (self.closing || self.ended && self.watches.is_none() && self.input.is_empty())
+    }
+
+    /// When [`Client::is_over`] changes by itself.
+    pub(super) fn stuck_until(&self) -> Option<Nanos> {
+        let since = self.stuck.filter(|_| self.watches.is_none())?;
+        Some(since.plus(STUCK))
+    }
+
+    /// Whether a client that hung up can still have sent something.
+    pub(super) fn may_have_sent(&self) -> bool {
+        !self.ended && self.attentive()
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
