@@ -155,6 +155,7 @@ pub struct TenantStatus {
     /// Packets submitted and not yet fetched, of all its queues.
     pub pending: u64,
     /// Bytes of video memory.
+    #[serde(rename = "vram_bytes")]
     pub vram: u64,
     /// How often it was stopped.
     pub preempted: u64,
