@@ -19,6 +19,7 @@
 
 mod arguments;
 mod bench;
+pub mod chain;
 mod checksum;
 mod code_object;
 pub mod corpus;

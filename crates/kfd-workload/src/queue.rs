@@ -128,19 +128,19 @@ impl Queue {
         &self.device
     }
 
-    /// Runs a kernel; `arguments` hold its argument block. The signal is counted down at its end. Arguments, code and
-    /// buffers have to live until then.
+    /// Runs a kernel; `arguments` hold its argument block. The signal, if there is one, is counted down at its end.
+    /// Arguments, code and buffers have to live until then.
     ///
     /// # Errors
     ///
     /// If the kernel needs more scratch or local memory than there is, or the ring stays full.
-    pub fn dispatch(
+    pub fn dispatch<'a>(
         &mut self,
         kernel: &Kernel,
         arguments: GpuAddr,
         launch: &Launch,
         order: Order,
-        completion: &Signal,
+        completion: impl Into<Option<&'a Signal>>,
     ) -> Result<()> {
         let limit = self.device.node().local_memory;
         if kernel.local_memory > limit {
@@ -154,7 +154,8 @@ impl Queue {
             scratch_per_item: kernel.scratch_per_item,
             local_memory: kernel.local_memory,
         };
-        self.submit(&packet::dispatch(&target, launch, order, completion.handle()))
+        let completion = completion.into().map_or(GpuAddr(0), Signal::handle);
+        self.submit(&packet::dispatch(&target, launch, order, completion))
     }
 
     /// Waits on the gpu until all of the signals are 0; then `completion` is counted down.

@@ -3,7 +3,8 @@
 use half::f16;
 
 use super::job::{Argument, Inputs, Job};
-use super::object;
+use super::{ADVANCE, object};
+use crate::chain::{LANES, State, Work};
 use crate::memory::Placement::{Gtt, Uncached, UserMemory, Vram};
 use crate::packet::Launch;
 
@@ -135,6 +136,23 @@ pub fn spin_for(iterations: u32) -> Job {
         kernel: "spin",
         launch: Launch::linear(GROUPS as u32, LANES as u16),
         arguments: vec![Argument::output(Uncached, &expected), Argument::U32(iterations)],
+    }
+}
+
+pub(super) fn advance(_: u64) -> Job {
+    let work = Work { groups: 6, steps: 3000 };
+    let [before, after] = [0, 1].map(|kernels| State::after(work, kernels));
+    Job {
+        object: ADVANCE,
+        kernel: "advance",
+        launch: Launch::linear(work.groups, LANES as u16),
+        arguments: vec![
+            Argument::changed(Gtt, &before.values, &after.values),
+            Argument::changed(Vram, &before.marks, &after.marks),
+            Argument::output(Gtt, &after.counts),
+            Argument::U32(0),
+            Argument::U32(work.steps),
+        ],
     }
 }
 

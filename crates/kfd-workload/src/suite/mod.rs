@@ -23,6 +23,9 @@ macro_rules! object {
 }
 use object;
 
+/// The kernel of [`chain`](crate::chain)s.
+pub(crate) const ADVANCE: &[u8] = object!("advance");
+
 /// One test of the suite.
 #[derive(Clone, Copy, Debug)]
 pub struct Test {
@@ -91,6 +94,7 @@ pub const ALL: &[Test] = &[
     kernel("spin", "a long loop", float::spin),
     kernel("exactly_once", "every workgroup runs once", integer::exactly_once),
     kernel("walk", "a long loop in which every step counts", integer::walk),
+    kernel("advance", "steps that move a value, remembered over many kernels", float::advance),
     kernel("counter", "atomics that all lanes contend for", integer::counter),
     kernel("wide", "64-bit integers, doubles, divisions", integer::wide),
     kernel("scratch", "private arrays indexed by data", integer::scratch),
