@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use kfd_abi::debug::{
-    DbgTrapArgs, Disable, Enable, GetQueueSnapshot, QueryDebugEvent, QueueSnapshotEntry, ResumeQueues, RuntimeInfo,
-    SendRuntimeEvent, SetExceptionsEnabled, SuspendQueues, TrapArgs,
+    DbgTrapArgs, Disable, Enable, GetQueueSnapshot, QueryDebugEvent, QueryExceptionInfo, QueueSnapshotEntry,
+    ResumeQueues, RuntimeInfo, SendRuntimeEvent, SetExceptionsEnabled, SuspendQueues, TrapArgs,
 };
-use kfd_abi::exception::ExceptionMask;
+use kfd_abi::exception::{ExceptionCode, ExceptionMask};
 use kfd_abi::process::{GetVersionArgs, VERSION_MAJOR, VERSION_MINOR_DEBUGGER};
 use kfd_abi::queue::MAX_QUEUES_PER_PROCESS;
 
@@ -167,6 +167,26 @@ impl Kfd {
             Err(Error::Trap { error, .. }) if error.raw_os_error() == Some(libc::EAGAIN) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Takes back the report that the program's runtime started or ended, and says which.
+    ///
+    /// # Errors
+    ///
+    /// If there is no session, or no such report.
+    pub fn take_runtime_report(&self, pid: Pid) -> Result<RuntimeInfo> {
+        let mut info = RuntimeInfo::default();
+        let operation = QueryExceptionInfo {
+            info_ptr: (&raw mut info).expose_provenance() as u64,
+            info_size: size_of::<RuntimeInfo>() as u32,
+            source_id: 0,
+            exception_code: ExceptionCode::PROCESS_RUNTIME,
+            clear_exception: 1,
+        };
+        // SAFETY: the address is that of `info`, which lives until the call returns, takes any bytes, and is as large as
+        // said.
+        unsafe { self.trap(pid, operation) }?;
+        Ok(info)
     }
 
     /// All queues of the process, newest first, the exceptions of `clear` taken back. A queue that still has `QUEUE_NEW`

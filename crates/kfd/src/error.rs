@@ -165,6 +165,14 @@ impl Error {
         matches!(self, Error::Trap { operation, error, .. }
             if operation.needs_runtime() && error.raw_os_error() == Some(libc::EPERM))
     }
+
+    /// Whether the driver refused because the session is no longer this program's: another debugger took it over, or, for
+    /// some drivers, the calling thread does not trace the process.
+    #[must_use]
+    pub fn is_taken_over(&self) -> bool {
+        matches!(self, Error::Trap { operation, error, .. }
+            if !operation.needs_runtime() && error.raw_os_error() == Some(libc::EPERM))
+    }
 }
 
 /// Result of the client's functions.
@@ -266,6 +274,8 @@ mod tests {
             |operation| Error::Trap { operation, pid: Pid(1), error: io::Error::from_raw_os_error(libc::EPERM) };
         assert!(unready(TrapOp::SUSPEND_QUEUES).is_without_runtime());
         assert!(!unready(TrapOp::ENABLE).is_without_runtime());
+        assert!(unready(TrapOp::GET_QUEUE_SNAPSHOT).is_taken_over());
+        assert!(!unready(TrapOp::SUSPEND_QUEUES).is_taken_over());
         assert!(refused.to_string().contains("ptrace_scope"), "{refused}");
     }
 }

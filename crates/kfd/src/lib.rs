@@ -17,13 +17,14 @@ pub mod ptrace;
 mod queues;
 mod sys;
 mod tracer;
+pub mod urgency;
 
 pub use driver::{Kfd, Raised, Version};
 pub use error::{Error, Result};
 pub use id::{GpuId, Pid, QueueId};
 pub use memory::ProcessMemory;
 pub use queues::{Batch, Grace, Verdict};
-pub use tracer::{Event, Tracer};
+pub use tracer::{Calls, Event, Tracer};
 
 pub use kfd_abi::debug::{QueueSnapshotEntry, RuntimeInfo, RuntimeState};
 pub use kfd_abi::exception::ExceptionMask;

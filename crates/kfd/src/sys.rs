@@ -107,6 +107,16 @@ pub(crate) fn wait(pid: Pid, options: libc::c_int) -> io::Result<Option<Change>>
     }
 }
 
+/// A descriptor of a process, readable when it ends.
+pub(crate) fn pidfd_open(pid: Pid) -> io::Result<OwnedFd> {
+    // SAFETY: a plain call without addresses. The C library of older systems has no function for it.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.raw(), 0) };
+    let fd = libc::c_int::try_from(result).unwrap_or(-1);
+    check(fd)?;
+    // SAFETY: the call succeeded, so the descriptor is open and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// Reads from a descriptor.
 pub(crate) fn read(source: &OwnedFd, bytes: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the slice has as many bytes as said.

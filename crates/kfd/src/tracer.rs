@@ -1,8 +1,11 @@
 //! A debug session with a program that uses a gpu.
 
+use std::fs;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 
 use kfd_abi::debug::{QueueSnapshotEntry, RuntimeInfo, RuntimeState};
 use kfd_abi::exception::ExceptionMask;
@@ -10,7 +13,7 @@ use kfd_abi::exception::ExceptionMask;
 use crate::driver::{Kfd, Raised};
 use crate::error::{Error, Result};
 use crate::id::{GpuId, Pid, QueueId};
-use crate::ptrace::{End, Leader};
+use crate::ptrace::{End, Farewell, Leader, Life};
 use crate::queues::{Batch, Grace};
 use crate::sys;
 
@@ -33,64 +36,32 @@ pub enum Event {
         /// On this gpu.
         gpu: GpuId,
     },
-    /// Its runtime started or ended, and was let go on.
-    RuntimeChanged,
+    /// Its runtime started or ended, and was let go on. Only while it is enabled can queues be stopped.
+    RuntimeChanged(RuntimeState),
+    /// The driver ended the session: the program ended or executed another, or somebody else ended the session.
+    Closed,
     /// It ended. Nothing follows.
     Ended(End),
     /// The driver no longer answers for it.
     Failed(Error),
 }
 
-/// A debug session: the program is traced, its new queues are reported, and queues can be taken off the gpu. When dropped,
-/// every queue runs again and the program goes on alone.
-///
-/// All calls to the driver come from the one thread that traces the program. The program's runtime never waits for the
-/// user of a session when it starts or ends.
+/// The calls of a session, for the tracing thread.
 #[derive(Debug)]
-pub struct Tracer {
+pub struct Calls {
     kfd: Arc<Kfd>,
-    leader: Leader,
+    pid: Pid,
+    life: Life,
     runtime: RuntimeInfo,
-    enabled: bool,
+    /// Whether the session is still there to be ended by us.
+    ours: AtomicBool,
 }
 
-impl Tracer {
-    /// Begins a session with a running program. Its present queues can be stopped at once.
-    ///
-    /// A program whose runtime is not enabled yet is accepted: `RuntimeChanged` follows when it is. Until then its queues
-    /// cannot be stopped, see [`Tracer::runtime`].
-    ///
-    /// # Errors
-    ///
-    /// If the program cannot be traced, has a session with another debugger, or does not use a gpu.
-    pub fn attach(kfd: Arc<Kfd>, pid: Pid) -> Result<(Tracer, Receiver<Event>)> {
-        let (events, received) = mpsc::channel();
-        let (source, notify) = sys::pipe().map_err(|error| Error::Resources { pid, error })?;
-        let ended = events.clone();
-        // Whoever dropped the receiver does not want to know.
-        let leader = Leader::seize(pid, move |end| drop(ended.send(Event::Ended(end))))?;
-        let begun = Arc::clone(&kfd);
-        let runtime = leader.run(move || begin(&begun, pid, &notify))??;
-        let tracer = Tracer { kfd, leader, runtime, enabled: true };
-        if !matches!(runtime.runtime_state, RuntimeState::DISABLED | RuntimeState::ENABLED) {
-            return Err(Error::Runtime { pid, state: runtime.runtime_state });
-        }
-        let kfd = Arc::clone(&tracer.kfd);
-        tracer.leader.watch(source, move || report(&kfd, pid, &events));
-        tracer.snapshot()?;
-        Ok((tracer, received))
-    }
-
+impl Calls {
     /// The program.
     #[must_use]
     pub fn pid(&self) -> Pid {
-        self.leader.pid()
-    }
-
-    /// The relation that the session rests on.
-    #[must_use]
-    pub fn leader(&self) -> &Leader {
-        &self.leader
+        self.pid
     }
 
     /// Whether the program's runtime had offered itself when the session began. If not, the driver refuses to stop queues
@@ -106,7 +77,7 @@ impl Tracer {
     ///
     /// If the program ended or another debugger took the session over.
     pub fn snapshot(&self) -> Result<Vec<QueueSnapshotEntry>> {
-        self.call(|kfd, pid| kfd.queue_snapshot(pid, ExceptionMask::QUEUE_NEW))
+        self.call(|kfd| kfd.queue_snapshot(self.pid, ExceptionMask::QUEUE_NEW))
     }
 
     /// Takes queues off the gpu; returns when their waves are saved. See [`Kfd::suspend_queues`] for the cost.
@@ -115,27 +86,221 @@ impl Tracer {
     ///
     /// If the program ended, its runtime is not enabled, another debugger took the session over, or the gpu is being reset.
     pub fn suspend(&self, queues: &[QueueId], grace: Grace) -> Result<Batch> {
-        let queues = queues.to_vec();
-        self.call(move |kfd, pid| kfd.suspend_queues(pid, &queues, grace))
+        self.call(|kfd| kfd.suspend_queues(self.pid, queues, grace))
     }
 
     /// Puts queues back on the gpu. They run some time after this returns.
     ///
     /// # Errors
     ///
-    /// As [`Tracer::suspend`].
+    /// As [`Calls::suspend`].
     pub fn resume(&self, queues: &[QueueId]) -> Result<Batch> {
-        let queues = queues.to_vec();
-        self.call(move |kfd, pid| kfd.resume_queues(pid, &queues))
+        self.call(|kfd| kfd.resume_queues(self.pid, queues))
     }
 
     /// Puts every stopped queue back; returns how many.
     ///
     /// # Errors
     ///
-    /// As [`Tracer::suspend`].
+    /// As [`Calls::suspend`].
     pub fn resume_all(&self) -> Result<u32> {
-        self.call(Kfd::resume_all)
+        self.call(|kfd| kfd.resume_all(self.pid))
+    }
+
+    /// The number of an ended program may already be another's, so nothing is asked about one.
+    fn call<T>(&self, job: impl FnOnce(&Kfd) -> Result<T>) -> Result<T> {
+        if self.life.end().is_some() {
+            return Err(Error::Gone { pid: self.pid });
+        }
+        let result = job(&self.kfd);
+        if result.as_ref().is_err_and(Error::is_taken_over) {
+            self.ours.store(false, Ordering::Release);
+        }
+        result
+    }
+
+    /// Ends the session, once. A session that another debugger took over is left to it.
+    fn disable(&self) -> Result<()> {
+        let ended = matches!(self.life.end(), Some(End::Exited(_) | End::Killed(_)));
+        if ended || !self.ours.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.kfd.disable(self.pid)
+    }
+
+    /// Takes every report the driver has and passes it on. A start or end of the runtime is answered at once.
+    fn report(&self, hear: &mut impl FnMut(&Calls, Event)) -> Result<()> {
+        // The runtime's state is told with its report, and only as long as that was not taken back.
+        let clear = SUBSCRIBED.without(ExceptionMask::PROCESS_RUNTIME);
+        while let Some(raised) = self.call(|kfd| kfd.query_debug_event(self.pid, clear))? {
+            if raised.exceptions.has(ExceptionMask::PROCESS_RUNTIME) {
+                let info = self.call(|kfd| kfd.take_runtime_report(self.pid))?;
+                self.call(|kfd| kfd.send_runtime_event(self.pid, ExceptionMask::PROCESS_RUNTIME))?;
+                hear(self, Event::RuntimeChanged(info.runtime_state));
+            }
+            for event in events_of(raised) {
+                hear(self, event);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A debug session: the program is traced, its new queues are reported, and queues can be taken off the gpu. When dropped,
+/// every queue runs again and the program goes on alone.
+///
+/// All calls to the driver come from the one thread that traces the program. The program's runtime never waits for the
+/// user of a session when it starts or ends.
+#[derive(Debug)]
+pub struct Tracer {
+    leader: Leader,
+    calls: Arc<OnceLock<Calls>>,
+}
+
+impl Tracer {
+    /// Begins a session with a running program. Its present queues can be stopped at once.
+    ///
+    /// A program whose runtime is not enabled yet is accepted: `RuntimeChanged` follows when it is. Until then its queues
+    /// cannot be stopped, see [`Tracer::runtime`].
+    ///
+    /// # Errors
+    ///
+    /// If the program cannot be traced, has a session with another debugger, or does not use a gpu.
+    pub fn attach(kfd: Arc<Kfd>, pid: Pid) -> Result<(Tracer, Receiver<Event>)> {
+        let (events, received) = mpsc::channel();
+        let (ready, answer) = mpsc::channel();
+        // Whoever dropped a receiver does not want to know.
+        let begun = move |begun: Result<(&Calls, Vec<QueueSnapshotEntry>)>| drop(ready.send(begun.map(drop)));
+        let hear = move |_: &Calls, event| drop(events.send(event));
+        let tracer = Tracer::begin(pid, None, move || Ok(kfd), begun, hear)?;
+        answer.recv().map_err(|_| Error::Gone { pid })??;
+        Ok((tracer, received))
+    }
+
+    /// As [`Tracer::attach`], without waiting for anything. Everything given is called on the tracing thread: `open` first;
+    /// then `begun`, once, with the present queues; then `hear` for every event. `started` is when the program must have
+    /// started, in clock ticks since boot as in its `/proc` files: the number may be another's by now.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for a thread. All other failures are told to `begun`.
+    pub fn begin(
+        pid: Pid,
+        started: Option<u64>,
+        open: impl FnOnce() -> Result<Arc<Kfd>> + Send + 'static,
+        begun: impl FnOnce(Result<(&Calls, Vec<QueueSnapshotEntry>)>) + Send + 'static,
+        hear: impl FnMut(&Calls, Event) + Send + 'static,
+    ) -> Result<Tracer> {
+        let (source, notify) = sys::pipe().map_err(|error| Error::Resources { pid, error })?;
+        let calls = Arc::new(OnceLock::new());
+        let hear = Arc::new(Mutex::new(hear));
+        let start = {
+            let calls = Arc::clone(&calls);
+            move |life: &Life, seized: Result<Arc<Kfd>>| -> Option<Farewell> {
+                let enabled = seized.and_then(|kfd| enable(kfd, pid, started, life, notify));
+                let outcome = enabled.and_then(|enabled| {
+                    let known: &Calls = calls.get_or_init(|| enabled);
+                    Ok((known, known.snapshot()?))
+                });
+                let go_on = outcome.is_ok();
+                begun(outcome);
+                let farewell = move || {
+                    // Nobody is left to tell; `Tracer::detach` does.
+                    calls.get().map(Calls::disable);
+                };
+                if !go_on {
+                    farewell();
+                    return None;
+                }
+                Some(Box::new(farewell))
+            }
+        };
+        let at_end = {
+            let (calls, hear) = (Arc::clone(&calls), Arc::clone(&hear));
+            move |end| tell(&calls, &hear, |calls, hear| hear(calls, Event::Ended(end)))
+        };
+        let leader = Leader::begin(pid, open, start, at_end)?;
+        let watched = Arc::clone(&calls);
+        leader.watch(source, move |open| tell(&watched, &hear, |calls, hear| look(calls, open, hear)));
+        Ok(Tracer { leader, calls })
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        self.leader.pid()
+    }
+
+    /// The relation that the session rests on.
+    #[must_use]
+    pub fn leader(&self) -> &Leader {
+        &self.leader
+    }
+
+    /// See [`Calls::runtime`].
+    #[must_use]
+    pub fn runtime(&self) -> RuntimeInfo {
+        self.calls.get().map(Calls::runtime).unwrap_or_default()
+    }
+
+    /// See [`Calls::snapshot`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn snapshot(&self) -> Result<Vec<QueueSnapshotEntry>> {
+        self.run(Calls::snapshot)
+    }
+
+    /// See [`Calls::suspend`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn suspend(&self, queues: &[QueueId], grace: Grace) -> Result<Batch> {
+        let queues = queues.to_vec();
+        self.run(move |calls| calls.suspend(&queues, grace))
+    }
+
+    /// See [`Calls::resume`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn resume(&self, queues: &[QueueId]) -> Result<Batch> {
+        let queues = queues.to_vec();
+        self.run(move |calls| calls.resume(&queues))
+    }
+
+    /// See [`Calls::resume_all`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn resume_all(&self) -> Result<u32> {
+        self.run(Calls::resume_all)
+    }
+
+    /// Runs something on the tracing thread, after everything posted before, and waits for nothing. It is dropped unrun if
+    /// the session could not begin.
+    pub fn post(&self, job: impl FnOnce(&Calls) + Send + 'static) {
+        let calls = Arc::clone(&self.calls);
+        self.leader.post(move || {
+            calls.get().map(job);
+        });
+    }
+
+    /// Stops tracing the program where the driver lets a session go on without, so that signals and other debuggers reach
+    /// it directly. Waits for nothing; `told` learns, on the tracing thread, whether the driver does. It is not called if
+    /// the program is where it cannot be let go.
+    pub fn let_go(&self, told: impl FnOnce(bool) + Send + 'static) {
+        let calls = Arc::clone(&self.calls);
+        self.leader.let_go(move || {
+            let probe = |calls: &Calls| calls.kfd.queue_snapshot(calls.pid, ExceptionMask::EMPTY);
+            let refused = calls.get().and_then(|calls| probe(calls).err()).is_some_and(|error| error.is_taken_over());
+            told(!refused);
+            !refused
+        });
     }
 
     /// Ends the session and says whether the driver agreed. The program is detached in any case.
@@ -143,59 +308,79 @@ impl Tracer {
     /// # Errors
     ///
     /// If another debugger took the session over. A program that ended meanwhile is no failure.
-    pub fn detach(mut self) -> Result<()> {
-        self.enabled = false;
-        match self.call(Kfd::disable) {
+    pub fn detach(self) -> Result<()> {
+        match self.run(Calls::disable) {
             Err(error) if !error.is_gone() => Err(error),
             _ => Ok(()),
         }
     }
 
-    fn call<T: Send + 'static>(&self, job: impl FnOnce(&Kfd, Pid) -> Result<T> + Send + 'static) -> Result<T> {
-        let (kfd, pid) = (Arc::clone(&self.kfd), self.pid());
-        self.leader.run(move || job(&kfd, pid))?
+    /// Whether nothing more happens: the program ended, or the session could not begin.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.leader.end().is_some() || self.leader.is_through()
     }
-}
 
-impl Drop for Tracer {
-    fn drop(&mut self) {
-        if self.enabled {
-            // Nobody is left to tell; `detach` does.
-            let _ = self.call(Kfd::disable);
-        }
+    /// Ends the session, after everything that was posted, without waiting for it. The thread ends then.
+    pub fn dismiss(self) -> Option<JoinHandle<()>> {
+        self.leader.dismiss()
+    }
+
+    fn run<T: Send + 'static>(&self, job: impl FnOnce(&Calls) -> Result<T> + Send + 'static) -> Result<T> {
+        let calls = Arc::clone(&self.calls);
+        let gone = Error::Gone { pid: self.pid() };
+        self.leader.run(move || calls.get().map(job))?.unwrap_or(Err(gone))
     }
 }
 
 /// Enables the session on the tracing thread. One answer is given in advance: a runtime that ends while this process is
 /// busy, or gone, must not wait for it.
-fn begin(kfd: &Kfd, pid: Pid, notify: &OwnedFd) -> Result<RuntimeInfo> {
-    let runtime = kfd.enable(pid, SUBSCRIBED, notify)?;
-    kfd.send_runtime_event(pid, ExceptionMask::PROCESS_RUNTIME).inspect_err(|_| {
-        // The error that is returned says more than this one would.
-        let _ = kfd.disable(pid);
-    })?;
-    Ok(runtime)
+fn enable(kfd: Arc<Kfd>, pid: Pid, started: Option<u64>, life: &Life, notify: OwnedFd) -> Result<Calls> {
+    // From here on the number stays with whoever has it.
+    if started.is_some() && started != start_of(pid) {
+        return Err(Error::Gone { pid });
+    }
+    let runtime = kfd.enable(pid, SUBSCRIBED, &notify)?;
+    let calls = Calls { kfd, pid, life: life.clone(), runtime, ours: AtomicBool::new(true) };
+    let usable = match runtime.runtime_state {
+        RuntimeState::DISABLED | RuntimeState::ENABLED => {
+            calls.call(|kfd| kfd.send_runtime_event(pid, ExceptionMask::PROCESS_RUNTIME))
+        }
+        state => Err(Error::Runtime { pid, state }),
+    };
+    match usable {
+        Ok(()) => Ok(calls),
+        Err(error) => {
+            // The error that is returned says more than this one would.
+            let _ = calls.disable();
+            Err(error)
+        }
+    }
 }
 
-/// Takes every report the driver has and passes it on. A start or end of the runtime is answered at once.
-fn report(kfd: &Kfd, pid: Pid, events: &Sender<Event>) {
-    loop {
-        let raised = match kfd.query_debug_event(pid, SUBSCRIBED) {
-            Ok(Some(raised)) => raised,
-            Ok(None) => return,
-            // The end of the program is reported by itself.
-            Err(error) if error.is_gone() => return,
-            Err(error) => return drop(events.send(Event::Failed(error))),
-        };
-        if raised.exceptions.has(ExceptionMask::PROCESS_RUNTIME)
-            && let Err(error) = kfd.send_runtime_event(pid, ExceptionMask::PROCESS_RUNTIME)
-            && !error.is_gone()
-        {
-            drop(events.send(Event::Failed(error)));
+/// When a process started, in clock ticks since boot.
+fn start_of(pid: Pid) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything; the 20th word after it counts.
+    text.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+fn tell<H>(calls: &OnceLock<Calls>, hear: &Mutex<H>, say: impl FnOnce(&Calls, &mut H)) {
+    if let Some(calls) = calls.get() {
+        say(calls, &mut hear.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Something came from the driver, or nothing will any more.
+fn look(calls: &Calls, open: bool, hear: &mut impl FnMut(&Calls, Event)) {
+    match calls.report(hear) {
+        // The end of the program is reported by itself.
+        Err(error) if !error.is_gone() => hear(calls, Event::Failed(error)),
+        _ if !open => {
+            calls.ours.store(false, Ordering::Release);
+            hear(calls, Event::Closed);
         }
-        for event in events_of(raised) {
-            drop(events.send(event));
-        }
+        _ => {}
     }
 }
 
@@ -203,8 +388,7 @@ fn events_of(raised: Raised) -> impl Iterator<Item = Event> {
     let Raised { exceptions, gpu, queue } = raised;
     let created = exceptions.has(ExceptionMask::QUEUE_NEW).then_some(Event::QueueCreated { gpu, queue });
     let destroyed = exceptions.has(ExceptionMask::DEVICE_QUEUE_DELETE).then_some(Event::QueueDestroyed { gpu });
-    let runtime = exceptions.has(ExceptionMask::PROCESS_RUNTIME).then_some(Event::RuntimeChanged);
-    created.into_iter().chain(destroyed).chain(runtime)
+    created.into_iter().chain(destroyed)
 }
 
 #[cfg(test)]
@@ -220,8 +404,18 @@ mod tests {
     fn reports_become_events_with_their_source() {
         assert_eq!(named(ExceptionMask::QUEUE_NEW), ["QueueCreated { gpu: GpuId(5), queue: QueueId(2) }"]);
         assert_eq!(named(ExceptionMask::DEVICE_QUEUE_DELETE), ["QueueDestroyed { gpu: GpuId(5) }"]);
-        assert_eq!(named(ExceptionMask::PROCESS_RUNTIME), ["RuntimeChanged"]);
+        assert!(named(ExceptionMask::PROCESS_RUNTIME).is_empty(), "it is told with the state");
         assert!(named(ExceptionMask::QUEUE_WAVE_TRAP).is_empty());
+    }
+
+    #[test]
+    fn the_start_of_a_process_is_the_kernels() {
+        let own = start_of(Pid(std::process::id())).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(start_of(Pid(child.id())).unwrap() >= own && own > 0);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(start_of(Pid(u32::MAX >> 1)), None);
     }
 
     #[test]

@@ -2,7 +2,34 @@
 //!
 //! The actuator is the only process that opens the driver and traces others. When it ends, however that comes, the driver
 //! resumes everything it had stopped. The guardian, its parent, ends it when it, or the daemon, gives no sign of life.
+//!
+//! ```text
+//!            orders, reports: a socket
+//!   daemon <──────────────────────────────> actuator
+//!      └──── beats ────> guardian <──── beats ──┘
+//! ```
+//!
+//! Each process sees the end of another by the end of what connects them: the actuator leaves when its socket is closed and
+//! is killed with its guardian; the guardian leaves when the daemon's beats end, after the actuator.
 
+mod actuator;
+mod guardian;
+mod lines;
+mod link;
+mod refusal;
+mod shelter;
+mod target;
 mod wire;
 
+use std::time::Duration;
+
+pub use actuator::actuator_main;
+pub use guardian::guardian_main;
+pub use link::Link;
 pub use wire::{Order, Refused, RefusedKind, Told, TracedQueue};
+
+/// Longest time between two signs of life of the daemon, and of the actuator.
+pub const BEAT: Duration = Duration::from_millis(100);
+
+/// How long the guardian bears silence.
+pub const SILENCE: Duration = Duration::from_millis(500);

@@ -6,8 +6,9 @@
 //!
 //! Stops are awaited by a second thread, because waiting for them cannot be combined with waiting for anything else. It
 //! hands each to the first and waits again only after the answer, so that nothing is left waiting for a program that is no
-//! longer traced.
+//! longer traced. A program that was let go needs none: its end is seen through a descriptor.
 
+mod calling;
 mod stop;
 mod thread;
 
@@ -31,9 +32,12 @@ pub enum End {
     Exited(i32),
     /// By this signal.
     Killed(i32),
-    /// Unknown: it is no longer traced. A program whose second thread executes another program ends so.
+    /// Unknown: it was not traced then, or is no longer. A program whose second thread executes another program ends so.
     Lost,
 }
+
+/// What is to be done on the tracing thread before the relation ends.
+pub(crate) type Farewell = Box<dyn FnOnce() + Send>;
 
 /// What the tracing thread is asked or told.
 enum Message {
@@ -41,6 +45,8 @@ enum Message {
     Run(Box<dyn FnOnce() + Send>),
     /// Watch this.
     Watch(Watch),
+    /// Stop tracing and keep everything else, if that works.
+    LetGo(Box<dyn FnOnce() -> bool + Send>),
     /// The program stopped.
     Stopped(stop::Stop),
     /// The program ended.
@@ -49,10 +55,10 @@ enum Message {
     Detach,
 }
 
-/// A pipe to watch, and what to do when bytes came.
+/// A pipe to watch, and what to do when bytes came: it is told whether the other end is still open.
 struct Watch {
     source: OwnedFd,
-    notice: Box<dyn FnMut() + Send>,
+    notice: Box<dyn FnMut(bool) + Send>,
 }
 
 /// The way to the tracing thread.
@@ -76,6 +82,17 @@ impl Port {
 struct Shared {
     end: OnceLock<End>,
     stopped: AtomicBool,
+    let_go: AtomicBool,
+}
+
+/// Whether a program ended, for whoever may know it longer than the [`Leader`].
+#[derive(Clone, Debug)]
+pub(crate) struct Life(Arc<Shared>);
+
+impl Life {
+    pub(crate) fn end(&self) -> Option<End> {
+        self.0.end.get().copied()
+    }
 }
 
 /// The traced first thread of a program. Detaches when dropped; the program runs on, unaware.
@@ -103,17 +120,38 @@ impl Leader {
     ///
     /// If the program does not exist, is traced by somebody else, or may not be traced by this user.
     pub fn seize(pid: Pid, at_end: impl FnOnce(End) + Send + 'static) -> Result<Leader> {
+        let (ready, answer) = mpsc::channel();
+        let begun = move |_: &Life, seized: Result<()>| {
+            let go_on = seized.is_ok();
+            (ready.send(seized).is_ok() && go_on).then(|| Box::new(|| ()) as Farewell)
+        };
+        let leader = Leader::begin(pid, || Ok(()), begun, at_end)?;
+        answer.recv().map_err(|_| Error::Gone { pid })??;
+        Ok(leader)
+    }
+
+    /// As [`Leader::seize`], without waiting for it. On the tracing thread `before` runs first, then the program is seized,
+    /// and `begun` is told what came of both. It answers with what is to be done before the relation ends; without that
+    /// the relation ends at once, and everything posted is dropped.
+    pub(crate) fn begin<T: Send + 'static>(
+        pid: Pid,
+        before: impl FnOnce() -> Result<T> + Send + 'static,
+        begun: impl FnOnce(&Life, Result<T>) -> Option<Farewell> + Send + 'static,
+        at_end: impl FnOnce(End) + Send + 'static,
+    ) -> Result<Leader> {
         let resources = |error| Error::Resources { pid, error };
         let (woken, wake) = sys::pipe().map_err(resources)?;
         let (sender, inbox) = mpsc::channel();
         let port = Port { sender, wake: Arc::new(wake) };
         let shared = Arc::new(Shared::default());
         let thread = Thread::new(pid, inbox, woken, port.clone(), Arc::clone(&shared), Box::new(at_end));
-        let (ready, answer) = mpsc::channel();
-        let spawned = std::thread::Builder::new().name(format!("tracer-{pid}")).spawn(move || thread.run(&ready));
-        let leader = Leader { pid, port, shared, thread: Some(spawned.map_err(resources)?) };
-        answer.recv().map_err(|_| Error::Gone { pid })??;
-        Ok(leader)
+        let life = Life(Arc::clone(&shared));
+        let run = move || {
+            sys::block_signals();
+            thread.run(before, |seized| begun(&life, seized));
+        };
+        let spawned = std::thread::Builder::new().name(format!("tracer-{pid}")).spawn(run).map_err(resources)?;
+        Ok(Leader { pid, port, shared, thread: Some(spawned) })
     }
 
     /// The program.
@@ -134,6 +172,12 @@ impl Leader {
         self.shared.stopped.load(Ordering::Acquire)
     }
 
+    /// Whether it was let go: it is followed, but not traced any more.
+    #[must_use]
+    pub fn is_let_go(&self) -> bool {
+        self.shared.let_go.load(Ordering::Acquire)
+    }
+
     /// Runs something on the tracing thread and waits for its result.
     ///
     /// # Errors
@@ -142,21 +186,46 @@ impl Leader {
     pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let (sender, result) = mpsc::channel();
         let shared = Arc::clone(&self.shared);
-        let job = move || {
+        self.post(move || {
             // The number of an ended program may already be another's.
             if shared.end.get().is_none() {
                 // Whoever asked waits below; if that thread was ended, nobody needs the result.
                 let _ = sender.send(job());
             }
-        };
-        self.port.send(Message::Run(Box::new(job)));
+        });
         result.recv().map_err(|_| Error::Gone { pid: self.pid })
     }
 
-    /// Calls `notice` on the tracing thread whenever bytes arrive in a pipe, until its other end is closed. The bytes are
-    /// taken out first. A pipe watched before is forgotten.
-    pub fn watch(&self, source: OwnedFd, notice: impl FnMut() + Send + 'static) {
+    /// Runs something on the tracing thread, after everything posted before, and waits for nothing. It is dropped unrun if
+    /// the program could not be traced, and runs even if the program ended.
+    pub fn post(&self, job: impl FnOnce() + Send + 'static) {
+        self.port.send(Message::Run(Box::new(job)));
+    }
+
+    /// Calls `notice` on the tracing thread whenever bytes arrive in a pipe, and a last time with `false` when its other
+    /// end is closed. The bytes are taken out first. A pipe watched before is forgotten.
+    pub fn watch(&self, source: OwnedFd, notice: impl FnMut(bool) + Send + 'static) {
         self.port.send(Message::Watch(Watch { source, notice: Box::new(notice) }));
+    }
+
+    /// Stops tracing the program but goes on following it: jobs run as before, and its end is noticed. `probe`, on the
+    /// tracing thread, says whether what the caller needs still works; if not, the program is traced again.
+    ///
+    /// Stopping to trace interrupts the program's first thread. If that thread is where an interruption might be noticed,
+    /// nothing happens and `probe` is not called.
+    pub(crate) fn let_go(&self, probe: impl FnOnce() -> bool + Send + 'static) {
+        self.port.send(Message::LetGo(Box::new(probe)));
+    }
+
+    /// Whether the tracing thread has ended: nothing that is posted happens any more.
+    pub(crate) fn is_through(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Ends the relation without waiting for it: after everything that was posted. The thread ends then.
+    pub(crate) fn dismiss(mut self) -> Option<JoinHandle<()>> {
+        self.port.send(Message::Detach);
+        self.thread.take()
     }
 
     /// Ends the relation, as dropping does.
@@ -167,8 +236,8 @@ impl Leader {
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        self.port.send(Message::Detach);
         if let Some(thread) = self.thread.take() {
+            self.port.send(Message::Detach);
             // A panic there was reported when it happened, and the kernel has detached the program.
             let _ = thread.join();
         }

@@ -177,7 +177,7 @@ fn a_watched_pipe_is_noticed_between_jobs() {
     let (leader, _ended) = seize(shell.pid());
     let (source, end) = sys::pipe().unwrap();
     let (sender, noticed) = mpsc::channel();
-    leader.watch(source, move || sender.send(()).unwrap());
+    leader.watch(source, move |_| sender.send(()).unwrap());
     for _ in 0..3 {
         sys::write_byte(&end).unwrap();
         noticed.recv().unwrap();

@@ -1,17 +1,16 @@
 //! The thread that traces a program, and the one that waits for it.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use kfd_abi::ioctl::{DESTROY_QUEUE, Request};
-
+use super::calling::{is_destroying_queue, may_be_interrupted};
 use super::stop::{Stop, classify};
-use super::{End, Message, Port, Shared, Watch, failed};
+use super::{End, Farewell, Message, Port, Shared, Watch, failed};
 use crate::error::{Error, Result};
 use crate::id::Pid;
 use crate::sys;
@@ -36,6 +35,16 @@ pub(super) struct Thread {
     watch: Option<Watch>,
     /// Lets the waiting thread wait again; without it, it ends.
     answered: Option<Sender<()>>,
+    /// Becomes readable when a program that was let go ends.
+    process: Option<OwnedFd>,
+    leaving: bool,
+}
+
+/// What came of asking a program to stop.
+enum Asked {
+    Stopped(Stop),
+    Ended,
+    Late,
 }
 
 impl Thread {
@@ -47,15 +56,30 @@ impl Thread {
         shared: Arc<Shared>,
         at_end: Box<dyn FnOnce(End) + Send>,
     ) -> Thread {
-        Thread { pid, inbox, woken, port, shared, at_end: Some(at_end), watch: None, answered: None }
+        Thread {
+            pid,
+            inbox,
+            woken,
+            port,
+            shared,
+            at_end: Some(at_end),
+            watch: None,
+            answered: None,
+            process: None,
+            leaving: false,
+        }
     }
 
-    pub(super) fn run(mut self, ready: &Sender<Result<()>>) {
-        sys::block_signals();
-        let seized = self.seize();
-        let go_on = seized.is_ok();
-        if ready.send(seized).is_ok() && go_on {
+    pub(super) fn run<T>(
+        mut self,
+        before: impl FnOnce() -> Result<T>,
+        begun: impl FnOnce(Result<T>) -> Option<Farewell>,
+    ) {
+        let outcome = before().and_then(|made| self.seize().map(|()| made));
+        if let Some(farewell) = begun(outcome) {
             self.serve();
+            farewell();
+            self.detach();
         }
     }
 
@@ -74,20 +98,23 @@ impl Thread {
     }
 
     fn serve(&mut self) {
-        loop {
+        while !self.leaving {
             let watched = self.watch.as_ref().map(|watch| watch.source.as_fd());
+            let process = self.process.as_ref().map(OwnedFd::as_fd);
             // It fails only without memory; then the end of the thread detaches the program.
-            let Ok([woken, watched]) = sys::poll([Some(self.woken.as_fd()), watched]) else { return };
+            let Ok([woken, watched, ended]) = sys::poll([Some(self.woken.as_fd()), watched, process]) else { return };
             if woken {
                 drain(&self.woken);
             }
-            while let Ok(message) = self.inbox.try_recv() {
-                if matches!(message, Message::Detach) {
-                    return self.detach();
-                }
+            if ended {
+                self.end(End::Lost);
+            }
+            while !self.leaving
+                && let Ok(message) = self.inbox.try_recv()
+            {
                 self.handle(message);
             }
-            if watched {
+            if watched && !self.leaving {
                 self.look();
             }
         }
@@ -97,21 +124,20 @@ impl Thread {
         match message {
             Message::Run(job) => job(),
             Message::Watch(watch) => self.watch = Some(watch),
+            Message::LetGo(probe) => self.let_go(probe),
             Message::Stopped(stop) => self.answer(stop),
             Message::Ended(end) => self.end(end),
-            Message::Detach => {}
+            Message::Detach => self.leaving = true,
         }
     }
 
     fn look(&mut self) {
-        let Some(watch) = &mut self.watch else { return };
+        let Some(mut watch) = self.watch.take() else { return };
         let open = drain(&watch.source);
         if self.shared.end.get().is_none() {
-            (watch.notice)();
+            (watch.notice)(open);
         }
-        if !open {
-            self.watch = None;
-        }
+        self.watch = open.then_some(watch);
     }
 
     /// Lets the program go on as if nobody traced it.
@@ -122,14 +148,14 @@ impl Thread {
         self.shared.stopped.store(group, Ordering::Release);
         if failed(result) {
             self.end(End::Lost);
-        } else if let Some(answered) = &self.answered {
-            // The waiting thread ends only after it reported an end.
-            let _ = answered.send(());
+        } else {
+            self.let_waiter_go_on();
         }
     }
 
     fn end(&mut self, end: End) {
         self.answered = None;
+        self.process = None;
         self.shared.stopped.store(false, Ordering::Release);
         if self.shared.end.set(end).is_ok()
             && let Some(at_end) = self.at_end.take()
@@ -138,27 +164,72 @@ impl Thread {
         }
     }
 
+    /// Stops tracing, and begins again if the probe says that more than that was lost.
+    fn let_go(&mut self, probe: Box<dyn FnOnce() -> bool + Send>) {
+        let pid = self.pid;
+        if self.is_untraced() || !may_be_interrupted(pid) {
+            return;
+        }
+        // While it is traced the number cannot become another's.
+        let Ok(process) = sys::pidfd_open(pid) else { return };
+        let Asked::Stopped(stop) = self.ask_to_stop() else { return };
+        if sys::ptrace(libc::PTRACE_DETACH, pid, stop.signal()).is_err() {
+            // Killed meanwhile: the waiting thread tells.
+            return self.let_waiter_go_on();
+        }
+        self.answered = None;
+        self.process = Some(process);
+        self.shared.stopped.store(false, Ordering::Release);
+        self.shared.let_go.store(true, Ordering::Release);
+        if !probe() && self.shared.end.get().is_none() {
+            self.shared.let_go.store(false, Ordering::Release);
+            self.process = None;
+            if self.seize().is_err() {
+                self.end(End::Lost);
+            }
+        }
+    }
+
+    fn is_untraced(&self) -> bool {
+        self.shared.end.get().is_some() || self.process.is_some()
+    }
+
     /// Ends the relation, with a signal that was just on its way. Without success the end of this thread does.
     fn detach(&mut self) {
         // The driver repeats an interrupted destruction of a queue from its beginning and releases its memory twice.
-        if self.shared.end.get().is_some() || is_destroying_queue(self.pid) {
+        if self.is_untraced() || is_destroying_queue(self.pid) {
             return;
         }
+        if let Asked::Stopped(stop) = self.ask_to_stop() {
+            self.answered = None;
+            // If it was killed meanwhile there is nothing left to detach.
+            let _ = sys::ptrace(libc::PTRACE_DETACH, self.pid, stop.signal());
+        }
+    }
+
+    /// Asks the program to stop, and does what else comes up until it does.
+    fn ask_to_stop(&mut self) -> Asked {
         if sys::ptrace(libc::PTRACE_INTERRUPT, self.pid, 0).is_err() {
-            return;
+            return Asked::Late;
         }
         let deadline = Instant::now() + PATIENCE;
         while let Ok(message) = self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             match message {
-                Message::Stopped(stop) => {
-                    self.answered = None;
-                    // If it was killed meanwhile there is nothing left to detach.
-                    let _ = sys::ptrace(libc::PTRACE_DETACH, self.pid, stop.signal());
-                    return;
+                Message::Stopped(stop) => return Asked::Stopped(stop),
+                Message::Ended(end) => {
+                    self.end(end);
+                    return Asked::Ended;
                 }
-                Message::Ended(end) => return self.end(end),
                 other => self.handle(other),
             }
+        }
+        Asked::Late
+    }
+
+    fn let_waiter_go_on(&self) {
+        if let Some(answered) = &self.answered {
+            // The waiting thread ends only after it reported an end.
+            let _ = answered.send(());
         }
     }
 }
@@ -174,22 +245,6 @@ fn drain(source: &OwnedFd) -> bool {
             Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
         }
     }
-}
-
-/// Whether the first thread of the program is inside `DESTROY_QUEUE`.
-fn is_destroying_queue(pid: Pid) -> bool {
-    let mut text = String::new();
-    let read =
-        fs::File::open(format!("/proc/{pid}/task/{pid}/syscall")).and_then(|mut file| file.read_to_string(&mut text));
-    read.is_ok() && names_destroy_queue(&text)
-}
-
-/// The file has the call's number, its arguments in hexadecimal, and two addresses; or one word.
-fn names_destroy_queue(text: &str) -> bool {
-    let mut words = text.split_ascii_whitespace();
-    let call = words.next().and_then(|word| word.parse().ok());
-    let request = words.nth(1).and_then(|word| u32::from_str_radix(word.trim_start_matches("0x"), 16).ok());
-    call == Some(libc::SYS_ioctl) && request.is_some_and(|request| Request(request).nr() == DESTROY_QUEUE.nr)
 }
 
 /// Waits for stops and the end of the program and reports them, until its end or until nobody answers any more.
@@ -230,15 +285,6 @@ fn is_own_child(pid: Pid) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_destruction_is_recognised_in_the_kernels_file() {
-        let rest = "0x7ffc 0x0 0x0 0x0 0x7ffd 0x7f00";
-        assert!(names_destroy_queue(&format!("{} 0x3 0xc0084b03 {rest}\n", libc::SYS_ioctl)));
-        assert!(!names_destroy_queue(&format!("{} 0x3 0xc0184b0c {rest}\n", libc::SYS_ioctl)));
-        assert!(!names_destroy_queue(&format!("0 0x3 0xc0084b03 {rest}\n")));
-        assert!(!names_destroy_queue("running\n") && !names_destroy_queue(""));
-    }
 
     #[test]
     fn a_pipe_is_drained_and_its_end_noticed() {

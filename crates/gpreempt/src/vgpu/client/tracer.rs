@@ -163,7 +163,9 @@ fn pause(events: &Receiver<Event>, duration: Duration) -> Result<bool> {
         match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Event::Ended(_)) => return Ok(false),
             Ok(Event::Failed(error)) => return Err(error).context("the session broke"),
-            Ok(Event::QueueCreated { .. } | Event::QueueDestroyed { .. } | Event::RuntimeChanged) => {}
+            Ok(Event::QueueCreated { .. } | Event::QueueDestroyed { .. } | Event::RuntimeChanged(_)) => {}
+            // The end of the process follows.
+            Ok(Event::Closed) => {}
             Err(RecvTimeoutError::Timeout) => return Ok(true),
             Err(RecvTimeoutError::Disconnected) => return Ok(false),
         }

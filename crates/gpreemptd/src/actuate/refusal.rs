@@ -1,0 +1,49 @@
+//! What a refusal of the driver or the kernel means to the daemon.
+
+use std::fs;
+
+use kfd::{Error, Pid, RuntimeState};
+use nix::errno::Errno;
+
+use super::{Refused, RefusedKind};
+use crate::clock;
+
+/// The refusal of an order.
+pub(super) fn refused(ticket: Option<u64>, pid: Pid, error: &Error) -> Refused {
+    with_kind(ticket, pid, kind(error), error.to_string())
+}
+
+/// The refusal of an order for a reason that is known better than the driver's answer tells.
+pub(super) fn with_kind(ticket: Option<u64>, pid: Pid, kind: RefusedKind, message: String) -> Refused {
+    Refused { ticket, pid: pid.0, kind, message, at_ns: clock::now().0 }
+}
+
+/// What to make of an error.
+pub(super) fn kind(error: &Error) -> RefusedKind {
+    if error.is_gone() {
+        return RefusedKind::Gone;
+    }
+    if error.is_without_runtime() {
+        return RefusedKind::Runtime;
+    }
+    let errno = error.errno().map(Errno::from_raw);
+    match (error, errno) {
+        (Error::Ptrace { pid, .. }, Some(Errno::EPERM)) if is_traced(*pid) => RefusedKind::Debugger,
+        // A session of somebody else, a gpu in somebody else's use, or a session that somebody else ended.
+        (Error::Trap { .. }, Some(Errno::EALREADY | Errno::EBUSY)) => RefusedKind::Debugger,
+        (Error::Trap { operation, .. }, Some(Errno::EPERM | Errno::EINVAL)) if operation.name() != Some("ENABLE") => {
+            RefusedKind::Debugger
+        }
+        // One of its gpus is another debugger's.
+        (Error::Runtime { state: RuntimeState::ENABLED_BUSY, .. }, _) => RefusedKind::Debugger,
+        (_, Some(Errno::EIO)) => RefusedKind::Reset,
+        (_, Some(Errno::EPERM | Errno::EACCES)) => RefusedKind::Permission,
+        _ => RefusedKind::Other,
+    }
+}
+
+/// Whether somebody traces the process.
+fn is_traced(pid: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().find_map(|line| line.strip_prefix("TracerPid:")).is_some_and(|tracer| tracer.trim() != "0")
+}

@@ -1,0 +1,99 @@
+//! Where a program's first thread is in the kernel, and what may be done to it there.
+
+use std::fs;
+
+use kfd_abi::ioctl::{DESTROY_QUEUE, Request};
+
+use crate::id::Pid;
+
+/// Calls that go on after a stop as if nothing had been. Others, `epoll_wait` among them, return with `EINTR`, which a
+/// program without signal handlers may not expect; those of the driver may even repeat what they had done already.
+const INTERRUPTIBLE: [libc::c_long; 12] = [
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_futex,
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+];
+
+/// Whether the first thread of the program is inside `DESTROY_QUEUE`.
+pub(super) fn is_destroying_queue(pid: Pid) -> bool {
+    call(pid).is_some_and(|text| names_destroy_queue(&text))
+}
+
+/// Whether a stop of the first thread goes unnoticed by the program.
+pub(super) fn may_be_interrupted(pid: Pid) -> bool {
+    call(pid).is_some_and(|text| names_interruptible(&text))
+}
+
+fn call(pid: Pid) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/task/{pid}/syscall")).ok()
+}
+
+/// The file has the call's number, its arguments in hexadecimal, and two addresses; or one word.
+fn number(text: &str) -> Option<libc::c_long> {
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn names_destroy_queue(text: &str) -> bool {
+    let request = text.split_ascii_whitespace().nth(2);
+    let request = request.and_then(|word| u32::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+    number(text) == Some(libc::SYS_ioctl) && request.is_some_and(|request| Request(request).nr() == DESTROY_QUEUE.nr)
+}
+
+/// A thread that runs is rarely inside a call, and then not in one that waits.
+fn names_interruptible(text: &str) -> bool {
+    text.trim_end() == "running" || number(text).is_some_and(is_interruptible)
+}
+
+fn is_interruptible(call: libc::c_long) -> bool {
+    // The older forms of the same calls, which not every processor has.
+    #[cfg(target_arch = "x86_64")]
+    if [libc::SYS_poll, libc::SYS_select, libc::SYS_pause].contains(&call) {
+        return true;
+    }
+    INTERRUPTIBLE.contains(&call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REST: &str = "0x7ffc 0x0 0x0 0x0 0x7ffd 0x7f00";
+
+    #[test]
+    fn a_destruction_is_recognised_in_the_kernels_file() {
+        assert!(names_destroy_queue(&format!("{} 0x3 0xc0084b03 {REST}\n", libc::SYS_ioctl)));
+        assert!(!names_destroy_queue(&format!("{} 0x3 0xc0184b0c {REST}\n", libc::SYS_ioctl)));
+        assert!(!names_destroy_queue(&format!("0 0x3 0xc0084b03 {REST}\n")));
+        assert!(!names_destroy_queue("running\n") && !names_destroy_queue(""));
+    }
+
+    #[test]
+    fn only_calls_that_go_on_by_themselves_may_be_interrupted() {
+        let inside = |call: libc::c_long| names_interruptible(&format!("{call} 0x3 0x0 {REST}\n"));
+        assert!(names_interruptible("running\n") && inside(libc::SYS_futex) && inside(libc::SYS_read));
+        assert!(!inside(libc::SYS_ioctl) && !inside(libc::SYS_epoll_pwait) && !inside(libc::SYS_execve));
+        // A thread that is blocked, but in no call, waits for a page.
+        assert!(!names_interruptible("-1 0x7ffd 0x7f00\n") && !names_interruptible(""));
+    }
+
+    #[test]
+    fn the_kernel_tells_where_a_program_waits() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid(child.id());
+        while !call(pid).is_some_and(|text| number(&text) == Some(libc::SYS_clock_nanosleep)) {
+            std::thread::yield_now();
+        }
+        assert!(may_be_interrupted(pid) && !is_destroying_queue(pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
