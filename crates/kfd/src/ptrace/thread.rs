@@ -1,20 +1,19 @@
 //! The thread that traces a program, and the one that waits for it.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use kfd_abi::ioctl::{DESTROY_QUEUE, Request};
-
 use super::stop::{Stop, classify};
 use super::{End, Message, Port, Shared, Watch, failed};
 use crate::error::{Error, Result};
 use crate::id::Pid;
 use crate::sys;
+use crate::waiting::{self, Call};
 
 /// How long a program may take to stop for the detachment. One that sleeps in the kernel longer is detached by the end of
 /// the thread, which needs no stop.
@@ -178,18 +177,7 @@ fn drain(source: &OwnedFd) -> bool {
 
 /// Whether the first thread of the program is inside `DESTROY_QUEUE`.
 fn is_destroying_queue(pid: Pid) -> bool {
-    let mut text = String::new();
-    let read =
-        fs::File::open(format!("/proc/{pid}/task/{pid}/syscall")).and_then(|mut file| file.read_to_string(&mut text));
-    read.is_ok() && names_destroy_queue(&text)
-}
-
-/// The file has the call's number, its arguments in hexadecimal, and two addresses; or one word.
-fn names_destroy_queue(text: &str) -> bool {
-    let mut words = text.split_ascii_whitespace();
-    let call = words.next().and_then(|word| word.parse().ok());
-    let request = words.nth(1).and_then(|word| u32::from_str_radix(word.trim_start_matches("0x"), 16).ok());
-    call == Some(libc::SYS_ioctl) && request.is_some_and(|request| Request(request).nr() == DESTROY_QUEUE.nr)
+    waiting::call(pid, pid.0) == Some(Call::DestroyQueue)
 }
 
 /// Waits for stops and the end of the program and reports them, until its end or until nobody answers any more.
@@ -230,15 +218,6 @@ fn is_own_child(pid: Pid) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_destruction_is_recognised_in_the_kernels_file() {
-        let rest = "0x7ffc 0x0 0x0 0x0 0x7ffd 0x7f00";
-        assert!(names_destroy_queue(&format!("{} 0x3 0xc0084b03 {rest}\n", libc::SYS_ioctl)));
-        assert!(!names_destroy_queue(&format!("{} 0x3 0xc0184b0c {rest}\n", libc::SYS_ioctl)));
-        assert!(!names_destroy_queue(&format!("0 0x3 0xc0084b03 {rest}\n")));
-        assert!(!names_destroy_queue("running\n") && !names_destroy_queue(""));
-    }
 
     #[test]
     fn a_pipe_is_drained_and_its_end_noticed() {
