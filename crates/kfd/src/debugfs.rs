@@ -63,6 +63,20 @@ impl Queue {
         Some(self.first()?.double(offset)? << 8)
     }
 
+    /// Bytes of a compute queue's ring.
+    #[must_use]
+    pub fn ring_bytes(&self) -> Option<u64> {
+        // The hardware keeps the logarithm of the dwords, less one.
+        let order = self.compute_word(mqd::PQ_CONTROL)? & 0x3F;
+        8_u64.checked_shl(order).filter(|bytes| *bytes != 0)
+    }
+
+    /// Whether a compute queue takes AQL packets; else its ring holds PM4.
+    #[must_use]
+    pub fn is_aql(&self) -> Option<bool> {
+        self.compute_word(mqd::AQL_CONTROL).map(|control| control & 1 != 0)
+    }
+
     /// Address at which the program finds the read index.
     #[must_use]
     pub fn rptr_address(&self) -> Option<u64> {
@@ -190,7 +204,15 @@ impl Slot {
 /// # Errors
 /// If the file cannot be read: only the superuser may, and debugfs must be there.
 pub fn read_queues() -> io::Result<Vec<Process>> {
-    Ok(parse_queues(&std::fs::read_to_string(Path::new(DEBUG_DIR).join("mqds"))?))
+    read_queues_in(Path::new(DEBUG_DIR))
+}
+
+/// The queues of all processes, by the files of another directory than the driver's.
+///
+/// # Errors
+/// As [`read_queues`].
+pub fn read_queues_in(directory: &Path) -> io::Result<Vec<Process>> {
+    Ok(parse_queues(&std::fs::read_to_string(directory.join("mqds"))?))
 }
 
 /// The slots of all gpus now. The driver stops everything else on a gpu for milliseconds to read them.

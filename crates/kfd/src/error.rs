@@ -122,6 +122,15 @@ pub enum Error {
         text: String,
     },
 
+    /// A file of properties in sysfs lacks one.
+    #[error("{} says nothing of {name}; this driver is older or newer than the program knows", path.display())]
+    Property {
+        /// The file.
+        path: PathBuf,
+        /// What it lacks.
+        name: &'static str,
+    },
+
     /// The system has no thread or pipe left for a session.
     #[error("cannot trace process {pid}: {error}; this program has too many threads or files open (`ulimit -a`)")]
     Resources {
@@ -148,7 +157,8 @@ impl Error {
             | Error::Runtime { .. }
             | Error::Gone { .. }
             | Error::TooManyQueues { .. }
-            | Error::Number { .. } => None,
+            | Error::Number { .. }
+            | Error::Property { .. } => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A safe client of amdkfd, the compute driver behind `/dev/kfd`, for programs that watch and stop the queues of others.
 //!
-//! [`process::list`] finds who uses a gpu. A [`Tracer`] is a debug session with one of them: it holds the ptrace
+//! [`topology::gpus`] are the gpus of the machine, [`process::list`] finds who uses one. A [`Tracer`] is a debug session with one of them: it holds the ptrace
 //! relation, hears of new queues, and takes queues off the gpu and puts them back. [`ProcessMemory`] reads what the
 //! driver does not tell, such as the indices of a ring. [`Kfd`] has one function for each operation of the driver.
 //!
@@ -16,15 +16,20 @@ pub mod process;
 pub mod ptrace;
 mod queues;
 mod sys;
+pub mod topology;
 mod tracer;
 pub mod urgency;
+pub mod waiting;
 
 pub use driver::{Kfd, Raised, Version};
 pub use error::{Error, Result};
 pub use id::{GpuId, Pid, QueueId};
 pub use memory::ProcessMemory;
+pub use process::Processes;
 pub use queues::{Batch, Grace, Verdict};
 pub use tracer::{Calls, Event, Tracer};
 
 pub use kfd_abi::debug::{QueueSnapshotEntry, RuntimeInfo, RuntimeState};
 pub use kfd_abi::exception::ExceptionMask;
+pub use kfd_abi::sysfs::SysfsQueueType;
+pub use kfd_abi::topology::{Capability, GfxVersion};

@@ -24,9 +24,29 @@ impl ProcessMemory {
     ///
     /// If there is no such process, or this user may not trace it.
     pub fn open(pid: Pid) -> Result<ProcessMemory> {
-        let opened = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        ProcessMemory::open_with(pid, OpenOptions::new().read(true).write(true))
+    }
+
+    /// Opens the memory of a process, for reading only.
+    ///
+    /// # Errors
+    ///
+    /// As [`ProcessMemory::open`].
+    pub fn open_read_only(pid: Pid) -> Result<ProcessMemory> {
+        ProcessMemory::open_with(pid, OpenOptions::new().read(true))
+    }
+
+    fn open_with(pid: Pid, options: &OpenOptions) -> Result<ProcessMemory> {
+        let opened = options.open(format!("/proc/{pid}/mem"));
         let file = opened.map_err(|error| Error::Memory { action: "open", pid, address: 0, error })?;
         Ok(ProcessMemory { pid, file })
+    }
+
+    /// Whether the program that was opened still runs: it has neither ended nor executed another. Costs one call.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        // Memory that nobody uses any more is empty; in any other, at worst nothing is mapped at the address.
+        !matches!(self.file.read_at(&mut [0], 0), Ok(0))
     }
 
     /// Whose it is.
@@ -71,6 +91,8 @@ impl ProcessMemory {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+
     use super::*;
 
     #[test]
@@ -82,6 +104,28 @@ mod tests {
         memory.write(address, &7u64.to_le_bytes()).unwrap();
         assert_eq!(memory.read_u64(address).unwrap(), 7);
         assert_eq!(std::hint::black_box(*value), 7);
+    }
+
+    #[test]
+    fn memory_ends_with_the_program_though_the_process_goes_on() {
+        let script = "read line; exec sh -c 'echo executed; read line'";
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let pid = Pid(child.id());
+        let memory = ProcessMemory::open_read_only(pid).unwrap();
+        assert!(memory.is_current());
+        assert!(memory.write(8, &[0]).is_err());
+        writeln!(child.stdin.as_mut().unwrap()).unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said, "executed\n");
+        assert!(!memory.is_current());
+        let next = ProcessMemory::open_read_only(pid).unwrap();
+        assert!(next.is_current());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!next.is_current());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Who uses the driver: the processes and queues of `/sys/class/kfd/kfd/proc`.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use kfd_abi::sysfs::{PROCESS_DIR, SysfsQueueType, process};
@@ -50,7 +50,7 @@ pub struct Usage {
 ///
 /// If the driver is not loaded, or its files hold something unknown.
 pub fn list() -> Result<Vec<GpuProcess>> {
-    list_in(Path::new(PROCESS_DIR))
+    Processes::default().list()
 }
 
 /// One process; `None` if it does not have the driver open.
@@ -59,52 +59,155 @@ pub fn list() -> Result<Vec<GpuProcess>> {
 ///
 /// As [`list`].
 pub fn find(pid: Pid) -> Result<Option<GpuProcess>> {
-    read(&Path::new(PROCESS_DIR).join(pid.to_string()), pid)
+    Processes::default().find(pid)
 }
 
-fn list_in(directory: &Path) -> Result<Vec<GpuProcess>> {
-    let names = names(directory).map_err(|error| Error::Sysfs { path: directory.to_owned(), error })?;
-    let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
-    pids.sort_unstable();
-    let read = |pid: &u32| read(&directory.join(pid.to_string()), Pid(*pid)).transpose();
-    pids.iter().filter_map(read).collect()
+/// The driver's directory of processes. Each function reads no more than it answers, for those who look often.
+///
+/// What is asked of a process, queue or gpu that is not there (any more) is `None`.
+#[derive(Clone, Debug)]
+pub struct Processes {
+    directory: PathBuf,
+}
+
+impl Default for Processes {
+    fn default() -> Processes {
+        Processes::at(PROCESS_DIR)
+    }
+}
+
+impl Processes {
+    /// Another directory than the driver's.
+    pub fn at(directory: impl Into<PathBuf>) -> Processes {
+        Processes { directory: directory.into() }
+    }
+
+    /// As [`list`].
+    ///
+    /// # Errors
+    ///
+    /// As [`list`].
+    pub fn list(&self) -> Result<Vec<GpuProcess>> {
+        self.pids()?.into_iter().filter_map(|pid| self.find(pid).transpose()).collect()
+    }
+
+    /// As [`find`].
+    ///
+    /// # Errors
+    ///
+    /// As [`list`].
+    pub fn find(&self, pid: Pid) -> Result<Option<GpuProcess>> {
+        let Some(ids) = self.queue_ids(pid)? else { return Ok(None) };
+        let mut queues = Vec::new();
+        for id in ids {
+            queues.extend(self.queue(pid, id)?);
+        }
+        let Some(usage) = self.usage(pid)? else { return Ok(None) };
+        Ok(Some(GpuProcess { pid, queues, usage }))
+    }
+
+    /// The processes by number, and nothing else of them.
+    ///
+    /// # Errors
+    ///
+    /// If the driver is not loaded.
+    pub fn pids(&self) -> Result<Vec<Pid>> {
+        let names = names(&self.directory).map_err(|error| Error::Sysfs { path: self.directory.clone(), error })?;
+        let mut pids: Vec<Pid> = names.iter().filter_map(|name| name.parse().ok()).map(Pid).collect();
+        pids.sort_unstable();
+        Ok(pids)
+    }
+
+    /// The queues of a process by number, and nothing else of them.
+    ///
+    /// # Errors
+    ///
+    /// If the files of the driver cannot be read.
+    pub fn queue_ids(&self, pid: Pid) -> Result<Option<Vec<QueueId>>> {
+        let directory = self.process(pid).join(process::QUEUES);
+        let Some(names) = existing(&directory, names(&directory))? else { return Ok(None) };
+        let mut ids: Vec<QueueId> = names.iter().filter_map(|name| name.parse().ok()).map(QueueId).collect();
+        ids.sort_unstable();
+        Ok(Some(ids))
+    }
+
+    /// One queue.
+    ///
+    /// # Errors
+    ///
+    /// If its files hold something unknown.
+    pub fn queue(&self, pid: Pid, id: QueueId) -> Result<Option<Queue>> {
+        let directory = self.process(pid).join(process::QUEUES).join(id.to_string());
+        let number = |name| number(directory.join(name));
+        let all = (number(process::QUEUE_GPUID)?, number(process::QUEUE_TYPE)?, number(process::QUEUE_SIZE)?);
+        let (Some(gpu), Some(kind), Some(ring_size)) = all else { return Ok(None) };
+        let narrow = |value: u64| value.try_into().unwrap_or(u32::MAX);
+        Ok(Some(Queue { id, gpu: GpuId(narrow(gpu)), kind: SysfsQueueType(narrow(kind)), ring_size }))
+    }
+
+    /// What a process uses of each gpu, by id.
+    ///
+    /// # Errors
+    ///
+    /// If its files hold something unknown.
+    pub fn usage(&self, pid: Pid) -> Result<Option<Vec<Usage>>> {
+        let directory = self.process(pid);
+        let Some(names) = existing(&directory, names(&directory))? else { return Ok(None) };
+        let mut usage = Vec::new();
+        for gpu in names.iter().filter_map(|name| name.strip_prefix(process::VRAM)?.parse().ok()).map(GpuId) {
+            let Some(vram) = self.vram(pid, gpu)? else { continue };
+            usage.push(Usage { gpu, vram, evicted_ms: self.evicted_ms(pid, gpu)? });
+        }
+        usage.sort_unstable_by_key(|usage| usage.gpu);
+        Ok(Some(usage))
+    }
+
+    /// Bytes of video memory that a process has on a gpu.
+    ///
+    /// # Errors
+    ///
+    /// If the file holds something unknown.
+    pub fn vram(&self, pid: Pid, gpu: GpuId) -> Result<Option<u64>> {
+        number(self.process(pid).join(format!("{}{gpu}", process::VRAM)))
+    }
+
+    /// Milliseconds in which its queues were off a gpu because of memory. An eviction counts when it is over.
+    ///
+    /// # Errors
+    ///
+    /// If the file holds something unknown.
+    pub fn evicted_ms(&self, pid: Pid, gpu: GpuId) -> Result<Option<u64>> {
+        number(self.statistics(pid, gpu).join(process::EVICTED_MS))
+    }
+
+    /// Compute units of a gpu that hold waves of a process. The driver reads registers of the gpu to tell.
+    ///
+    /// # Errors
+    ///
+    /// If the file holds something unknown.
+    pub fn cu_occupancy(&self, pid: Pid, gpu: GpuId) -> Result<Option<u64>> {
+        number(self.statistics(pid, gpu).join(process::CU_OCCUPANCY))
+    }
+
+    fn process(&self, pid: Pid) -> PathBuf {
+        self.directory.join(pid.to_string())
+    }
+
+    fn statistics(&self, pid: Pid, gpu: GpuId) -> PathBuf {
+        self.process(pid).join(format!("{}{gpu}", process::STATS))
+    }
 }
 
 fn names(directory: &Path) -> io::Result<Vec<String>> {
     fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-fn read(directory: &Path, pid: Pid) -> Result<Option<GpuProcess>> {
-    let Some(entries) = existing(directory, names(directory))? else { return Ok(None) };
-    let mut found = GpuProcess { pid, queues: Vec::new(), usage: Vec::new() };
-    let queues = directory.join(process::QUEUES);
-    for name in existing(&queues, names(&queues))?.unwrap_or_default() {
-        if let Ok(id) = name.parse() {
-            found.queues.extend(queue(&queues.join(name), QueueId(id))?);
-        }
-    }
-    for gpu in entries.iter().filter_map(|name| name.strip_prefix(process::VRAM)?.parse().ok()) {
-        let Some(vram) = number(directory.join(format!("{}{gpu}", process::VRAM)))? else { continue };
-        let statistics = directory.join(format!("{}{gpu}", process::STATS));
-        let evicted_ms = number(statistics.join(process::EVICTED_MS))?;
-        found.usage.push(Usage { gpu: GpuId(gpu), vram, evicted_ms });
-    }
-    found.queues.sort_unstable_by_key(|queue| queue.id);
-    found.usage.sort_unstable_by_key(|usage| usage.gpu);
-    Ok(Some(found))
-}
-
-fn queue(directory: &Path, id: QueueId) -> Result<Option<Queue>> {
-    let number = |name| number(directory.join(name));
-    let all = (number(process::QUEUE_GPUID)?, number(process::QUEUE_TYPE)?, number(process::QUEUE_SIZE)?);
-    let (Some(gpu), Some(kind), Some(ring_size)) = all else { return Ok(None) };
-    let narrow = |value: u64| value.try_into().unwrap_or(u32::MAX);
-    Ok(Some(Queue { id, gpu: GpuId(narrow(gpu)), kind: SysfsQueueType(narrow(kind)), ring_size }))
-}
-
 /// The number in a file; `None` if the file is gone, because its queue or process is.
 fn number(path: PathBuf) -> Result<Option<u64>> {
-    let Some(text) = existing(&path, fs::read_to_string(&path))? else { return Ok(None) };
+    let mut bytes = [0; 64];
+    let read = fs::File::open(&path).and_then(|mut file| file.read(&mut bytes));
+    let Some(count) = existing(&path, read)? else { return Ok(None) };
+    let text = String::from_utf8_lossy(bytes.get(..count).unwrap_or_default()).into_owned();
     match text.trim_end().parse() {
         Ok(value) => Ok(Some(value)),
         Err(_) => Err(Error::Number { path, text }),
@@ -121,60 +224,4 @@ fn existing<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn write(path: &Path, text: &str) {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    fn process_with_queue(root: &Path, pid: &str) {
-        let process = root.join(pid);
-        write(&process.join("pasid"), "32769\n");
-        write(&process.join("vram_51234"), "4096\n");
-        write(&process.join("sdma_51234"), "0\n");
-        write(&process.join("stats_51234/evicted_ms"), "12\n");
-        write(&process.join("queues/0/size"), "4096");
-        write(&process.join("queues/0/type"), "0");
-        write(&process.join("queues/0/gpuid"), "51234");
-    }
-
-    #[test]
-    fn processes_and_queues_are_read_from_the_drivers_files() {
-        let root = tempfile::tempdir().unwrap();
-        process_with_queue(root.path(), "300");
-        process_with_queue(root.path(), "7");
-        fs::create_dir_all(root.path().join("8/queues")).unwrap();
-        let found = list_in(root.path()).unwrap();
-        assert!(found.iter().map(|process| process.pid.0).eq([7, 8, 300]));
-        let queue = Queue { id: QueueId(0), gpu: GpuId(51234), kind: SysfsQueueType::COMPUTE, ring_size: 4096 };
-        assert_eq!(found[0].queues, [queue]);
-        assert_eq!(found[0].usage, [Usage { gpu: GpuId(51234), vram: 4096, evicted_ms: Some(12) }]);
-        assert!(found[1].queues.is_empty() && found[1].usage.is_empty());
-    }
-
-    #[test]
-    fn a_queue_that_vanishes_while_it_is_read_is_left_out() {
-        let root = tempfile::tempdir().unwrap();
-        process_with_queue(root.path(), "7");
-        fs::remove_file(root.path().join("7/queues/0/gpuid")).unwrap();
-        assert!(list_in(root.path()).unwrap()[0].queues.is_empty());
-        assert_eq!(read(&root.path().join("9"), Pid(9)).unwrap(), None);
-    }
-
-    #[test]
-    fn a_file_that_holds_no_number_is_named() {
-        let root = tempfile::tempdir().unwrap();
-        process_with_queue(root.path(), "7");
-        write(&root.path().join("7/queues/0/type"), "compute");
-        let said = list_in(root.path()).unwrap_err().to_string();
-        assert!(said.contains("queues/0/type") && said.contains("\"compute\""), "{said}");
-    }
-
-    #[test]
-    fn without_a_driver_there_is_a_hint() {
-        let said = list_in(Path::new("/nonexistent/proc")).unwrap_err().to_string();
-        assert!(said.contains("is the amdgpu driver loaded?"), "{said}");
-    }
-}
+mod tests;

@@ -27,6 +27,8 @@ fn compute(xcc: u32) -> Vec<u32> {
         (mqd::CTX_SAVE_BASE_ADDR, 0xA400_0000 + xcc * 0x1000),
         (mqd::CTX_SAVE_BASE_ADDR + 4, 0x7F41),
         (mqd::CTX_SAVE_SIZE, 0x1000),
+        (mqd::PQ_CONTROL, 0x1401_C511),
+        (mqd::AQL_CONTROL, 1),
     ];
     values.iter().for_each(|(offset, value)| words[offset / 4] = *value);
     words
@@ -65,6 +67,8 @@ fn queues_are_read_from_both_forms_of_the_text() {
     assert_eq!(queue.wptr_address(), Some(0x7F61_C157_6038));
     assert_eq!(queue.save_area(1), Some((0x7F41_A400_1000, 0x1000)));
     assert_eq!(queue.save_area(2), None);
+    assert_eq!((queue.ring_bytes(), queue.is_aql()), (Some(1 << 20), Some(true)));
+    assert_eq!((copies.ring_bytes(), copies.is_aql()), (None, None));
     assert_eq!((copies.kind, copies.descriptors.len()), (QueueKind::Sdma, 1));
     assert_eq!((copies.ring(), copies.rptr_address()), (Some(0x12_3400), Some(0x7F00_0000_0080)));
     assert_eq!((copies.wptr_address(), copies.priority(), copies.is_active()), (None, None, None));
@@ -117,6 +121,8 @@ fn a_real_gpu_can_be_read() {
         // ROCr's queue structure begins a page.
         let indices = (queue.rptr_address().unwrap(), queue.wptr_address().unwrap());
         assert_eq!((indices.0 % 4096, indices.1 % 4096), (0x80, 0x38));
+        assert_eq!(queue.is_aql(), Some(true));
+        assert!([1 << 20, 1 << 12].map(Some).contains(&queue.ring_bytes()));
         let [first, second] = [0, 1].map(|xcc| queue.save_area(xcc).unwrap());
         assert_eq!(first.0 + u64::from(first.1), second.0);
     }
@@ -159,7 +165,7 @@ proptest! {
     fn no_text_is_too_strange(text in almost()) {
         for queue in parse_queues(&text).iter().flat_map(|process| &process.queues) {
             prop_assert!(queue.descriptors.iter().all(|descriptor| descriptor.word(mqd::SDMA_SIZE - 4).is_some()));
-            let _ = (queue.ring(), queue.rptr_address(), queue.wptr_address(), queue.save_area(0));
+            let _ = (queue.ring(), queue.rptr_address(), queue.wptr_address(), queue.save_area(0), queue.ring_bytes());
         }
         for slot in parse_slots(&text).iter().flat_map(|node| &node.slots) {
             let _ = (slot.is_active(), slot.register(usize::MAX));

@@ -2,9 +2,8 @@
 
 use std::fs;
 
-use kfd_abi::ioctl::{DESTROY_QUEUE, Request};
-
 use crate::id::Pid;
+use crate::waiting::{self, Call};
 
 /// Calls that go on after a stop as if nothing had been. Others, `epoll_wait` among them, return with `EINTR`, which a
 /// program without signal handlers may not expect; those of the driver may even repeat what they had done already.
@@ -25,7 +24,7 @@ const INTERRUPTIBLE: [libc::c_long; 12] = [
 
 /// Whether the first thread of the program is inside `DESTROY_QUEUE`.
 pub(super) fn is_destroying_queue(pid: Pid) -> bool {
-    call(pid).is_some_and(|text| names_destroy_queue(&text))
+    waiting::call(pid, pid.0) == Some(Call::DestroyQueue)
 }
 
 /// Whether a stop of the first thread goes unnoticed by the program.
@@ -40,12 +39,6 @@ fn call(pid: Pid) -> Option<String> {
 /// The file has the call's number, its arguments in hexadecimal, and two addresses; or one word.
 fn number(text: &str) -> Option<libc::c_long> {
     text.split_ascii_whitespace().next()?.parse().ok()
-}
-
-fn names_destroy_queue(text: &str) -> bool {
-    let request = text.split_ascii_whitespace().nth(2);
-    let request = request.and_then(|word| u32::from_str_radix(word.trim_start_matches("0x"), 16).ok());
-    number(text) == Some(libc::SYS_ioctl) && request.is_some_and(|request| Request(request).nr() == DESTROY_QUEUE.nr)
 }
 
 /// A thread that runs is rarely inside a call, and then not in one that waits.
@@ -67,14 +60,6 @@ mod tests {
     use super::*;
 
     const REST: &str = "0x7ffc 0x0 0x0 0x0 0x7ffd 0x7f00";
-
-    #[test]
-    fn a_destruction_is_recognised_in_the_kernels_file() {
-        assert!(names_destroy_queue(&format!("{} 0x3 0xc0084b03 {REST}\n", libc::SYS_ioctl)));
-        assert!(!names_destroy_queue(&format!("{} 0x3 0xc0184b0c {REST}\n", libc::SYS_ioctl)));
-        assert!(!names_destroy_queue(&format!("0 0x3 0xc0084b03 {REST}\n")));
-        assert!(!names_destroy_queue("running\n") && !names_destroy_queue(""));
-    }
 
     #[test]
     fn only_calls_that_go_on_by_themselves_may_be_interrupted() {

@@ -1,0 +1,214 @@
+//! The gpus of the machine, from the driver's topology in sysfs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use kfd_abi::sysfs::{TOPOLOGY_DIR, file, node};
+use kfd_abi::topology::{Capability, GfxVersion};
+
+use crate::error::{Error, Result};
+use crate::id::GpuId;
+
+const PCI_DIR: &str = "/sys/bus/pci/devices";
+const MODULE_DIR: &str = "/sys/module/amdgpu";
+
+/// A gpu: a whole one, or a partition of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// The driver's number for it.
+    pub id: GpuId,
+    /// Number of its node in the topology.
+    pub node: u32,
+    /// PCI address, with `/N` for partition N where several gpus share one.
+    pub address: String,
+    /// Product name where the driver tells it, else the name of the instruction set, such as gfx942.
+    pub name: String,
+    /// Instruction set.
+    pub gfx: GfxVersion,
+    /// The hardware's own number, the same on every boot; 0 if the driver does not tell.
+    pub unique_id: u64,
+    /// Compute units of all XCCs.
+    pub cus: u32,
+    /// Waves that each of them holds.
+    pub waves_per_cu: u32,
+    /// XCCs.
+    pub xccs: u32,
+    /// Compute queues that the hardware holds at once; with more of them it takes turns.
+    pub hardware_queues: u32,
+    /// What it can do.
+    pub capability: Capability,
+    /// Version of the compute firmware.
+    pub firmware: u32,
+    /// Number of its render node.
+    pub render_minor: u32,
+}
+
+impl Gpu {
+    /// Whether the driver can debug programs on it, and with that stop their queues.
+    #[must_use]
+    pub fn can_debug(&self) -> bool {
+        self.capability.has(Capability::TRAP_DEBUG_SUPPORT)
+    }
+
+    /// Whether its firmware can. Without it on every gpu of the machine no runtime offers itself to debuggers.
+    #[must_use]
+    pub fn firmware_can_debug(&self) -> bool {
+        self.capability.has(Capability::TRAP_DEBUG_FIRMWARE_SUPPORTED)
+    }
+}
+
+/// The gpus of the machine, in the order of their nodes.
+///
+/// # Errors
+///
+/// If the driver is not loaded, or its files hold something unknown.
+pub fn gpus() -> Result<Vec<Gpu>> {
+    gpus_in(Path::new(TOPOLOGY_DIR), Path::new(PCI_DIR))
+}
+
+/// A number that changes with the topology.
+///
+/// # Errors
+///
+/// As [`gpus`].
+pub fn generation() -> Result<u64> {
+    number(Path::new(TOPOLOGY_DIR).join(file::GENERATION_ID))
+}
+
+/// A parameter of the driver's module, such as `sched_policy`; `None` if the module is not loaded or has none of that
+/// name.
+#[must_use]
+pub fn module_parameter(name: &str) -> Option<String> {
+    let text = fs::read_to_string(Path::new(MODULE_DIR).join("parameters").join(name)).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+/// Version of the driver's module, if it has one of its own: drivers that come with the kernel have not.
+#[must_use]
+pub fn module_version() -> Option<String> {
+    Some(fs::read_to_string(Path::new(MODULE_DIR).join("version")).ok()?.trim_end().to_owned())
+}
+
+fn gpus_in(topology: &Path, pci: &Path) -> Result<Vec<Gpu>> {
+    let directory = topology.join(file::NODES);
+    let failed = |error| Error::Sysfs { path: directory.clone(), error };
+    let mut nodes: Vec<u32> = Vec::new();
+    for entry in fs::read_dir(&directory).map_err(failed)? {
+        nodes.extend(entry.map_err(failed)?.file_name().to_string_lossy().parse::<u32>().ok());
+    }
+    nodes.sort_unstable();
+    let mut gpus = Vec::new();
+    for number in nodes {
+        gpus.extend(gpu(&directory.join(number.to_string()), number, pci)?);
+    }
+    name_partitions(&mut gpus);
+    Ok(gpus)
+}
+
+/// The gpu of a node; `None` if it is a processor.
+fn gpu(directory: &Path, node: u32, pci: &Path) -> Result<Option<Gpu>> {
+    let id = number(directory.join(file::GPU_ID))?;
+    if id == 0 {
+        return Ok(None);
+    }
+    let properties = Properties::read(directory.join(file::PROPERTIES))?;
+    let simd_per_cu: u32 = properties.required(node::SIMD_PER_CU)?;
+    let gfx = GfxVersion(properties.required(node::GFX_TARGET_VERSION)?);
+    let address = pci_address(properties.required(node::DOMAIN)?, properties.required(node::LOCATION_ID)?, pci);
+    let product = fs::read_to_string(pci.join(&address).join("product_name")).unwrap_or_default();
+    let product = product.trim();
+    Ok(Some(Gpu {
+        id: GpuId(u32::try_from(id).unwrap_or(u32::MAX)),
+        node,
+        name: if product.is_empty() { gfx_name(gfx) } else { product.to_owned() },
+        address,
+        gfx,
+        unique_id: properties.optional(node::UNIQUE_ID)?,
+        cus: properties.required::<u32>(node::SIMD_COUNT)?.checked_div(simd_per_cu).unwrap_or(0),
+        waves_per_cu: properties.required::<u32>(node::MAX_WAVES_PER_SIMD)?.saturating_mul(simd_per_cu),
+        // Drivers from before gpus had several do not tell.
+        xccs: properties.optional::<u32>(node::NUM_XCC)?.max(1),
+        hardware_queues: properties.optional(node::NUM_CP_QUEUES)?,
+        capability: Capability(properties.required(node::CAPABILITY)?),
+        firmware: properties.optional(node::FW_VERSION)?,
+        render_minor: properties.optional(node::DRM_RENDER_MINOR)?,
+    }))
+}
+
+/// Partitions share the PCI device: the driver writes the partition where other devices have their function, or above
+/// bit 28, depending on its version. So the function is believed only if there is such a device.
+fn pci_address(domain: u32, location: u32, pci: &Path) -> String {
+    let (bus, device, function) = (location >> 8 & 0xFF, location >> 3 & 0x1F, location & 7);
+    let address = |function| format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}");
+    if function != 0 && pci.join(address(function)).exists() { address(function) } else { address(0) }
+}
+
+fn name_partitions(gpus: &mut [Gpu]) {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for gpu in gpus.iter() {
+        *seen.entry(gpu.address.clone()).or_default() += 1;
+    }
+    seen.retain(|_, count| *count > 1);
+    for count in seen.values_mut() {
+        *count = 0;
+    }
+    for gpu in gpus {
+        if let Some(next) = seen.get_mut(&gpu.address) {
+            gpu.address = format!("{}/{next}", gpu.address);
+            *next += 1;
+        }
+    }
+}
+
+/// As compilers write it: the stepping is hexadecimal.
+fn gfx_name(gfx: GfxVersion) -> String {
+    let (major, minor, stepping) = gfx.parts();
+    format!("gfx{major}{minor}{stepping:x}")
+}
+
+/// Lines of a name and a number each.
+struct Properties {
+    path: PathBuf,
+    values: BTreeMap<String, String>,
+}
+
+impl Properties {
+    fn read(path: PathBuf) -> Result<Properties> {
+        let text = read(&path)?;
+        let pair = |line: &str| line.split_once(' ').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
+        Ok(Properties { values: text.lines().filter_map(pair).collect(), path })
+    }
+
+    fn required<T: FromStr>(&self, name: &'static str) -> Result<T> {
+        self.parse(name)?.ok_or_else(|| Error::Property { path: self.path.clone(), name })
+    }
+
+    fn optional<T: FromStr + Default>(&self, name: &'static str) -> Result<T> {
+        Ok(self.parse(name)?.unwrap_or_default())
+    }
+
+    fn parse<T: FromStr>(&self, name: &'static str) -> Result<Option<T>> {
+        let Some(text) = self.values.get(name) else { return Ok(None) };
+        match text.parse() {
+            Ok(value) => Ok(Some(value)),
+            Err(_) => Err(Error::Number { path: self.path.clone(), text: format!("{name} {text}") }),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|error| Error::Sysfs { path: path.to_owned(), error })
+}
+
+fn number(path: PathBuf) -> Result<u64> {
+    let text = read(&path)?;
+    match text.trim_end().parse() {
+        Ok(value) => Ok(value),
+        Err(_) => Err(Error::Number { path, text }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

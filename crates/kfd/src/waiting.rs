@@ -1,0 +1,87 @@
+//! What the threads of another process wait for in the kernel.
+//!
+//! The driver says nowhere that a program wants to destroy a queue which a debugger has suspended; it just waits. Only
+//! the call that a thread is in shows it.
+
+use std::fs::{self, File};
+use std::io::Read;
+
+use kfd_abi::ioctl::{DESTROY_QUEUE, Request};
+
+use crate::id::Pid;
+
+/// Bytes of the longest text: a number of three digits and eight of eighteen.
+const LONGEST: usize = 256;
+
+/// A call that a thread is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `DESTROY_QUEUE` of the driver.
+    DestroyQueue,
+    /// The end of the thread, or of its process.
+    Exit,
+    /// Anything else.
+    Other,
+}
+
+/// The threads of a process; none if it is gone.
+#[must_use]
+pub fn threads(pid: Pid) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The call that a thread is in; `None` if it runs, is gone, or this user may not know.
+#[must_use]
+pub fn call(pid: Pid, thread: u32) -> Option<Call> {
+    let mut bytes = [0; LONGEST];
+    let count = File::open(format!("/proc/{pid}/task/{thread}/syscall")).ok()?.read(&mut bytes).ok()?;
+    parse(std::str::from_utf8(bytes.get(..count)?).ok()?)
+}
+
+/// The file has the call's number, its arguments in hexadecimal, and two addresses; or one word.
+fn parse(text: &str) -> Option<Call> {
+    let mut words = text.split_ascii_whitespace();
+    let number: i64 = words.next()?.parse().ok()?;
+    let request = words.nth(1).and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+    // The system ignores what is above 32 bits, and the driver everything but type and number.
+    let request = request.map(|request| Request(request as u32));
+    let destroys = |request: Request| request.class() == Request::KFD && request.nr() == DESTROY_QUEUE.nr;
+    Some(match number {
+        libc::SYS_ioctl if request.is_some_and(destroys) => Call::DestroyQueue,
+        libc::SYS_exit | libc::SYS_exit_group => Call::Exit,
+        _ => Call::Other,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_recognised_in_the_kernels_file() {
+        let rest = "0x7ffc 0x0 0x0 0x0 0x7ffd 0x7f00";
+        let ioctl = |request: &str| parse(&format!("{} 0x3 {request} {rest}\n", libc::SYS_ioctl));
+        assert_eq!(ioctl("0xc0084b03"), Some(Call::DestroyQueue));
+        assert_eq!(ioctl("0xffffffffc0084b03"), Some(Call::DestroyQueue));
+        assert_eq!(ioctl("0xc0104b03"), Some(Call::DestroyQueue));
+        assert_eq!((ioctl("0xc0184b0c"), ioctl("0xc0086403")), (Some(Call::Other), Some(Call::Other)));
+        assert_eq!(parse(&format!("0 0x3 0xc0084b03 {rest}\n")), Some(Call::Other));
+        assert_eq!(parse(&format!("{} 0x0 0x0 {rest}\n", libc::SYS_exit_group)), Some(Call::Exit));
+        assert_eq!((parse("running\n"), parse("-1 0x7ffd 0x7f00\n"), parse("")), (None, Some(Call::Other), None));
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_seen_and_one_that_runs_is_not() {
+        let own = Pid(std::process::id());
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let waiting = std::thread::spawn(move || receiver.recv());
+        let sees = || threads(own).iter().any(|thread| call(own, *thread) == Some(Call::Other));
+        while !sees() {
+            std::thread::yield_now();
+        }
+        drop(sender);
+        assert!(waiting.join().unwrap().is_err());
+        assert_eq!((threads(Pid(u32::MAX >> 1)), call(Pid(u32::MAX >> 1), 1)), (Vec::new(), None));
+    }
+}
