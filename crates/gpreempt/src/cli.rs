@@ -1,5 +1,6 @@
 //! The command line. These comments are the manual: the first line is the summary, what follows is the trade-off.
 
+mod demo;
 mod storm;
 mod vgpu;
 
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
+pub(crate) use demo::{Demo, DemoClient, Load, LoadCalibrate, LoadOffline, LoadOnline};
 use gpreempt_lab::mechanism::{self, Entry};
 use kfd_workload::suite::{self, Test};
 pub(crate) use storm::{StormClient, VgpuClient, VgpuStorm};
@@ -27,6 +29,20 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Show what gpreempt is worth, on this machine's gpu or on a virtual one.
+    ///
+    /// Requests that arrive at random meet kernels that fill the gpu: alone, without gpreempt and with it, in turns. Takes
+    /// about a minute. Ends with code 1 if a single bit of a result is wrong, or if the requests did not suffer without
+    /// gpreempt, so that nothing was shown.
+    Demo(Demo),
+
+    /// Programs that `demo` starts.
+    #[command(hide = true)]
+    Load {
+        #[command(subcommand)]
+        load: Load,
+    },
+
     /// Compare preemption mechanisms in virtual time. Needs no gpu.
     ///
     /// A model of gpus, rings, runlists and compute units runs a workload under each mechanism. All numbers are simulated:

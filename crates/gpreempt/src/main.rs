@@ -4,7 +4,9 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod demo;
 mod lab;
+mod load;
 mod manual;
 mod output;
 mod selftest;
@@ -33,6 +35,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<()> {
     match cli.command {
+        Command::Demo(options) => demo::run(&options, out)?,
+        Command::Load { load } => load::run(&load, out)?,
         Command::Lab { experiment } => lab::run(experiment, out)?,
         Command::Selftest(options) => selftest::run(&options, out)?,
         Command::Vgpu { action } => vgpu::run(action, out)?,

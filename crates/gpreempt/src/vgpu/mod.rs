@@ -16,6 +16,7 @@ use vgpu::launch::LaunchError;
 use vgpu::profile::ProfileError;
 
 use crate::cli::Vgpu;
+pub(crate) use run::DETACH;
 
 pub(crate) fn run(action: Vgpu, out: &mut impl Write) -> Result<()> {
     match action {

@@ -10,7 +10,7 @@ use vgpu::profile::Profile;
 use crate::cli::{VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell};
 
 /// How this executable is made to be the supervisor: first leaving the launcher, then for good.
-pub(super) const DETACH: &[&str] = &["vgpu", "supervise", "--detach"];
+pub(crate) const DETACH: &[&str] = &["vgpu", "supervise", "--detach"];
 const SUPERVISE: &[&str] = &["vgpu", "supervise"];
 
 pub(super) const DEFAULT_PROFILE: &str = "mi300x";

@@ -1,0 +1,84 @@
+//! `gpreempt demo`: what gpreempt is worth, with separate real processes.
+//!
+//! An online program answers requests that arrive at random, an offline program fills the gpu. Blocks of each alone, of both,
+//! and of both with gpreempt take turns, so that a machine that gets slower does so for all arms. Every block has processes of
+//! its own, and the requests of a round arrive at the same instants in all arms.
+
+mod block;
+mod daemon;
+mod interrupt;
+mod measure;
+mod place;
+mod print;
+mod program;
+mod report;
+mod workload;
+
+use std::io::Write;
+
+use anyhow::{Result, bail};
+
+use crate::cli::{Demo, DemoClient};
+use crate::output;
+use block::{Arm, Setting};
+use interrupt::Interrupt;
+use place::Place;
+use report::{About, Report};
+use workload::Workload;
+
+/// Every round has a block of each.
+const ARMS: [Arm; 4] = [Arm::OfflineAlone, Arm::Alone, Arm::Without, Arm::With];
+
+pub(crate) fn run(options: &Demo, out: &mut impl Write) -> Result<()> {
+    if options.print_config {
+        out.write_all(workload::BUILT_IN.as_bytes())?;
+        return Ok(());
+    }
+    let mut workload = Workload::load(options.config.as_deref())?;
+    if let Some(requests) = options.requests {
+        workload.blocks.requests = requests;
+    }
+    if options.client == DemoClient::Hip {
+        bail!("--client hip is not available in this build");
+    }
+    let place = Place::find(&workload.virtual_gpu, options.yes)?;
+    let gpu = place.describe()?;
+    if !options.json {
+        writeln!(out, "{gpu}")?;
+        out.flush()?;
+    }
+    let interrupt = Interrupt::watch()?;
+    let setting = Setting { place: &place, workload: &workload, interrupt: &interrupt, seed: options.seed };
+    let arms: Vec<Arm> = ARMS.into_iter().filter(|arm| *arm != Arm::With || !options.without_daemon).collect();
+    let bar = output::progress(options.json, "requests {msg}");
+    bar.set_length(u64::from(workload.block_requests() * workload.blocks.rounds) * (arms.len() as u64 - 1));
+    bar.set_message("(measuring kernels)");
+    let calibration = setting.calibrate()?;
+    let mut measured = Vec::new();
+    for round in 0..workload.blocks.rounds {
+        for &arm in &arms {
+            bar.set_message(format!("({}, round {} of {})", arm.name(), round + 1, workload.blocks.rounds));
+            let outcome = setting.run(arm, round, &calibration, || bar.inc(1))?;
+            measured.push((arm, round, outcome));
+        }
+    }
+    bar.finish_and_clear();
+    let about = About {
+        hardware: place.is_hardware(),
+        gpu,
+        client: options.client,
+        seed: options.seed,
+        calibration: &calibration,
+    };
+    let report = Report::of(about, &measured);
+    if options.json {
+        output::json(&report, out)?;
+    } else {
+        print::print(&report, out)?;
+    }
+    out.flush()?;
+    match report.faults.first() {
+        Some(fault) => bail!("{fault}"),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,140 @@
+//! Where the demo runs: on a gpu of the machine, or on a virtual one.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use kfd_workload::KFD;
+use vgpu::launch::{self, Running, Setup, Started};
+use vgpu::profile::Profile;
+use vgpu::protocol::Status;
+
+use super::workload::VirtualGpu;
+use crate::vgpu::DETACH;
+
+/// Where programs find a gpu.
+pub(super) enum Place {
+    /// The machine's driver.
+    Hardware,
+    /// A virtual gpu that this command already runs on.
+    Inside(Running),
+    /// A virtual gpu that was started for the demo.
+    Started(Started),
+}
+
+/// What only the device knows. Counted since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    /// Unmap-and-map cycles, whatever caused them.
+    pub(super) cycles: u64,
+    /// Queues taken off with at least one wave on them.
+    pub(super) saves: u64,
+    /// Waves written to save areas.
+    pub(super) waves: u64,
+}
+
+impl Counters {
+    /// What happened since `earlier`.
+    pub(super) fn since(self, earlier: Counters) -> Counters {
+        Counters {
+            cycles: self.cycles.saturating_sub(earlier.cycles),
+            saves: self.saves.saturating_sub(earlier.saves),
+            waves: self.waves.saturating_sub(earlier.waves),
+        }
+    }
+
+    /// Both together.
+    pub(super) fn plus(self, other: Counters) -> Counters {
+        Counters {
+            cycles: self.cycles + other.cycles,
+            saves: self.saves + other.saves,
+            waves: self.waves + other.waves,
+        }
+    }
+
+    fn of(status: &Status) -> Counters {
+        status.gpus.iter().fold(Counters::default(), |sum, gpu| {
+            sum.plus(Counters {
+                cycles: gpu.cycles.values().map(|cycles| cycles.count).sum(),
+                saves: gpu.preemption.saves,
+                waves: gpu.preemption.waves_saved,
+            })
+        })
+    }
+}
+
+impl Place {
+    /// The machine's gpu if there is one, else a virtual one. Asks before it disturbs others, unless `yes`.
+    pub(super) fn find(gpu: &VirtualGpu, yes: bool) -> Result<Place> {
+        if let Ok(running) = Running::own() {
+            return Ok(Place::Inside(running));
+        }
+        if Path::new(KFD).exists() {
+            ask(yes)?;
+            return Ok(Place::Hardware);
+        }
+        let mut profile = Profile::load(&gpu.profile)?;
+        if let Some(cus) = gpu.cus {
+            profile = profile.with_cus(cus)?;
+        }
+        Ok(Place::Started(launch::start(&Setup::new(profile), None, DETACH)?))
+    }
+
+    /// Whether times are those of a gpu.
+    pub(super) fn is_hardware(&self) -> bool {
+        matches!(self, Place::Hardware)
+    }
+
+    /// The first line that the user reads.
+    pub(super) fn describe(&self) -> Result<String> {
+        Ok(match (self, self.status()?) {
+            (Place::Hardware, _) => "On this machine's gpu.".to_owned(),
+            (_, Some(Status { profile, cus, .. })) => {
+                format!("On a virtual {profile} with {cus} compute units: results are real, all times are emulated.")
+            }
+            (_, None) => "On a virtual gpu: results are real, all times are emulated.".to_owned(),
+        })
+    }
+
+    /// A command that finds the gpu.
+    pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        match self {
+            Place::Hardware | Place::Inside(_) => Command::new(program),
+            Place::Started(started) => started.command(program),
+        }
+    }
+
+    fn status(&self) -> Result<Option<Status>> {
+        match self {
+            Place::Hardware => Ok(None),
+            Place::Inside(running) => Ok(Some(running.status()?)),
+            Place::Started(started) => Ok(Some(started.status()?)),
+        }
+    }
+
+    /// The device's counters; hardware has none that can be read.
+    pub(super) fn counters(&self) -> Result<Option<Counters>> {
+        Ok(self.status()?.as_ref().map(Counters::of))
+    }
+}
+
+/// Asks the user, if others have queues on the machine's gpus.
+fn ask(yes: bool) -> Result<()> {
+    let processes = kfd::process::list().context("cannot see who uses the gpu")?;
+    let others: Vec<String> =
+        processes.iter().filter(|process| !process.queues.is_empty()).map(|process| process.pid.to_string()).collect();
+    if others.is_empty() || yes {
+        return Ok(());
+    }
+    let who = format!("processes with queues on a gpu: {}", others.join(", "));
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        bail!("{who}; they would be disturbed and so would the measurement: wait until they are gone, or use --yes");
+    }
+    eprint!("There are {who}. The demo disturbs them and they disturb the demo. Go on? [y/N] ");
+    std::io::stderr().flush()?;
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    if matches!(line.trim(), "y" | "Y" | "yes") { Ok(()) } else { bail!("nothing was done") }
+}

@@ -1,0 +1,140 @@
+//! What the demo runs: `demo.toml`.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+/// The built-in workload.
+pub(super) const BUILT_IN: &str = include_str!("../../demo.toml");
+
+/// The whole file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Workload {
+    pub(super) online: Online,
+    pub(super) offline: Offline,
+    pub(super) blocks: Blocks,
+    #[serde(rename = "virtual")]
+    pub(super) virtual_gpu: VirtualGpu,
+}
+
+/// Requests that arrive at random.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Online {
+    pub(super) kernels: u32,
+    pub(super) kernel_us: f64,
+    pub(super) groups: u32,
+    pub(super) duty: f64,
+    pub(super) level: u8,
+}
+
+/// Kernels without a pause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Offline {
+    pub(super) kernel_ms: f64,
+    pub(super) queued: u32,
+    pub(super) level: u8,
+}
+
+/// How measurements are spread over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Blocks {
+    pub(super) rounds: u32,
+    pub(super) requests: u32,
+    pub(super) alone_ms: u64,
+    pub(super) patience_ms: u64,
+}
+
+/// The gpu if there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VirtualGpu {
+    pub(super) profile: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) cus: Option<u32>,
+}
+
+impl Workload {
+    /// The workload of a file, or the built-in one.
+    pub(super) fn load(file: Option<&Path>) -> Result<Workload> {
+        let (name, text) = match file {
+            None => ("the built-in workload".to_owned(), BUILT_IN.to_owned()),
+            Some(path) => {
+                let name = path.display().to_string();
+                let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+                (name, text)
+            }
+        };
+        let workload: Workload = toml::from_str(&text).with_context(|| format!("{name} is no workload"))?;
+        workload.check().with_context(|| format!("{name} is no workload"))?;
+        Ok(workload)
+    }
+
+    fn check(&self) -> Result<()> {
+        let Workload { online, offline, blocks, .. } = self;
+        let within = |name: &str, value: f64, low: f64, high: f64| {
+            ensure!((low..=high).contains(&value), "{name} is {value}, expected {low} to {high}");
+            Ok(())
+        };
+        within("online.kernels", online.kernels.into(), 1.0, 512.0)?;
+        within("online.kernel_us", online.kernel_us, 10.0, 1e6)?;
+        within("online.groups", online.groups.into(), 1.0, 65536.0)?;
+        within("online.duty", online.duty, 0.001, 0.95)?;
+        within("online.level", online.level.into(), 0.0, 15.0)?;
+        within("offline.kernel_ms", offline.kernel_ms, 0.1, 10_000.0)?;
+        within("offline.queued", offline.queued.into(), 2.0, 64.0)?;
+        within("offline.level", offline.level.into(), 0.0, 15.0)?;
+        within("blocks.rounds", blocks.rounds.into(), 1.0, 1000.0)?;
+        within("blocks.requests", blocks.requests.into(), 1.0, 1e6)?;
+        within("blocks.alone_ms", blocks.alone_ms as f64, 10.0, 1e6)?;
+        within("blocks.patience_ms", blocks.patience_ms as f64, 0.0, 1e6)?;
+        ensure!(online.level > offline.level, "online.level has to be higher than offline.level");
+        Ok(())
+    }
+
+    /// Requests of one block.
+    pub(super) fn block_requests(&self) -> u32 {
+        self.blocks.requests.div_ceil(self.blocks.rounds)
+    }
+
+    /// Requests in a second, if a kernel takes `kernel_us`.
+    pub(super) fn rate(&self, kernel_us: f64) -> f64 {
+        self.online.duty / (f64::from(self.online.kernels) * kernel_us * 1e-6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_workload_is_what_the_demo_promises() {
+        let workload = Workload::load(None).unwrap();
+        assert!(workload.blocks.requests >= 300 && workload.offline.kernel_ms >= 50.0);
+        assert!(workload.block_requests() * workload.blocks.rounds >= workload.blocks.requests);
+        // Requests of 10 ms that take 30 % of the time arrive every 33 ms.
+        assert!((workload.rate(500.0) - 30.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mine.toml");
+        for (from, to, said) in [
+            ("duty = 0.3", "duty = 3", "online.duty is 3"),
+            ("level = 12", "level = 2", "has to be higher"),
+            ("rounds = 3", "rounds = 0", "blocks.rounds is 0"),
+            ("queued = 3", "queues = 3", "unknown field `queues`"),
+        ] {
+            assert!(BUILT_IN.contains(from), "{from}");
+            fs::write(&file, BUILT_IN.replace(from, to)).unwrap();
+            let error = format!("{:#}", Workload::load(Some(&file)).unwrap_err());
+            assert!(error.contains(said) && error.contains("mine.toml"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! How many steps a kernel of a given length has on the gpu at hand.
+
+use std::io::Write;
+
+use anyhow::{Result, bail, ensure};
+use kfd_workload::chain::{self, Chain, Work};
+use kfd_workload::{Device, Runtime, Signal};
+
+use super::{LOST, Line, now, say};
+use crate::cli::LoadCalibrate;
+
+/// Kernels in a measurement; the median counts.
+const KERNELS: usize = 7;
+/// Steps of the first measurement.
+const FIRST: u32 = 64;
+/// How near the last measurement has to be, and how often that is tried.
+const NEAR: f64 = 0.05;
+const ATTEMPTS: usize = 4;
+
+pub(super) fn run(options: &LoadCalibrate, out: &mut impl Write) -> Result<()> {
+    let target = options.target_us;
+    ensure!(target.is_finite() && target > 0.0, "--target-us has to be a positive number, not {target}");
+    let runtime = Runtime::open()?;
+    let device = runtime.device(0)?;
+    let groups = options.groups.unwrap_or_else(|| chain::groups_to_fill(device));
+    let (steps, kernel_us) = search(target, |steps| kernel_us(device, Work { groups, steps }))?;
+    say(&Line::Calibrated { groups, steps, kernel_us }, out)
+}
+
+/// Steps whose time comes near the target, and that time.
+fn search(target: f64, mut time: impl FnMut(u32) -> Result<f64>) -> Result<(u32, f64)> {
+    // What a kernel costs without any steps matters for short ones, so two measurements give a line.
+    let shorter = (1, time(1)?);
+    let mut steps = FIRST;
+    let mut longer = (steps, time(steps)?);
+    while longer.1 < target / 4.0 {
+        if steps > u32::MAX / 8 {
+            bail!("a kernel of {steps} steps takes only {} us: this gpu does not measure time", longer.1);
+        }
+        steps *= 4;
+        longer = (steps, time(steps)?);
+    }
+    for _ in 0..ATTEMPTS {
+        let slope = (longer.1 - shorter.1) / f64::from(longer.0 - shorter.0).max(1.0);
+        if slope <= 0.0 {
+            break;
+        }
+        let wanted = (f64::from(longer.0) + (target - longer.1) / slope).clamp(2.0, f64::from(u32::MAX / 2)) as u32;
+        if wanted == longer.0 {
+            break;
+        }
+        let measured = (wanted, time(wanted)?);
+        if (measured.1 / target - 1.0).abs() < NEAR {
+            return Ok(measured);
+        }
+        longer = measured;
+    }
+    Ok(longer)
+}
+
+/// Median time of one kernel among several that follow each other.
+fn kernel_us(device: &Device, work: Work) -> Result<f64> {
+    let depth = KERNELS as u32 + 1;
+    let mut chain = Chain::new(device, work, depth)?;
+    let signals: Vec<Signal> = (0..depth).map(|_| Signal::new(device, 1)).collect::<Result<_, _>>()?;
+    for signal in &signals {
+        chain.submit(Some(signal))?;
+    }
+    let mut ends = Vec::new();
+    for signal in &signals {
+        chain.wait(signal, LOST)?;
+        ends.push(now());
+    }
+    let mut times: Vec<u64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    times.sort_unstable();
+    Ok(times.get(times.len() / 2).map_or(0.0, |&time| time as f64 / 1e3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_with_overhead_is_met_within_five_per_cent() {
+        for (overhead, step, target) in [(30.0, 0.4, 500.0), (200.0, 35.0, 60_000.0), (5.0, 0.001, 500.0)] {
+            let (steps, time) = search(target, |steps| Ok(overhead + step * f64::from(steps))).unwrap();
+            assert!((time / target - 1.0).abs() < 0.05, "{steps} steps take {time} us, wanted {target}");
+        }
+    }
+
+    #[test]
+    fn a_gpu_whose_kernels_take_no_time_is_refused() {
+        assert!(search(500.0, |_| Ok(1.0)).is_err());
+    }
+
+    #[test]
+    fn a_target_below_the_overhead_gives_the_shortest_kernel() {
+        let (steps, _) = search(10.0, |steps| Ok(50.0 + f64::from(steps))).unwrap();
+        assert!(steps <= FIRST);
+    }
+}
