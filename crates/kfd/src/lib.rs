@@ -7,6 +7,7 @@
 //! Nothing here starts work on a gpu, and opening the driver is all that is needed: no video memory, no address space.
 #![cfg(target_os = "linux")]
 
+pub mod aql;
 pub mod debugfs;
 mod driver;
 mod error;
@@ -15,6 +16,7 @@ pub mod memory;
 pub mod process;
 pub mod ptrace;
 mod queues;
+pub mod ring;
 mod sys;
 pub mod topology;
 mod tracer;

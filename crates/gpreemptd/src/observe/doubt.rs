@@ -1,0 +1,99 @@
+//! How long what a ring shows is believed, and what samples of the occupancy add to it.
+
+use gpreempt_core::Nanos;
+
+/// Waves of a packet that was just fetched, or of a queue that was just resumed, may not be on the gpu yet: no waves say
+/// nothing before this time.
+const SETTLING: Nanos = Nanos::from_millis(1);
+/// As above, for queues: the driver answers before the gpu has restored what it saved.
+const RESTORING: Nanos = Nanos::from_millis(5);
+/// A signal that says "unfinished" is believed so long without any other sign of life.
+const BELIEF: Nanos = Nanos::from_millis(2);
+/// Longest time between two samples that are worth asking for.
+const LONGEST: Nanos = Nanos::from_millis(64);
+/// Where the driver tells no occupancy, packets without signals count as done after this time.
+const GIVE_UP: Nanos = Nanos::from_millis(10);
+
+/// What is known of how well a ring is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doubt {
+    /// When an index or a signal last moved.
+    moved: Nanos,
+    /// No waves before this instant mean nothing.
+    settled: Nanos,
+    /// When to doubt.
+    due: Nanos,
+    /// How long the next confirmation is believed.
+    belief: Nanos,
+    /// Samples without waves, in a row.
+    zeros: u8,
+    /// The driver does not tell.
+    untold: bool,
+}
+
+/// What a sample says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Too early, or the driver does not tell.
+    Nothing,
+    /// There are waves.
+    Waves,
+    /// There are none.
+    NoWaves {
+        /// And there were none the time before.
+        again: bool,
+    },
+}
+
+impl Doubt {
+    pub(super) fn new(now: Nanos) -> Doubt {
+        let due = now.plus(BELIEF);
+        Doubt { moved: now, settled: now.plus(SETTLING), due, belief: BELIEF, zeros: 0, untold: false }
+    }
+
+    /// An index or a signal moved.
+    pub(super) fn moved(&mut self, now: Nanos) {
+        let settled = self.settled.0.max(now.plus(SETTLING).0);
+        *self = Doubt { settled: Nanos(settled), untold: self.untold, ..Doubt::new(now) };
+    }
+
+    /// The queues were resumed.
+    pub(super) fn resumed(&mut self, now: Nanos) {
+        self.moved(now);
+        self.settled = now.plus(RESTORING);
+    }
+
+    /// Whether a signal that says "unfinished" should be backed by a sample.
+    pub(super) fn doubts_signals(&self, now: Nanos) -> bool {
+        now >= self.due && now >= self.settled && !self.untold
+    }
+
+    /// Whether only a sample can tell of packets without signals.
+    pub(super) fn doubts_silence(&self, now: Nanos) -> bool {
+        now >= self.settled && (self.belief == BELIEF || now >= self.due) && !self.untold
+    }
+
+    /// Whether nothing will ever tell of packets without signals.
+    pub(super) fn gives_up(&self, now: Nanos) -> bool {
+        self.untold && now.since(self.moved) >= GIVE_UP
+    }
+
+    /// Takes a sample that was taken at an instant.
+    pub(super) fn sampled(&mut self, at: Nanos, occupied_cus: Option<u32>) -> Verdict {
+        self.untold = occupied_cus.is_none();
+        match occupied_cus {
+            Some(0) if at >= self.settled => {
+                self.zeros = self.zeros.saturating_add(1);
+                Verdict::NoWaves { again: self.zeros > 1 }
+            }
+            Some(0) | None => Verdict::Nothing,
+            Some(_) if at < self.moved => Verdict::Nothing,
+            Some(_) => {
+                self.zeros = 0;
+                self.belief = Nanos(self.belief.times(2).0.min(LONGEST.0));
+                self.due = at.plus(self.belief);
+                Verdict::Waves
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! All rings of one tenant, joined.
+
+use std::sync::Arc;
+
+use gpreempt_core::{Activity, Nanos};
+use kfd::ProcessMemory;
+use kfd::ring::Senseless;
+
+use super::Look;
+use super::ring::{Seen, Watched};
+use crate::scout::{Ring, Sample};
+
+/// A tenant that was found evicted counts as that for so long, if nothing says otherwise: the driver tries to bring it back
+/// after 100 ms.
+const EVICTED: Nanos = Nanos::from_millis(100);
+
+/// Nothing of the tenant can be read: its process, or all its queues, are ending. Whether they are gone is for the scout to
+/// say; until then the tenant has no work.
+#[derive(Debug, thiserror::Error)]
+#[error("no ring can be read: {0}")]
+pub struct Gone(kfd::Error);
+
+/// A ring that is left out, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// As it was given.
+    pub ring: Ring,
+    /// What is wrong with it.
+    pub why: Senseless,
+}
+
+/// Watches one tenant.
+#[derive(Debug)]
+pub struct Eye {
+    memory: Arc<ProcessMemory>,
+    rings: Vec<Watched>,
+    ignored: Vec<Ignored>,
+    /// Whether nothing can change before an index moves.
+    settled: bool,
+    /// Whether it has work, and since when.
+    work: Option<(bool, Nanos)>,
+    evicted_ms: Option<u64>,
+    evicted_until: Option<Nanos>,
+}
+
+impl Eye {
+    /// An eye on these rings of a process. Rings that cannot be such are left out.
+    #[must_use]
+    pub fn new(memory: Arc<ProcessMemory>, rings: &[Ring]) -> Eye {
+        let mut eye = Eye {
+            memory,
+            rings: Vec::new(),
+            ignored: Vec::new(),
+            settled: false,
+            work: None,
+            evicted_ms: None,
+            evicted_until: None,
+        };
+        eye.set_rings(rings);
+        eye
+    }
+
+    /// The rings are these now. What is known of those that stay is kept.
+    pub fn set_rings(&mut self, rings: &[Ring]) {
+        let mut known = std::mem::take(&mut self.rings);
+        self.ignored.clear();
+        for ring in rings {
+            if self.rings.iter().any(|watched| watched.place() == ring) {
+                continue;
+            }
+            if let Some(at) = known.iter().position(|watched| watched.place() == ring) {
+                self.rings.push(known.swap_remove(at));
+                continue;
+            }
+            // Its clock starts with the first look.
+            match Watched::new(*ring, Nanos::ZERO) {
+                Ok(watched) => self.rings.push(watched),
+                Err(why) => self.ignored.push(Ignored { ring: *ring, why }),
+            }
+        }
+        self.settled = false;
+    }
+
+    /// Rings that are left out.
+    #[must_use]
+    pub fn ignored(&self) -> &[Ignored] {
+        &self.ignored
+    }
+
+    /// Whether a look might find something else than the last: an index moved, or the tenant was not idle. Reads indices
+    /// only, and those only if the tenant was idle.
+    pub fn peek(&mut self) -> bool {
+        !self.settled || self.rings.iter().any(|ring| ring.moved(&self.memory))
+    }
+
+    /// What the tenant does. `stopped`: all its queues are off the gpu by our doing, so that nothing fetched can finish.
+    ///
+    /// # Errors
+    ///
+    /// If it has rings and none can be read. One that cannot be read beside others that can counts as idle.
+    pub fn look(&mut self, now: Nanos, stopped: bool) -> Result<Look, Gone> {
+        let (mut joined, mut failure, mut readable) = (Joined::default(), None, 0);
+        for at in 0..self.rings.len() {
+            let Some(ring) = self.rings.get_mut(at) else { continue };
+            match ring.look(&self.memory, now, stopped) {
+                Ok(seen) => {
+                    readable += 1;
+                    joined.add(&seen);
+                    self.pass_on(at);
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        // A ring that could not be read may be readable the next time.
+        self.settled = joined.settled && failure.is_none();
+        if let (Some(error), 0) = (failure, readable) {
+            self.note_work(false, now);
+            return Err(Gone(error));
+        }
+        if joined.fetches || self.evicted_until.is_some_and(|until| now >= until) {
+            self.evicted_until = None;
+        }
+        let evicted = joined.activity.has_work() && self.evicted_until.is_some();
+        let activity = if evicted { Activity::Evicted } else { joined.activity };
+        let since = self.note_work(activity.has_work(), now);
+        Ok(Look { activity, since, pending: joined.pending, unsure: evicted || joined.unsure() })
+    }
+
+    /// Takes what was sampled because a look was unsure. `alone`: nobody else had waves on the gpu then, so that what is
+    /// unfinished cannot be waiting for room.
+    pub fn sampled(&mut self, sample: &Sample, alone: bool) {
+        let grew = match (self.evicted_ms, sample.evicted_ms) {
+            (Some(before), Some(now)) => now > before,
+            _ => false,
+        };
+        self.evicted_ms = sample.evicted_ms.or(self.evicted_ms);
+        self.evicted_until = grew.then(|| sample.at.plus(EVICTED));
+        if grew {
+            // Waves that the driver took away tell nothing by being away.
+            return;
+        }
+        for ring in &mut self.rings {
+            ring.sampled(sample.at, sample.occupied_cus, alone);
+        }
+    }
+
+    /// A signal that a packet of one ring uses is about no packet of another any more.
+    fn pass_on(&mut self, from: usize) {
+        let Some((before, rest)) = self.rings.split_at_mut_checked(from) else { return };
+        let Some((ring, after)) = rest.split_first_mut() else { return };
+        for signal in ring.learned() {
+            before.iter_mut().chain(after.iter_mut()).for_each(|other| other.forget(*signal));
+        }
+    }
+
+    fn note_work(&mut self, has_work: bool, now: Nanos) -> Nanos {
+        match self.work {
+            Some((before, since)) if before == has_work => since,
+            _ => {
+                self.work = Some((has_work, now));
+                now
+            }
+        }
+    }
+}
+
+/// What several rings come to.
+struct Joined {
+    activity: Activity,
+    pending: u64,
+    fetches: bool,
+    settled: bool,
+    /// A ring has work for certain.
+    certain: bool,
+    unsure: bool,
+}
+
+impl Default for Joined {
+    fn default() -> Joined {
+        let (activity, pending) = (Activity::Idle, 0);
+        Joined { activity, pending, fetches: false, settled: true, certain: false, unsure: false }
+    }
+}
+
+impl Joined {
+    fn add(&mut self, seen: &Seen) {
+        let rank = |activity| match activity {
+            Activity::Running => 3,
+            Activity::Wants => 2,
+            Activity::Blocked | Activity::Evicted => 1,
+            Activity::Idle => 0,
+        };
+        if rank(seen.activity) > rank(self.activity) {
+            self.activity = seen.activity;
+        }
+        self.pending = self.pending.saturating_add(seen.pending);
+        self.fetches |= seen.fetches;
+        self.settled &= seen.settled;
+        self.certain |= seen.activity.has_work() && !seen.unsure;
+        self.unsure |= seen.unsure;
+    }
+
+    /// A sample is worth nothing where another ring has work for certain.
+    fn unsure(&self) -> bool {
+        self.unsure && !self.certain
+    }
+}

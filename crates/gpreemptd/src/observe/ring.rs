@@ -1,0 +1,313 @@
+//! One ring of a tenant.
+
+use std::collections::VecDeque;
+
+use gpreempt_core::{Activity, Nanos};
+use kfd::ProcessMemory;
+use kfd::aql::{Kind, PACKET_SIZE, Packet, Signal, Slot};
+use kfd::ring::{IndexPlace, Indices, Ring, Senseless};
+
+use super::doubt::{Doubt, Verdict};
+use super::fetched::{Fetched, Unfinished};
+use crate::scout;
+
+/// Packets that are read at most after they were fetched: one call, half a page.
+const FETCHED: u64 = 32;
+/// Packets that are read at most in a ring not seen before.
+const FIRST_SIGHT: u64 = 8;
+/// Packets that are read at most before they are fetched.
+const AHEAD: u64 = 8;
+/// The processor may fetch the head between two reads; so often it is followed within one look.
+const TRIES: u32 = 4;
+/// A ring from which the processor fetched so lately is being worked on.
+const LATELY: Nanos = Nanos::from_millis(2);
+
+/// A ring with what is remembered of it.
+#[derive(Debug)]
+pub(super) struct Watched {
+    place: scout::Ring,
+    indices: IndexPlace,
+    contents: Contents,
+    last: Option<Indices>,
+    /// When the processor was last seen to fetch.
+    fetched_at: Option<Nanos>,
+    doubt: Doubt,
+    stopped: bool,
+    /// Signals of packets that came since the last look.
+    learned: Vec<Signal>,
+}
+
+#[derive(Debug)]
+enum Contents {
+    Packets {
+        ring: Ring,
+        fetched: Box<Fetched>,
+        /// Packets that were seen before they were fetched, with their numbers.
+        ahead: VecDeque<(u64, Packet)>,
+    },
+    Commands {
+        /// Bits of an index that are a place in the ring.
+        mask: u64,
+        /// Commands were fetched, and nothing tells of their end.
+        silent: bool,
+    },
+}
+
+/// What a ring shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) activity: Activity,
+    pub(super) pending: u64,
+    pub(super) unsure: bool,
+    /// The processor fetched since the last look.
+    pub(super) fetches: bool,
+    /// Nothing changes before an index moves.
+    pub(super) settled: bool,
+}
+
+/// The next packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Head {
+    /// There is none, or it is not written yet.
+    Missing,
+    /// Waits for a signal.
+    Blocked,
+    /// Could begin.
+    Ready,
+}
+
+impl Watched {
+    pub(super) fn new(place: scout::Ring, now: Nanos) -> Result<Watched, Senseless> {
+        let ring = Ring::new(place.base, place.bytes)?;
+        let indices = IndexPlace::new(place.rptr, place.wptr)?;
+        let contents = match place.format {
+            scout::Format::Aql => Contents::Packets { ring, fetched: Box::default(), ahead: VecDeque::new() },
+            scout::Format::Pm4 => Contents::Commands { mask: ring.words() - 1, silent: false },
+        };
+        let doubt = Doubt::new(now);
+        let learned = Vec::new();
+        Ok(Watched { place, indices, contents, last: None, fetched_at: None, doubt, stopped: false, learned })
+    }
+
+    pub(super) fn place(&self) -> &scout::Ring {
+        &self.place
+    }
+
+    /// Whether an index moved since the last look.
+    pub(super) fn moved(&self, memory: &ProcessMemory) -> bool {
+        self.indices.read(memory).ok() != self.last
+    }
+
+    /// Signals of packets that came since the last look.
+    pub(super) fn learned(&self) -> &[Signal] {
+        &self.learned
+    }
+
+    /// A newer packet of another ring uses the signal.
+    pub(super) fn forget(&mut self, signal: Signal) {
+        if let Contents::Packets { fetched, .. } = &mut self.contents {
+            fetched.forget(signal);
+        }
+    }
+
+    pub(super) fn look(&mut self, memory: &ProcessMemory, now: Nanos, stopped: bool) -> kfd::Result<Seen> {
+        self.learned.clear();
+        if self.stopped && !stopped {
+            self.doubt.resumed(now);
+        }
+        self.stopped = stopped;
+        let looked = self.look_at(memory, now);
+        if looked.is_err() {
+            // If it can be read again, it is another queue's.
+            self.last = None;
+        }
+        looked
+    }
+
+    fn look_at(&mut self, memory: &ProcessMemory, now: Nanos) -> kfd::Result<Seen> {
+        let before = self.last;
+        let mut indices = self.indices.read(memory)?;
+        let mut tries = 0;
+        let head = loop {
+            tries += 1;
+            self.advance(memory, indices, now)?;
+            let head = self.head(memory, indices)?;
+            if head != Head::Missing || !self.is_pending(indices) {
+                break head;
+            }
+            // The header is gone when the processor has fetched the packet, and not there before the program wrote it.
+            let again = self.indices.read(memory)?;
+            if again.read == indices.read {
+                break head;
+            }
+            if tries == TRIES {
+                // It fetches faster than we read.
+                break Head::Ready;
+            }
+            indices = again;
+        };
+        let fetches = before.is_some_and(|before| before.read != indices.read);
+        let pending = self.pending(indices);
+        let unfinished = match &mut self.contents {
+            Contents::Packets { fetched, .. } => fetched.unfinished(memory, self.stopped),
+            Contents::Commands { silent, .. } => Unfinished { silent: *silent, ..Unfinished::default() },
+        };
+        let seen = self.judge(head, unfinished, now);
+        let settled = seen.activity == Activity::Idle && pending == 0;
+        Ok(Seen { pending, fetches, settled, ..seen })
+    }
+
+    /// What all that comes to.
+    fn judge(&mut self, head: Head, unfinished: Unfinished, now: Nanos) -> Seen {
+        if unfinished.progress {
+            self.doubt.moved(now);
+        }
+        let on_gpu = if self.stopped { Activity::Wants } else { Activity::Running };
+        let seen = |activity, unsure: bool| Seen { activity, unsure: unsure && !self.stopped, ..Seen::default() };
+        if unfinished.signalled {
+            let activity = if unfinished.parked { Activity::Wants } else { on_gpu };
+            return seen(activity, self.doubt.doubts_signals(now));
+        }
+        let lately = self.fetched_at.is_some_and(|at| now.since(at) < LATELY);
+        if head == Head::Ready && !unfinished.blocked {
+            return seen(if lately { on_gpu } else { Activity::Wants }, false);
+        }
+        if unfinished.silent && !self.doubt.gives_up(now) {
+            return seen(on_gpu, self.doubt.doubts_silence(now));
+        }
+        if unfinished.silent && !self.stopped {
+            match &mut self.contents {
+                Contents::Packets { fetched, .. } => fetched.give_up_on_silence(),
+                Contents::Commands { silent, .. } => *silent = false,
+            }
+        }
+        let blocked = unfinished.blocked || head == Head::Blocked;
+        Seen { activity: if blocked { Activity::Blocked } else { Activity::Idle }, ..Seen::default() }
+    }
+
+    /// Notes where the indices are, and what was fetched since.
+    fn advance(&mut self, memory: &ProcessMemory, indices: Indices, now: Nanos) -> kfd::Result<()> {
+        // Indices of packets only grow: one that does not is that of another queue at the same place.
+        let backwards = |last: &Indices| indices.read.wrapping_sub(last.read).cast_signed() < 0;
+        let known = match self.contents {
+            Contents::Packets { .. } => self.last.filter(|last| !backwards(last)),
+            Contents::Commands { .. } => self.last,
+        };
+        match known {
+            None => {
+                self.doubt = Doubt::new(now);
+                self.fetched_at = None;
+            }
+            Some(last) if last != indices => self.doubt.moved(now),
+            Some(_) => {}
+        }
+        if known.is_some_and(|last| last.read != indices.read) {
+            self.fetched_at = Some(now);
+        }
+        let learned = &mut self.learned;
+        match &mut self.contents {
+            Contents::Packets { ring, fetched, ahead } => {
+                if known.is_none() {
+                    **fetched = Fetched::default();
+                    ahead.clear();
+                }
+                take_fetched(memory, ring, known, indices, |number, slot| {
+                    let seen = ahead.iter().find(|(other, _)| *other == number).map(|(_, packet)| *packet);
+                    let packet = seen.unwrap_or_else(|| Packet::decode_fetched(slot));
+                    fetched.push(number, &packet, seen.is_some(), known.is_some());
+                    learned.extend(packet.completion);
+                })?;
+                ahead.retain(|(number, _)| indices.read.wrapping_sub(*number).cast_signed() <= 0);
+            }
+            Contents::Commands { silent, .. } => {
+                *silent |= known.map_or(indices.read != 0, |last| last != indices);
+            }
+        }
+        self.last = Some(indices);
+        Ok(())
+    }
+
+    /// Reads the head, and what lies behind it while that costs nothing more.
+    fn head(&mut self, memory: &ProcessMemory, indices: Indices) -> kfd::Result<Head> {
+        let pending = self.pending(indices);
+        let Contents::Packets { ring, ahead, .. } = &mut self.contents else {
+            return Ok(if pending > 0 { Head::Ready } else { Head::Missing });
+        };
+        if pending == 0 {
+            return Ok(Head::Missing);
+        }
+        let known = ahead.iter().find(|(number, _)| *number == indices.read).map(|(_, packet)| *packet);
+        let packet = match known {
+            // A packet does not change until it is fetched.
+            Some(packet) => packet,
+            None => {
+                let mut slots = [[0; PACKET_SIZE]; AHEAD as usize];
+                let count = pending.min(AHEAD).min(ring.packets()) as usize;
+                let slots = slots.get_mut(..count).unwrap_or_default();
+                ring.read(memory, indices.read, slots)?;
+                ahead.clear();
+                let packets = (indices.read..).zip(slots.iter().map(Packet::decode));
+                ahead.extend(packets.filter(|(_, packet)| packet.kind != Kind::NotReady));
+                slots.first().map_or(Packet { kind: Kind::NotReady, ordered: false, completion: None }, Packet::decode)
+            }
+        };
+        Ok(match packet.kind {
+            Kind::NotReady => Head::Missing,
+            kind if kind.waits() && !kind.passes(memory).unwrap_or(true) => Head::Blocked,
+            _ => Head::Ready,
+        })
+    }
+
+    fn is_pending(&self, indices: Indices) -> bool {
+        self.pending(indices) > 0
+    }
+
+    /// Packets that were not fetched; for commands, whose number is not known, one.
+    fn pending(&self, Indices { read, write }: Indices) -> u64 {
+        match self.contents {
+            // The processor may have gone on between the reads of the two.
+            Contents::Packets { .. } => u64::try_from(write.wrapping_sub(read).cast_signed()).unwrap_or(0),
+            Contents::Commands { mask, .. } => u64::from((read ^ write) & mask != 0),
+        }
+    }
+
+    /// Takes a sample of the tenant's occupancy. `alone`: nobody else had waves on the gpu.
+    pub(super) fn sampled(&mut self, at: Nanos, occupied_cus: Option<u32>, alone: bool) {
+        if self.stopped {
+            return;
+        }
+        let verdict = self.doubt.sampled(at, occupied_cus);
+        match (&mut self.contents, verdict) {
+            (Contents::Packets { fetched, .. }, Verdict::NoWaves { again }) => fetched.no_waves(again, alone),
+            (Contents::Packets { fetched, .. }, Verdict::Waves) => fetched.waves(),
+            (Contents::Commands { silent, .. }, Verdict::NoWaves { .. }) => *silent = false,
+            (Contents::Commands { .. }, Verdict::Waves) | (_, Verdict::Nothing) => {}
+        }
+    }
+}
+
+/// Hands over the packets that were fetched since the last look, or before the first, the oldest first, as far as their
+/// slots still hold them.
+fn take_fetched(
+    memory: &ProcessMemory,
+    ring: &Ring,
+    last: Option<Indices>,
+    Indices { read, write }: Indices,
+    mut take: impl FnMut(u64, &Slot),
+) -> kfd::Result<()> {
+    let fetched = last.map_or(read.min(FIRST_SIGHT), |last| read.wrapping_sub(last.read)).min(FETCHED);
+    // A slot is used again one ring later.
+    let written = u64::try_from(write.wrapping_sub(read).cast_signed()).unwrap_or(0);
+    let count = fetched.min(ring.packets().saturating_sub(written));
+    if count == 0 {
+        return Ok(());
+    }
+    let first = read.wrapping_sub(count);
+    let mut slots = [[0; PACKET_SIZE]; FETCHED as usize];
+    let slots = slots.get_mut(..count as usize).unwrap_or_default();
+    ring.read(memory, first, slots)?;
+    for (offset, slot) in (0..).zip(slots.iter()) {
+        take(first.wrapping_add(offset), slot);
+    }
+    Ok(())
+}
