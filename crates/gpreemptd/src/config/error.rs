@@ -150,7 +150,9 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let word: Vec<char> = word.chars().take(64).collect();
     let distance = |candidate: &str| edits(&word, candidate);
     let best = known.iter().copied().min_by_key(|candidate| distance(candidate))?;
-    (distance(best) <= (best.len() / 3).clamp(1, 4)).then_some(best)
+    // Two swapped letters are two edits; of a short word that would be most of it.
+    let few = if best.len() < 5 { 1 } else { (best.len() / 3).clamp(2, 4) };
+    (distance(best) <= few).then_some(best)
 }
 
 /// Single characters to insert, remove or replace to get from one word to the other.
@@ -178,6 +180,7 @@ mod tests {
     fn the_known_word_nearest_to_a_mistake_is_suggested() {
         let known = ["level", "max_level", "max_stop_ms", "patience_us"];
         assert_eq!(nearest("levl", &known), Some("level"));
+        assert_eq!(nearest("levle", &known), Some("level"));
         assert_eq!(nearest("max_stop", &known), Some("max_stop_ms"));
         assert_eq!(nearest("patience_ms", &known), Some("patience_us"));
         assert_eq!(nearest("colour", &known), None);

@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn many_stars_do_not_take_exponential_time() {
         let pattern = glob(&"*a".repeat(128));
-        assert!(!pattern.matches(&format!("{}b", "a".repeat(20_000))));
+        assert!(!pattern.matches(&format!("{}b", "a".repeat(Glob::LONGEST_TEXT - 1))));
     }
 
     /// The definition, as short as it can be said.
