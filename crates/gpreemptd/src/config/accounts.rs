@@ -1,6 +1,6 @@
 //! Names of users and groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nix::unistd::{Group, User};
 
@@ -9,6 +9,7 @@ use nix::unistd::{Group, User};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Accounts {
     users: BTreeMap<u32, String>,
+    taken: BTreeSet<String>,
 }
 
 impl Accounts {
@@ -27,10 +28,13 @@ impl Accounts {
         accounts
     }
 
-    /// Adds a name unless the user has one already.
+    /// Adds a name unless the user has one already. Names tell users apart, so one that another user has is not added, nor
+    /// one that could be a number.
     pub(super) fn add(&mut self, uid: u32, name: &str) {
-        if !name.is_empty() && !name.contains('/') && !name.chars().any(char::is_control) {
-            self.users.entry(uid).or_insert_with(|| name.to_string());
+        let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+        let is_plain = !name.contains('/') && !name.chars().any(char::is_control);
+        if !is_number && is_plain && !self.users.contains_key(&uid) && self.taken.insert(name.to_string()) {
+            self.users.insert(uid, name.to_string());
         }
     }
 
@@ -55,5 +59,20 @@ pub(super) fn group(name: &str) -> Result<u32, String> {
         Ok(Some(group)) => Ok(group.gid.as_raw()),
         Ok(None) => Err(format!("there is no group {name:?} on this machine; `getent group` lists them")),
         Err(error) => Err(format!("looking up group {name:?} failed: {error}; give its number as gid = N instead")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_users_have_the_same_name() {
+        let mut accounts = Accounts::default();
+        for (uid, name) in [(5, "alice"), (6, "alice"), (5, "bob"), (7, "8"), (9, "a/b"), (10, "")] {
+            accounts.add(uid, name);
+        }
+        let names: Vec<String> = (5..=10).map(|uid| accounts.user(uid)).collect();
+        assert_eq!(names, ["alice", "6", "7", "8", "9", "10"]);
     }
 }

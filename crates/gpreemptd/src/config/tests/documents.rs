@@ -1,29 +1,80 @@
 //! What is printed and written about configurations.
 
 use super::parse;
+use crate::config::Config;
 use crate::config::parse::{BREAKER_KEYS, GPU_KEYS, RULE_KEYS, TOP_KEYS, WATCH_KEYS};
 
 const MANUAL: &str = include_str!("../../../../../docs/configuration.md");
 
+/// The chapters of the manual, what precedes a key of theirs in a file, and the keys the parser knows there.
+const CHAPTERS: [(&str, &str, &[&str]); 5] = [
+    ("## Top of the file", "", TOP_KEYS),
+    ("## `[watch]`", "[watch]", WATCH_KEYS),
+    ("## `[breaker]`", "[breaker]", BREAKER_KEYS),
+    ("## `[[rule]]`", "[[rule]]", RULE_KEYS),
+    ("## `[[gpu]]`", "[[gpu]]", GPU_KEYS),
+];
+
+/// Key, default and range of each row of a chapter.
+fn rows(title: &str) -> Vec<[String; 3]> {
+    let (_, rest) = MANUAL.split_once(&format!("{title}\n")).unwrap_or_else(|| panic!("no chapter {title}"));
+    let chapter = rest.split("\n## ").next().unwrap_or_default();
+    // Values of one key have a table of their own; they are in quotes.
+    let rows = chapter.lines().filter(|line| line.starts_with("| `") && !line.starts_with("| `\""));
+    rows.map(|row| {
+        let mut cells = row.split('|').skip(1).map(|cell| cell.trim().replace('`', ""));
+        std::array::from_fn(|_| cells.next().unwrap_or_default())
+    })
+    .collect()
+}
+
 #[test]
 fn the_manual_has_a_row_for_every_key_in_the_chapter_of_its_table() {
-    let chapters = [
-        ("## Top of the file", TOP_KEYS),
-        ("## `[watch]`", WATCH_KEYS),
-        ("## `[breaker]`", BREAKER_KEYS),
-        ("## `[[rule]]`", RULE_KEYS),
-        ("## `[[gpu]]`", GPU_KEYS),
-    ];
-    for (title, keys) in chapters {
-        let (_, rest) = MANUAL.split_once(&format!("{title}\n")).unwrap_or_else(|| panic!("no chapter {title}"));
-        let chapter = rest.split("\n## ").next().unwrap_or_default();
-        for key in keys {
-            assert!(chapter.contains(&format!("| `{key}`")), "{title} does not explain {key}");
-        }
-        // Values of one key have a table of their own; they are in quotes.
-        let rows = chapter.lines().filter(|line| line.starts_with("| `") && !line.starts_with("| `\"")).count();
-        assert_eq!(rows, keys.len(), "{title} has as many rows as there are keys");
+    for (title, _, keys) in CHAPTERS {
+        let found: Vec<String> = rows(title).into_iter().map(|[key, _, _]| key).collect();
+        assert_eq!(found, keys, "{title}");
     }
+}
+
+#[test]
+fn ranges_in_the_manual_are_those_of_the_parser() {
+    let mut checked = 0;
+    for (title, header, _) in CHAPTERS {
+        for [key, _, range] in rows(title) {
+            let range = range.split(',').next().unwrap_or_default();
+            let Some((low, high)) = range.split_once(" to ") else {
+                continue;
+            };
+            let (Ok(low), Ok(high)) = (low.parse::<f64>(), high.parse::<f64>()) else {
+                continue;
+            };
+            let is_refused = |value: f64| {
+                let error = Config::parse("f", &format!("{header}\n{key} = {value}\n")).err();
+                error.is_some_and(|error| error.to_string().contains(&format!(": {key} = {value}: expected")))
+            };
+            assert!(!is_refused(low) && !is_refused(high), "{title} {key}: {range} is allowed");
+            assert!(is_refused(high + 1.0), "{title} {key}: above {high}");
+            assert!(is_refused(low - 0.0005) && is_refused(low - 1.0), "{title} {key}: below {low}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 35, "only {checked} rows have a range");
+}
+
+#[test]
+fn defaults_in_the_manual_are_those_that_are_printed() {
+    let printed = parse("[[rule]]\nuser = \"*\"\nlevel = 3\n[[gpu]]\ngpu = \"*\"\n").print();
+    let mut checked = 0;
+    for (title, _, _) in CHAPTERS {
+        for [key, default, _] in rows(title) {
+            let is_value = default.starts_with(|first: char| first == '"' || first.is_ascii_digit());
+            if is_value || default == "false" {
+                assert!(printed.contains(&format!("\n{key} = {default}\n")), "{title} {key} = {default}:\n{printed}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 30, "only {checked} rows have a default");
 }
 
 #[test]
