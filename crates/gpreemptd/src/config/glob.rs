@@ -192,7 +192,7 @@ mod tests {
         assert!(!glob("/system.slice").matches("/system.slice/a"));
         assert!(glob("*train*").matches("python3 train.py"));
         assert!(!glob("train").matches("train.py"));
-        assert!(glob("gpu?").matches("gpü1".replace('ü', "u").as_str()));
+        assert!(glob("gpu?").matches("gpuä") && !glob("gpu?").matches("gpu"));
         assert!(glob("a[0-9x-]c").matches("a-c"));
         assert!(glob("a[!0-9]c").matches("abc") && !glob("a[!0-9]c").matches("a5c"));
         assert!(glob("a[*]").matches("a*") && !glob("a[*]").matches("ab"));

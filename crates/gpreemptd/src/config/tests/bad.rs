@@ -173,3 +173,25 @@ fn too_many_rules_are_refused() {
     let said = said(&"[[rule]]\nuid = 1\nlevel = 1\n".repeat(1001));
     assert!(said.contains("3001:1: more than 1000 [[rule]]; patterns can say it with fewer"), "{said}");
 }
+
+#[test]
+fn deep_nesting_and_a_file_full_of_mistakes_end_in_a_report() {
+    let deep = said(&format!("mode = {}{}", "[".repeat(200_000), "]".repeat(200_000)));
+    assert!(deep.starts_with("f.toml:1:"), "{}", &deep[..deep.len().min(200)]);
+    let tables = said(&format!("[{}a]\n", "a.".repeat(200_000)));
+    assert!(tables.starts_with("f.toml:1:"), "{}", &tables[..tables.len().min(200)]);
+    let keys: String = (0..20_000).map(|number| format!("levle{number} = 1\n")).collect();
+    assert!(said(&keys).ends_with("f.toml: and 19980 more"));
+}
+
+#[test]
+fn a_file_is_loaded_with_its_path_and_refused_with_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("gpreempt.toml");
+    std::fs::write(&path, "\u{feff}mode = \"enforce\"\n").expect("written");
+    let config = Config::load(&path).expect("a good file");
+    assert_eq!((config.source.as_deref(), config.mode), (Some(path.as_path()), gpreempt_proto::Mode::Enforce));
+    std::fs::write(&path, "mode = 1\n").expect("written");
+    let error = Config::load(&path).expect_err("a bad file").to_string();
+    assert!(error.starts_with(&format!("{}:1:8: mode = 1: expected", path.display())), "{error}");
+}
