@@ -10,7 +10,8 @@ use std::io;
 use std::path::Path;
 
 use kfd_abi::mqd;
-use kfd_abi::sysfs::DEBUG_DIR;
+
+pub use kfd_abi::sysfs::DEBUG_DIR as DIRECTORY;
 
 /// A process with the queues it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,7 +205,7 @@ impl Slot {
 /// # Errors
 /// If the file cannot be read: only the superuser may, and debugfs must be there.
 pub fn read_queues() -> io::Result<Vec<Process>> {
-    read_queues_in(Path::new(DEBUG_DIR))
+    read_queues_in(Path::new(DIRECTORY))
 }
 
 /// The queues of all processes, by the files of another directory than the driver's.
@@ -220,7 +221,7 @@ pub fn read_queues_in(directory: &Path) -> io::Result<Vec<Process>> {
 /// # Errors
 /// As [`read_queues`].
 pub fn read_slots() -> io::Result<Vec<Node>> {
-    Ok(parse_slots(&std::fs::read_to_string(Path::new(DEBUG_DIR).join("hqds"))?))
+    Ok(parse_slots(&std::fs::read_to_string(Path::new(DIRECTORY).join("hqds"))?))
 }
 
 /// The queues in the text of `mqds`.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
 use kfd_abi::sysfs::{PROCESS_DIR, SysfsQueueType, process};
@@ -31,6 +32,15 @@ pub struct Queue {
     pub kind: SysfsQueueType,
     /// Bytes of the ring.
     pub ring_size: u64,
+}
+
+/// A queue in a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// Its number. The driver gives the lowest free one, so a new queue often has that of one just destroyed.
+    pub id: QueueId,
+    /// Number of its directory, which differs then.
+    pub inode: u64,
 }
 
 /// What a process uses of a gpu.
@@ -97,10 +107,10 @@ impl Processes {
     ///
     /// As [`list`].
     pub fn find(&self, pid: Pid) -> Result<Option<GpuProcess>> {
-        let Some(ids) = self.queue_ids(pid)? else { return Ok(None) };
+        let Some(listing) = self.queue_ids(pid)? else { return Ok(None) };
         let mut queues = Vec::new();
-        for id in ids {
-            queues.extend(self.queue(pid, id)?);
+        for listed in listing {
+            queues.extend(self.queue(pid, listed.id)?);
         }
         let Some(usage) = self.usage(pid)? else { return Ok(None) };
         Ok(Some(GpuProcess { pid, queues, usage }))
@@ -118,17 +128,23 @@ impl Processes {
         Ok(pids)
     }
 
-    /// The queues of a process by number, and nothing else of them.
+    /// The queues of a process by number, and nothing else of them but what tells one from a later one of that number.
     ///
     /// # Errors
     ///
     /// If the files of the driver cannot be read.
-    pub fn queue_ids(&self, pid: Pid) -> Result<Option<Vec<QueueId>>> {
+    pub fn queue_ids(&self, pid: Pid) -> Result<Option<Vec<Listed>>> {
         let directory = self.process(pid).join(process::QUEUES);
-        let Some(names) = existing(&directory, names(&directory))? else { return Ok(None) };
-        let mut ids: Vec<QueueId> = names.iter().filter_map(|name| name.parse().ok()).map(QueueId).collect();
-        ids.sort_unstable();
-        Ok(Some(ids))
+        let listed = |entry: io::Result<fs::DirEntry>| {
+            let entry = entry?;
+            let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            Ok(id.map(|id| Listed { id: QueueId(id), inode: entry.ino() }))
+        };
+        let listing =
+            fs::read_dir(&directory).and_then(|entries| entries.filter_map(|e| listed(e).transpose()).collect());
+        let Some(mut listing): Option<Vec<Listed>> = existing(&directory, listing)? else { return Ok(None) };
+        listing.sort_unstable();
+        Ok(Some(listing))
     }
 
     /// One queue.

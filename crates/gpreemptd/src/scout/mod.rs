@@ -1,12 +1,29 @@
 //! Who is there: processes, their queues, the gpus. A thread of its own, because files of the driver and of other processes
 //! may take long.
+//!
+//! A scan of processes that did not change lists the driver's directories and asks each known program for one byte, which
+//! tells whether it is still the same. Everything else is read when something changed, or a few times per second.
 
+mod complaints;
+mod gpus;
+mod known;
+mod leaving;
+mod program;
+mod rings;
+mod survey;
+mod thread;
+
+use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use gpreempt_core::Nanos;
 use kfd::{GpuId, Pid, ProcessMemory, QueueId};
 
 use crate::identity::Identity;
+use crate::inbox::Input;
 
 /// What the scout found.
 #[derive(Debug)]
@@ -147,8 +164,55 @@ pub enum Errand {
     /// Time between two scans, and the variables that rules ask for.
     Configure {
         /// See [`Config`](crate::config::Config).
-        scan: std::time::Duration,
+        scan: Duration,
         /// Names.
         variables: Vec<String>,
     },
+}
+
+/// How the scout works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Time between two scans while somebody uses a gpu.
+    pub scan: Duration,
+    /// Variables that rules ask for.
+    pub variables: Vec<String>,
+}
+
+/// The scout at work. Ends when dropped.
+#[derive(Debug)]
+pub struct Scout {
+    errands: Option<Sender<Errand>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Sends the scout out. What it finds goes to `to`; it ends when nobody listens there any more.
+///
+/// # Errors
+///
+/// If the system has no thread left.
+pub fn start(settings: Settings, to: Sender<Input>) -> io::Result<Scout> {
+    let (errands, received) = mpsc::channel();
+    let work = thread::Thread::new(settings, received, to);
+    let thread = std::thread::Builder::new().name("scout".to_owned()).spawn(move || work.run())?;
+    Ok(Scout { errands: Some(errands), thread: Some(thread) })
+}
+
+impl Scout {
+    /// Tells the scout something. It may have ended; then nobody listens to it either.
+    pub fn tell(&self, errand: Errand) {
+        if let Some(errands) = &self.errands {
+            let _ = errands.send(errand);
+        }
+    }
+}
+
+impl Drop for Scout {
+    fn drop(&mut self) {
+        drop(self.errands.take());
+        if let Some(thread) = self.thread.take() {
+            // It does not panic; if it did, there is nothing left to end.
+            let _ = thread.join();
+        }
+    }
 }

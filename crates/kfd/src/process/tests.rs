@@ -62,7 +62,8 @@ fn single_values_are_read_on_demand_and_absent_with_their_process() {
     let processes = Processes::at(root.path());
     let (pid, gpu) = (Pid(7), GpuId(51234));
     assert_eq!(processes.pids().unwrap(), [pid]);
-    assert_eq!(processes.queue_ids(pid).unwrap(), Some(vec![QueueId(0)]));
+    let [listed] = processes.queue_ids(pid).unwrap().unwrap()[..] else { panic!("one queue") };
+    assert_eq!(listed.id, QueueId(0));
     assert_eq!(processes.cu_occupancy(pid, gpu).unwrap(), Some(152));
     assert_eq!((processes.vram(pid, gpu).unwrap(), processes.evicted_ms(pid, gpu).unwrap()), (Some(4096), Some(12)));
     assert_eq!(processes.cu_occupancy(pid, GpuId(1)).unwrap(), None);

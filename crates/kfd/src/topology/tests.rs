@@ -2,7 +2,7 @@ use super::*;
 
 const PROPERTIES: &str = "simd_count 320\nmax_waves_per_simd 8\nsimd_per_cu 4\ngfx_target_version 90402\n\
                           location_id 4864\ndomain 2\ndrm_render_minor 128\nnum_cp_queues 24\nfw_version 156\n\
-                          capability 672612992\nunique_id 16045690984503098046\nnum_xcc 4\n";
+                          capability 671343232\nunique_id 16045690984503098046\nnum_xcc 4\n";
 
 struct Machine(tempfile::TempDir);
 

@@ -1,0 +1,177 @@
+//! What is known of one process that has the driver open.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use kfd::process::{Listed, Queue};
+use kfd::{GpuId, Pid, Processes, QueueId, SysfsQueueType};
+
+use super::program::Program;
+use super::rings::{Rings, Wanted};
+use super::{Process, Tenant};
+
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// With the number that tells each from a later one of the same id.
+    queues: BTreeMap<QueueId, (u64, Queue)>,
+    holdings: BTreeMap<GpuId, Holding>,
+    /// Read when it has compute queues, and only then.
+    pub(super) program: Option<Program>,
+    /// When the program was found to have ended, while the driver still lists what it had.
+    pub(super) departed: Option<Instant>,
+    /// What was told last, and who traced it then.
+    told: Option<(Vec<Tenant>, Option<Pid>)>,
+    dirty: bool,
+}
+
+/// What it has on one gpu.
+#[derive(Debug, Default)]
+struct Holding {
+    compute: Vec<Listed>,
+    sdma: Vec<QueueId>,
+    rings: Rings,
+    vram: u64,
+}
+
+impl Known {
+    /// Nothing is known but that its program has ended.
+    pub(super) fn departed(now: Instant) -> Known {
+        Known { departed: Some(now), ..Known::default() }
+    }
+
+    /// Takes note of its queues; those that are known are read again only if `thoroughly`. Says whether any changed.
+    pub(super) fn update_queues(
+        &mut self,
+        pid: Pid,
+        listing: &[Listed],
+        processes: &Processes,
+        thoroughly: bool,
+    ) -> kfd::Result<bool> {
+        let same = |listed: &Listed| self.queues.get(&listed.id).is_some_and(|(inode, _)| *inode == listed.inode);
+        if !thoroughly && listing.len() == self.queues.len() && listing.iter().all(same) {
+            return Ok(false);
+        }
+        let mut queues = BTreeMap::new();
+        for listed in listing {
+            let known = self.queues.get(&listed.id).filter(|(inode, _)| *inode == listed.inode && !thoroughly);
+            let queue = match known {
+                Some((_, queue)) => Some(*queue),
+                None => processes.queue(pid, listed.id)?,
+            };
+            // One whose files are not complete is just being made or destroyed, and looked at again.
+            queues.extend(queue.map(|queue| (listed.id, (listed.inode, queue))));
+        }
+        if queues == self.queues {
+            return Ok(false);
+        }
+        self.queues = queues;
+        self.group(pid, processes)?;
+        self.dirty = true;
+        Ok(true)
+    }
+
+    /// Sorts the queues by gpu. Rings are forgotten where compute queues changed.
+    fn group(&mut self, pid: Pid, processes: &Processes) -> kfd::Result<()> {
+        let mut before = std::mem::take(&mut self.holdings);
+        for (id, (inode, queue)) in &self.queues {
+            let holding = self.holdings.entry(queue.gpu).or_default();
+            match queue.kind {
+                SysfsQueueType::COMPUTE => holding.compute.push(Listed { id: *id, inode: *inode }),
+                _ => holding.sdma.push(*id),
+            }
+        }
+        for (gpu, holding) in &mut self.holdings {
+            match before.remove(gpu) {
+                Some(old) => {
+                    holding.vram = old.vram;
+                    if old.compute == holding.compute {
+                        holding.rings = old.rings;
+                    }
+                }
+                None => holding.vram = processes.vram(pid, *gpu)?.unwrap_or_default(),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn has_compute(&self) -> bool {
+        self.holdings.values().any(|holding| !holding.compute.is_empty())
+    }
+
+    /// Takes note of who it is, which has to be told.
+    pub(super) fn set_program(&mut self, program: Program) {
+        self.forget_program();
+        self.program = Some(program);
+    }
+
+    /// Who it is has to be read and told again.
+    pub(super) fn forget_program(&mut self) {
+        self.program = None;
+        self.told = None;
+        self.dirty = true;
+    }
+
+    /// Looks at what changes seldom.
+    pub(super) fn refresh(&mut self, pid: Pid, processes: &Processes, actuator: Option<Pid>) -> kfd::Result<()> {
+        let Some(program) = &mut self.program else { return Ok(()) };
+        self.dirty |= program.update_tracer(actuator);
+        for (gpu, holding) in &mut self.holdings {
+            // Where nothing is mapped any more there is no ring: the queue was replaced by one that looks the same.
+            if let (Rings::Known(rings), Ok(memory)) = (&holding.rings, &program.memory)
+                && rings.iter().any(|ring| memory.read_u64(ring.rptr).is_err())
+            {
+                holding.rings = Rings::Unknown;
+            }
+            let vram = processes.vram(pid, *gpu)?.unwrap_or_default();
+            self.dirty |= std::mem::replace(&mut holding.vram, vram) != vram;
+        }
+        Ok(())
+    }
+
+    /// Its tenants whose rings are not known.
+    pub(super) fn wanted(&mut self, pid: Pid) -> Vec<Wanted<'_>> {
+        if self.program.is_none() {
+            return Vec::new();
+        }
+        let lacking = |holding: &Holding| !holding.compute.is_empty() && !holding.rings.are_known();
+        let holdings = self.holdings.iter_mut().filter(|(_, holding)| lacking(holding));
+        let wanted: Vec<Wanted<'_>> = holdings
+            .map(|(gpu, Holding { compute, rings, .. })| Wanted { pid, gpu: *gpu, count: compute.len(), rings })
+            .collect();
+        // What is found may have to be told.
+        self.dirty |= !wanted.is_empty();
+        wanted
+    }
+
+    /// What has to be told, if anything.
+    pub(super) fn report(&mut self) -> Option<Process> {
+        if !std::mem::take(&mut self.dirty) {
+            return None;
+        }
+        let program = self.program.as_ref()?;
+        let tenants: Vec<Tenant> = self.holdings.iter().map(|(gpu, holding)| holding.tenant(*gpu)).collect();
+        let now = (tenants.clone(), program.traced_by);
+        if self.told.as_ref() == Some(&now) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(Process {
+            identity: program.identity.clone(),
+            memory: program.memory.clone(),
+            tenants,
+            traced_by: program.traced_by,
+        })
+    }
+}
+
+impl Holding {
+    fn tenant(&self, gpu: GpuId) -> Tenant {
+        let (rings, blind) = match &self.rings {
+            Rings::Known(rings) => (rings.clone(), None),
+            Rings::Blind(why) => (Vec::new(), Some(why.clone())),
+            Rings::Unknown => (Vec::new(), None),
+        };
+        let compute = self.compute.iter().map(|listed| listed.id).collect();
+        Tenant { gpu: gpu.0, compute, sdma: self.sdma.clone(), rings, blind, vram: self.vram }
+    }
+}

@@ -1,0 +1,133 @@
+//! A program with compute queues: who it is, its memory, who traces it.
+
+use std::io;
+use std::sync::Arc;
+
+use kfd::{Pid, ProcessMemory};
+
+use crate::identity::{Identity, Status, executable, started};
+
+/// A program: a process between two executions.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) identity: Identity,
+    pub(super) memory: Result<Arc<ProcessMemory>, String>,
+    pub(super) traced_by: Option<Pid>,
+}
+
+impl Program {
+    /// Reads who it is; `None` if it has already ended.
+    pub(super) fn read(pid: Pid, variables: &[String], actuator: Option<Pid>) -> io::Result<Option<Program>> {
+        // Opened before the rest is read: if the program ends meanwhile, the memory tells at the next look.
+        let memory = ProcessMemory::open_read_only(pid).map(Arc::new).map_err(|error| error.to_string());
+        let status = Status::read(pid)?;
+        if status.is_dead() {
+            return Ok(None);
+        }
+        let identity = Identity::read(pid, variables)?;
+        let traced_by = other_tracer(&status, actuator);
+        Ok(Some(Program { identity, memory, traced_by }))
+    }
+
+    /// Whether the process ended or executed another program.
+    pub(super) fn has_ended(&self, thoroughly: bool) -> bool {
+        match &self.memory {
+            Ok(memory) => !memory.is_current(),
+            // Without its memory it takes two files to know.
+            Err(_) if thoroughly => {
+                let pid = self.identity.pid();
+                started(pid).ok() != Some(self.identity.started)
+                    || executable(pid).unwrap_or_default() != self.identity.executable
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Looks again who traces it. Says whether that changed.
+    pub(super) fn update_tracer(&mut self, actuator: Option<Pid>) -> bool {
+        // One that is gone is told by the next scan.
+        let Ok(status) = Status::read(self.identity.pid()) else { return false };
+        let traced_by = other_tracer(&status, actuator);
+        std::mem::replace(&mut self.traced_by, traced_by) != traced_by
+    }
+}
+
+/// The process that traces, unless it is the actuator. The kernel names the thread.
+fn other_tracer(status: &Status, actuator: Option<Pid>) -> Option<Pid> {
+    let thread = status.tracer?;
+    let tracer = Status::read(Pid(thread)).map_or(thread, |status| status.group);
+    Some(Pid(tracer)).filter(|tracer| Some(*tracer) != actuator)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Child, Command, Stdio};
+
+    use kfd::ptrace::Leader;
+
+    use super::*;
+
+    fn start(script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        hear(&mut child, "ready");
+        child
+    }
+
+    fn hear(child: &mut Child, expected: &str) {
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line.trim_end(), expected);
+    }
+
+    fn say(child: &mut Child) {
+        writeln!(child.stdin.as_mut().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_program_ends_when_its_process_executes_another() {
+        let mut child = start("echo ready; read line; exec cat");
+        let pid = Pid(child.id());
+        let program = Program::read(pid, &[], None).unwrap().expect("alive");
+        let refused = Program { memory: Err("refused".to_owned()), ..Program::read(pid, &[], None).unwrap().unwrap() };
+        assert!(!program.has_ended(true) && !refused.has_ended(true));
+        say(&mut child);
+        say(&mut child);
+        // What it says now is said by the other program.
+        hear(&mut child, "");
+        assert!(program.has_ended(false) && refused.has_ended(true) && !refused.has_ended(false));
+        let next = Program::read(pid, &[], None).unwrap().expect("alive");
+        assert_eq!(next.identity.started, program.identity.started);
+        assert_ne!(next.identity.executable, program.identity.executable);
+        child.kill().unwrap();
+        // It is dead, but nobody has waited for it.
+        let dead = || matches!(Program::read(pid, &[], None), Ok(None));
+        while !dead() {
+            std::thread::yield_now();
+        }
+        assert!(next.has_ended(false));
+        child.wait().unwrap();
+        assert_eq!(Program::read(pid, &[], None).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_tracer_is_told_unless_it_is_the_actuator() {
+        let mut child = start("echo ready; read line");
+        let pid = Pid(child.id());
+        let own = Pid(std::process::id());
+        let mut program = Program::read(pid, &[], None).unwrap().expect("alive");
+        assert_eq!(program.traced_by, None);
+        // Traced by a thread, whose process counts.
+        let leader = Leader::seize(pid, |_| ()).unwrap();
+        assert!(program.update_tracer(None));
+        assert_eq!(program.traced_by, Some(own));
+        assert!(!program.update_tracer(None));
+        assert!(program.update_tracer(Some(own)));
+        assert_eq!(program.traced_by, None);
+        leader.detach();
+        say(&mut child);
+        child.wait().unwrap();
+    }
+}

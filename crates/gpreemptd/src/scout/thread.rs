@@ -1,0 +1,116 @@
+//! The scout's thread: scans at its period, and errands at once.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use kfd::{GpuId, Pid, Processes};
+
+use super::complaints::Complaints;
+use super::gpus::Gpus;
+use super::leaving::Stopped;
+use super::survey::Survey;
+use super::{Errand, Sample, Scouted, Settings};
+use crate::clock;
+use crate::inbox::Input;
+
+/// Time between two scans while nobody has the driver open. A program that opens it takes longer than that until it has
+/// a queue.
+const IDLE: Duration = Duration::from_millis(50);
+
+/// Nobody listens any more.
+struct Unheard;
+
+pub(super) struct Thread {
+    scan: Duration,
+    processes: Processes,
+    survey: Survey,
+    gpus: Gpus,
+    stopped: Stopped,
+    complaints: Complaints,
+    errands: Receiver<Errand>,
+    to: Sender<Input>,
+}
+
+impl Thread {
+    pub(super) fn new(settings: Settings, errands: Receiver<Errand>, to: Sender<Input>) -> Thread {
+        let processes = Processes::default();
+        Thread {
+            scan: settings.scan,
+            survey: Survey::new(processes.clone(), PathBuf::from(kfd::debugfs::DIRECTORY), settings.variables),
+            processes,
+            gpus: Gpus::default(),
+            stopped: Stopped::default(),
+            complaints: Complaints::default(),
+            errands,
+            to,
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        let mut due = Instant::now();
+        loop {
+            let now = Instant::now();
+            if now >= due {
+                let Ok(pause) = self.scan(now) else { return };
+                // A scan that took long is followed by a rest as long.
+                due = (now + pause).max(Instant::now() + now.elapsed());
+            }
+            match self.errands.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok(errand) => {
+                    if self.obey(errand).is_err() {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Scans, and answers after which time to scan again.
+    fn scan(&mut self, now: Instant) -> Result<Duration, Unheard> {
+        let at = clock::now();
+        let mut found: Vec<Scouted> = self.gpus.look(now, &mut self.complaints).into_iter().collect();
+        let in_use = self.survey.scan(now, &mut self.complaints, &mut found);
+        self.stopped.look(&mut found);
+        found.push(Scouted::Scanned { at });
+        found.into_iter().try_for_each(|scouted| self.tell(scouted))?;
+        Ok(if in_use { self.scan } else { IDLE.max(self.scan) })
+    }
+
+    fn obey(&mut self, errand: Errand) -> Result<(), Unheard> {
+        match errand {
+            Errand::Sample(wanted) => {
+                return wanted.into_iter().try_for_each(|(pid, gpu)| {
+                    let sample = self.sample(pid, gpu);
+                    self.tell(Scouted::Sampled(sample))
+                });
+            }
+            Errand::Stopped(pids) => self.stopped.set(pids),
+            Errand::Actuator(actuator) => self.survey.set_actuator(actuator),
+            Errand::Configure { scan, variables } => {
+                self.scan = scan;
+                self.survey.ask_for(variables);
+            }
+        }
+        Ok(())
+    }
+
+    /// What cannot be read is not told; a process that is gone has nothing on a gpu, and is told to be gone.
+    fn sample(&self, pid: Pid, gpu: GpuId) -> Sample {
+        let at = clock::now();
+        let occupied = self.processes.cu_occupancy(pid, gpu).ok().flatten();
+        Sample {
+            pid,
+            gpu,
+            at,
+            occupied_cus: occupied.map(|units| units.try_into().unwrap_or(u32::MAX)),
+            evicted_ms: self.processes.evicted_ms(pid, gpu).ok().flatten(),
+        }
+    }
+
+    fn tell(&self, scouted: Scouted) -> Result<(), Unheard> {
+        self.to.send(Input::Scouted(scouted)).map_err(|_| Unheard)
+    }
+}
