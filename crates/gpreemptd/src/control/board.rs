@@ -210,9 +210,9 @@ mod tests {
         assert_eq!((chunk.first, times(&chunk.events)), (50, (50..150).collect()));
         let chunk = board.events_from(148);
         assert_eq!((chunk.first, times(&chunk.events)), (148, vec![148, 149]));
-        assert_eq!(times(&board.events_from(150).events), []);
+        assert_eq!(times(&board.events_from(150).events), [0u64; 0]);
         assert_eq!(times(&board.events_before(52)), [51, 50]);
-        assert_eq!(times(&board.events_before(50)), []);
+        assert_eq!(times(&board.events_before(50)), [0u64; 0]);
         board.set_log_events(70);
         assert_eq!(board.events_from(0).first, 80);
     }

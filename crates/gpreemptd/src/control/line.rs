@@ -79,10 +79,11 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// An answer as a line; a refusal in its place if it would be longer than a client accepts.
+/// An answer as a line. Should it be longer than a client accepts, a status loses the list of queues, of which there may be
+/// hundreds in a process; what is too long even then becomes a refusal.
 pub(super) fn render(answer: &Answer) -> Vec<u8> {
-    let line = serde_json::to_vec(answer).ok().filter(|line| line.len() < LONGEST_LINE);
-    let mut line = line.unwrap_or_else(|| {
+    let whole = |answer: &Answer| serde_json::to_vec(answer).ok().filter(|line| line.len() < LONGEST_LINE);
+    let mut line = whole(answer).or_else(|| whole(&without_queues(answer)?)).unwrap_or_else(|| {
         let message = format!("the answer is longer than {LONGEST_LINE} bytes, more than a line may be");
         let refusal = Answer::Refused(Refusal { kind: RefusalKind::Busy, message });
         serde_json::to_vec(&refusal).unwrap_or_default()
@@ -91,10 +92,17 @@ pub(super) fn render(answer: &Answer) -> Vec<u8> {
     line
 }
 
+fn without_queues(answer: &Answer) -> Option<Answer> {
+    let Answer::Status(status) = answer else { return None };
+    let mut status = status.clone();
+    status.tenants.iter_mut().for_each(|tenant| tenant.queues.clear());
+    Some(Answer::Status(status))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpreempt_proto::{Call, Target};
+    use gpreempt_proto::{Call, QueueStatus, Status, Target, TenantStatus};
     use proptest::prelude::*;
 
     fn all() -> Vec<Request> {
@@ -187,6 +195,21 @@ mod tests {
         let answer = Answer::Done { note: Some("n".repeat(LONGEST_LINE)) };
         let told: Answer = serde_json::from_slice(&render(&answer)).unwrap();
         assert!(matches!(told, Answer::Refused(Refusal { kind: RefusalKind::Busy, .. })), "{told:?}");
+    }
+
+    #[test]
+    fn a_status_with_very_many_queues_is_told_without_them() {
+        let tenant = |pid| TenantStatus { pid, queues: vec![QueueStatus::default(); 100], ..TenantStatus::default() };
+        let status = Status { tenants: (0..512).map(tenant).collect(), ..Status::default() };
+        let line = render(&Answer::Status(Box::new(status)));
+        assert!(line.len() <= LONGEST_LINE);
+        match serde_json::from_slice(&line).unwrap() {
+            Answer::Status(told) => {
+                assert_eq!(told.tenants.len(), 512);
+                assert!(told.tenants.iter().all(|tenant| tenant.queues.is_empty()));
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Calls with random parts replaced: closer to what is accepted than random bytes are.

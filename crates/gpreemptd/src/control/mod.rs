@@ -28,5 +28,5 @@ mod tests;
 pub use board::{Board, Published};
 pub use reload::{Load, reload};
 pub use server::{Handle, Server};
-pub use socket::Error;
+pub use socket::ServerError;
 pub use view::Viewer;

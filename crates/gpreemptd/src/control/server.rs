@@ -22,7 +22,7 @@ use super::board::Board;
 use super::client::Client;
 use super::desk::Desk;
 use super::reload::Load;
-use super::socket::{Error, Socket};
+use super::socket::{ServerError, Socket};
 use super::view::Viewer;
 use crate::clock;
 use crate::inbox::Input;
@@ -50,7 +50,7 @@ impl Server {
     /// # Errors
     ///
     /// If another daemon serves it, or the system refuses.
-    pub fn bind(path: &Path) -> Result<Server, Error> {
+    pub fn bind(path: &Path) -> Result<Server, ServerError> {
         Ok(Server { socket: Socket::bind(path)? })
     }
 

@@ -13,7 +13,7 @@ use nix::sys::socket::{self as net, AddressFamily, SockFlag, SockType, UnixAddr,
 
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ServerError {
     /// Somebody serves it already.
     #[error("another daemon{} serves {}; stop it, or give this one another socket", by(*pid), path.display())]
     Served {
@@ -68,18 +68,20 @@ pub(super) struct Socket {
 
 impl Socket {
     /// Listens. Whatever a daemon that is gone has left behind is replaced.
-    pub(super) fn bind(path: &Path) -> Result<Socket, Error> {
-        let fail = |action| move |error: io::Error| Error::System { action, path: path.to_owned(), error };
+    pub(super) fn bind(path: &Path) -> Result<Socket, ServerError> {
+        let fail = |action| move |error: io::Error| ServerError::System { action, path: path.to_owned(), error };
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             let made = DirBuilder::new().recursive(true).mode(0o755).create(directory);
-            made.map_err(|error| Error::System { action: "create", path: directory.to_owned(), error })?;
+            made.map_err(|error| ServerError::System { action: "create", path: directory.to_owned(), error })?;
         }
         let lock = lock(path)?;
         match fs::symlink_metadata(path) {
-            Ok(metadata) if !metadata.file_type().is_socket() => return Err(Error::Occupied { path: path.to_owned() }),
+            Ok(metadata) if !metadata.file_type().is_socket() => {
+                return Err(ServerError::Occupied { path: path.to_owned() });
+            }
             Ok(_) => {
                 if let Some(pid) = listening(path).map_err(fail("connect to"))? {
-                    return Err(Error::Served { path: path.to_owned(), pid });
+                    return Err(ServerError::Served { path: path.to_owned(), pid });
                 }
                 fs::remove_file(path).map_err(fail("remove the stale socket"))?;
             }
@@ -107,17 +109,17 @@ impl Drop for Socket {
 }
 
 /// Without a lock, two daemons that start together could each remove the other's socket as stale.
-fn lock(path: &Path) -> Result<Flock<File>, Error> {
+fn lock(path: &Path) -> Result<Flock<File>, ServerError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let name = PathBuf::from(name);
-    let fail = |error| Error::System { action: "lock", path: name.clone(), error };
+    let fail = |error| ServerError::System { action: "lock", path: name.clone(), error };
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&name).map_err(fail)?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => Ok(lock),
         Err((_, Errno::EWOULDBLOCK)) => {
             let pid = listening(path).ok().flatten().flatten();
-            Err(Error::Served { path: path.to_owned(), pid })
+            Err(ServerError::Served { path: path.to_owned(), pid })
         }
         Err((_, error)) => Err(fail(error.into())),
     }
@@ -180,7 +182,7 @@ mod tests {
 
         // The same from a listener that knows nothing of the lock.
         let other = UnixListener::bind(&path).unwrap();
-        assert!(matches!(Socket::bind(&path), Err(Error::Served { pid: Some(_), .. })));
+        assert!(matches!(Socket::bind(&path), Err(ServerError::Served { pid: Some(_), .. })));
         drop(other);
     }
 
@@ -192,7 +194,7 @@ mod tests {
         net::bind(other.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
         net::listen(&other, net::Backlog::new(0).unwrap()).unwrap();
         let _queued = UnixStream::connect(&path).unwrap();
-        assert!(matches!(Socket::bind(&path), Err(Error::Served { pid: None, .. })));
+        assert!(matches!(Socket::bind(&path), Err(ServerError::Served { pid: None, .. })));
     }
 
     #[test]
@@ -200,7 +202,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("control.sock");
         fs::write(&path, "mine").unwrap();
-        assert!(matches!(Socket::bind(&path), Err(Error::Occupied { .. })));
+        assert!(matches!(Socket::bind(&path), Err(ServerError::Occupied { .. })));
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     }
 

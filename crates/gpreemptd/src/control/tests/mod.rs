@@ -1,0 +1,163 @@
+//! The control thread with real sockets, real threads, and an engine that does as little as possible.
+
+mod another_user;
+mod calls;
+mod document;
+mod hostile;
+mod patience;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use gpreempt_proto::{Answer, Call, Event, EventKind, Refusal, RefusalKind, Request, Stats, Status};
+
+use super::{Board, Handle, Load, Server};
+use crate::inbox::Input;
+
+/// Longer than anything takes on a loaded machine: only a hang reaches it.
+const HANG: Duration = Duration::from_secs(60);
+
+/// A served socket.
+struct Scene {
+    board: Arc<Board>,
+    path: PathBuf,
+    /// What the engine was told, except questions for the state.
+    inputs: Receiver<Input>,
+    handle: Option<Handle>,
+    engine: Option<JoinHandle<()>>,
+    _place: tempfile::TempDir,
+}
+
+impl Scene {
+    /// The engine publishes as its status how many changes it has made, and says so in its answers.
+    fn new() -> Scene {
+        let mut changes = 0;
+        Scene::with(Box::new(|| Err("no file".to_owned())), move |board, input| {
+            match input {
+                Input::Publish => {
+                    board.publish(
+                        Status { daemon_pid: changes, ..Status::default() },
+                        Stats { schema: 7, ..Stats::default() },
+                    );
+                }
+                Input::Asked(asked) => {
+                    changes += 1;
+                    let note = format!("change {changes} by {}: {:?}", asked.uid, asked.request);
+                    asked.answer.send(Answer::Done { note: Some(note) });
+                }
+                other => return Some(other),
+            }
+            None
+        })
+    }
+
+    /// An engine that does this with what it is told; what it returns comes out of `inputs`.
+    fn with(load: Load, mut engine: impl FnMut(&Board, Input) -> Option<Input> + Send + 'static) -> Scene {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("control.sock");
+        let board = Board::new(1_000).unwrap();
+        let (to_engine, inbox) = channel();
+        let (told, inputs) = channel();
+        let server = Server::bind(&path).unwrap();
+        let handle = server.start(Arc::clone(&board), to_engine, load).unwrap();
+        let shared = Arc::clone(&board);
+        let engine = std::thread::spawn(move || {
+            // Ends when the control thread, which has the only way to it, does.
+            for input in inbox {
+                if let Some(input) = engine(&shared, input) {
+                    // A test that looks at nothing has dropped the other end.
+                    let _ = told.send(input);
+                }
+            }
+        });
+        Scene { board, path, inputs, handle: Some(handle), engine: Some(engine), _place: place }
+    }
+
+    fn client(&self) -> Talk {
+        Talk::new(UnixStream::connect(&self.path).unwrap())
+    }
+
+    fn handle(&self) -> &Handle {
+        self.handle.as_ref().unwrap()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        drop(self.handle.take());
+        let outcome = self.engine.take().unwrap().join();
+        assert!(std::thread::panicking() || outcome.is_ok());
+    }
+}
+
+/// A client that does as it is told, and not as the protocol says.
+struct Talk {
+    reader: BufReader<UnixStream>,
+}
+
+impl Talk {
+    fn new(stream: UnixStream) -> Talk {
+        stream.set_read_timeout(Some(HANG)).unwrap();
+        stream.set_write_timeout(Some(HANG)).unwrap();
+        Talk { reader: BufReader::new(stream) }
+    }
+
+    fn stream(&self) -> &UnixStream {
+        self.reader.get_ref()
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.stream().write_all(bytes).unwrap();
+    }
+
+    fn ask(&mut self, request: Request) {
+        self.send(&line(request));
+    }
+
+    /// The next answer; `None` if the daemon closed the connection.
+    fn hear(&mut self) -> Option<Answer> {
+        let mut line = String::new();
+        match self.reader.read_line(&mut line) {
+            Ok(0) => None,
+            Ok(_) => Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn call(&mut self, request: Request) -> Answer {
+        self.ask(request);
+        self.hear().expect("an answer")
+    }
+
+    fn refused(&mut self, request: Request) -> Refusal {
+        refusal(self.call(request))
+    }
+}
+
+fn refusal(answer: Answer) -> Refusal {
+    match answer {
+        Answer::Refused(refusal) => refusal,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn line(request: Request) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&Call::new(request)).unwrap();
+    line.push(b'\n');
+    line
+}
+
+/// An event about a process of root.
+fn event(at_ms: u64, pid: u32, job: &str) -> Event {
+    Event { at_ms, kind: EventKind::Gone, gpu: None, pid: Some(pid), job: Some(job.to_owned()), uid: Some(0) }
+}
+
+fn is_busy(answer: &Answer) -> bool {
+    matches!(answer, Answer::Refused(Refusal { kind: RefusalKind::Busy, .. }))
+}
