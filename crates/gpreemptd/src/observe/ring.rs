@@ -230,7 +230,7 @@ impl Watched {
     /// Reads the head, and what lies behind it while that costs nothing more.
     fn head(&mut self, memory: &ProcessMemory, indices: Indices) -> kfd::Result<Head> {
         let pending = self.pending(indices);
-        let Contents::Packets { ring, ahead, .. } = &mut self.contents else {
+        let Contents::Packets { ring, fetched, ahead } = &mut self.contents else {
             return Ok(if pending > 0 { Head::Ready } else { Head::Missing });
         };
         if pending == 0 {
@@ -246,8 +246,13 @@ impl Watched {
                 let slots = slots.get_mut(..count).unwrap_or_default();
                 ring.read(memory, indices.read, slots)?;
                 ahead.clear();
-                let packets = (indices.read..).zip(slots.iter().map(Packet::decode));
+                let packets = (0..).zip(slots.iter()).map(|(offset, slot)| (indices.read.wrapping_add(offset), slot));
+                let packets = packets.map(|(number, slot)| (number, Packet::decode(slot)));
                 ahead.extend(packets.filter(|(_, packet)| packet.kind != Kind::NotReady));
+                for signal in ahead.iter().filter_map(|(_, packet)| packet.completion) {
+                    fetched.forget(signal);
+                    self.learned.push(signal);
+                }
                 slots.first().map_or(Packet { kind: Kind::NotReady, ordered: false, completion: None }, Packet::decode)
             }
         };

@@ -1,0 +1,148 @@
+//! A queue in the memory of this process, written and read as that of another.
+
+use std::sync::Arc;
+
+use kfd::{Pid, ProcessMemory};
+
+use crate::scout::{Format, Ring};
+
+pub(super) const SLOT: u64 = 64;
+pub(super) const INVALID: u16 = 1;
+const KERNEL: u16 = 2;
+const WAIT_ALL: u16 = 3;
+const WAIT_ANY: u16 = 5;
+const ORDERED: u16 = 1 << 8;
+const RPTR: u64 = 0x80;
+const WPTR: u64 = 0x38;
+const RING: u64 = 0x100;
+
+/// The queue: its object, its ring, then signals.
+pub(super) struct Fake {
+    memory: Arc<ProcessMemory>,
+    /// Only ever touched through `memory`, as the kernel does it.
+    _cells: Vec<u64>,
+    base: u64,
+    packets: u64,
+}
+
+/// The bytes of a packet.
+#[derive(Clone, Copy)]
+pub(super) struct Bytes(pub(super) [u8; SLOT as usize]);
+
+impl Bytes {
+    fn new(header: u16) -> Bytes {
+        let mut bytes = [0; SLOT as usize];
+        bytes[..2].copy_from_slice(&header.to_le_bytes());
+        Bytes(bytes)
+    }
+
+    fn put(mut self, at: usize, value: u64) -> Bytes {
+        self.0[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// One dimension of workgroups of 64.
+    pub(super) fn kernel() -> Bytes {
+        let mut packet = Bytes::new(KERNEL);
+        packet.0[2] = 1;
+        packet.0[4] = 64;
+        packet.0[6] = 1;
+        packet
+    }
+
+    pub(super) fn wait_all(signals: &[u64]) -> Bytes {
+        signals.iter().enumerate().fold(Bytes::new(WAIT_ALL), |packet, (at, signal)| packet.put(8 + 8 * at, *signal))
+    }
+
+    pub(super) fn wait_any(signals: &[u64]) -> Bytes {
+        signals.iter().enumerate().fold(Bytes::new(WAIT_ANY), |packet, (at, signal)| packet.put(8 + 8 * at, *signal))
+    }
+
+    /// Waits until the signal is not less than `value`.
+    pub(super) fn wait_at_least(signal: u64, value: u64) -> Bytes {
+        let mut packet = Bytes::new(0).put(8, signal).put(16, value).put(24, u64::MAX).put(32, 3);
+        packet.0[2] = 2;
+        packet
+    }
+
+    pub(super) fn ordered(mut self) -> Bytes {
+        self.0[1] |= (ORDERED >> 8) as u8;
+        self
+    }
+
+    pub(super) fn completes(self, signal: u64) -> Bytes {
+        self.put(56, signal)
+    }
+}
+
+impl Fake {
+    pub(super) fn new(packets: u64, signals: u64) -> Fake {
+        let bytes = RING + packets * SLOT + signals * SLOT + 256;
+        let cells = vec![0u64; bytes as usize / 8];
+        let base = (cells.as_ptr().expose_provenance() as u64).next_multiple_of(256);
+        let memory = Arc::new(ProcessMemory::open(Pid(std::process::id())).unwrap());
+        let fake = Fake { memory, _cells: cells, base, packets };
+        for number in 0..packets {
+            fake.header(number, INVALID);
+        }
+        fake
+    }
+
+    pub(super) fn memory(&self) -> Arc<ProcessMemory> {
+        Arc::clone(&self.memory)
+    }
+
+    pub(super) fn ring(&self) -> Ring {
+        let (base, bytes) = (self.base + RING, self.packets * SLOT);
+        Ring { format: Format::Aql, base, bytes, rptr: self.base + RPTR, wptr: self.base + WPTR }
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) {
+        self.memory.write(self.base + offset, bytes).unwrap();
+    }
+
+    pub(super) fn set_read(&self, index: u64) {
+        self.write(RPTR, &index.to_le_bytes());
+    }
+
+    pub(super) fn set_write(&self, index: u64) {
+        self.write(WPTR, &index.to_le_bytes());
+    }
+
+    /// Writes a packet into its slot.
+    pub(super) fn put(&self, number: u64, packet: &Bytes) {
+        self.write(RING + number % self.packets * SLOT, &packet.0);
+    }
+
+    pub(super) fn header(&self, number: u64, header: u16) {
+        self.write(RING + number % self.packets * SLOT, &header.to_le_bytes());
+    }
+
+    /// Submits packets from number `first` on.
+    pub(super) fn submit(&self, first: u64, packets: &[Bytes]) {
+        for (number, packet) in (first..).zip(packets) {
+            self.put(number, packet);
+        }
+        self.set_write(first + packets.len() as u64);
+    }
+
+    /// Fetches up to packet `end`, exclusive.
+    pub(super) fn fetch(&self, first: u64, end: u64) {
+        for number in first..end {
+            self.header(number, INVALID);
+        }
+        self.set_read(end);
+    }
+
+    pub(super) fn signal(&self, index: u64) -> u64 {
+        self.base + RING + self.packets * SLOT + index * SLOT
+    }
+
+    pub(super) fn set_signal(&self, index: u64, value: i64) {
+        self.write(self.signal(index) - self.base + 8, &value.to_le_bytes());
+    }
+
+    pub(super) fn signal_value(&self, index: u64) -> i64 {
+        self.memory.read_u64(self.signal(index) + 8).unwrap().cast_signed()
+    }
+}
