@@ -18,28 +18,34 @@ use crate::workload::Workload;
 const MACHINE_THREAD: usize = 0;
 
 /// One entry of `traceEvents`.
-#[derive(Serialize)]
-struct Event<'a> {
-    name: &'a str,
-    ph: &'a str,
-    pid: usize,
-    tid: usize,
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Event<'a> {
+    /// What is shown.
+    pub name: &'a str,
+    /// Phase: what kind of entry it is.
+    pub ph: &'a str,
+    /// Process, from 1.
+    pub pid: usize,
+    /// Thread.
+    pub tid: usize,
+    /// Category.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cat: Option<&'a str>,
+    pub cat: Option<&'a str>,
     /// Microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    ts: Option<f64>,
+    pub ts: Option<f64>,
     /// Microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    dur: Option<f64>,
+    pub dur: Option<f64>,
     /// Pairs the ends of an asynchronous event.
     #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<String>,
+    pub id: Option<String>,
     /// Scope of an instant: its thread.
     #[serde(skip_serializing_if = "Option::is_none")]
-    s: Option<&'a str>,
+    pub s: Option<&'a str>,
+    /// What is shown of an entry that is selected.
     #[serde(skip_serializing_if = "Value::is_null")]
-    args: Value,
+    pub args: Value,
 }
 
 /// Writes what a recorded run did.
@@ -52,24 +58,56 @@ pub fn write(outcome: &Outcome, workload: &Workload, mut writer: impl Write) -> 
         "mechanism": outcome.mechanism,
         "workload": workload.name,
     });
-    write!(writer, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{about},\"traceEvents\":[")?;
-    let mut list = List { writer: &mut writer, empty: true };
+    let mut list = List::begin(&mut writer, &about)?;
     name_rows(outcome, workload, &mut list)?;
     for event in &outcome.trace {
         write_event(event, workload, &mut list)?;
     }
-    writeln!(writer, "\n]}}")?;
-    writer.flush()
+    list.end()
 }
 
-/// The elements of a JSON array, one per line.
-struct List<W> {
+/// A trace that is being written, one entry per line.
+#[derive(Debug)]
+pub struct List<W> {
     writer: W,
     empty: bool,
 }
 
 impl<W: Write> List<W> {
-    fn push(&mut self, event: &Event<'_>) -> io::Result<()> {
+    /// Begins a trace; `about` says where it comes from.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn begin(mut writer: W, about: &Value) -> io::Result<List<W>> {
+        write!(writer, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{about},\"traceEvents\":[")?;
+        Ok(List { writer, empty: true })
+    }
+
+    /// Ends the trace.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn end(mut self) -> io::Result<()> {
+        writeln!(self.writer, "\n]}}")?;
+        self.writer.flush()
+    }
+
+    /// Adds both ends of an asynchronous event: it may overlap others of its thread. Entries with the same category and `id`
+    /// belong together.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn push_span(&mut self, event: &Event<'_>) -> io::Result<()> {
+        self.push(&Event { ph: "b", dur: None, ..event.clone() })?;
+        let end = event.ts.zip(event.dur).map(|(start, length)| start + length);
+        self.push(&Event { ph: "e", ts: end, dur: None, args: Value::Null, ..event.clone() })
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn push(&mut self, event: &Event<'_>) -> io::Result<()> {
         let separator = if self.empty { "\n" } else { ",\n" };
         self.empty = false;
         self.writer.write_all(separator.as_bytes())?;
@@ -80,18 +118,7 @@ impl<W: Write> List<W> {
 /// Names and order of processes and threads.
 fn name_rows(outcome: &Outcome, workload: &Workload, list: &mut List<impl Write>) -> io::Result<()> {
     let mut row = |kind: &str, gpu: usize, thread: usize, args: Value| {
-        list.push(&Event {
-            name: kind,
-            ph: "M",
-            pid: process(gpu),
-            tid: thread,
-            cat: None,
-            ts: None,
-            dur: None,
-            id: None,
-            s: None,
-            args,
-        })
+        list.push(&Event { name: kind, ph: "M", pid: process(gpu), tid: thread, args, ..Event::default() })
     };
     for gpu in 0..workload.gpus {
         let name = format!("gpu {gpu}, simulated, {}", outcome.mechanism);
@@ -119,12 +146,9 @@ fn write_event(event: &TraceEvent, workload: &Workload, list: &mut List<impl Wri
         ph: "X",
         pid: process(event.gpu),
         tid: event.task.map_or(MACHINE_THREAD, thread),
-        cat: None,
         ts: Some(micros(event.at)),
         dur: Some(micros(event.length)),
-        id: None,
-        s: None,
-        args: Value::Null,
+        ..Event::default()
     };
     match event.what {
         TraceKind::Kernel { request, index, repeated } => {
@@ -156,17 +180,7 @@ fn write_event(event: &TraceEvent, workload: &Workload, list: &mut List<impl Wri
         }
     }
     entry.name = &name;
-    if entry.id.is_none() {
-        return list.push(&entry);
-    }
-    // Both ends of an asynchronous event.
-    entry.ph = "b";
-    entry.dur = None;
-    list.push(&entry)?;
-    entry.ph = "e";
-    entry.ts = Some(micros(event.at.plus(event.length)));
-    entry.args = Value::Null;
-    list.push(&entry)
+    if entry.id.is_none() { list.push(&entry) } else { list.push_span(&entry) }
 }
 
 /// Viewers treat process 0 specially.

@@ -116,6 +116,12 @@ pub(crate) struct LoadCalibrate {
     /// Workgroups of a kernel; as many as fill the gpu unless given.
     #[arg(long, value_name = "N")]
     pub(crate) groups: Option<u32>,
+    /// Workgroups for every one that has room on the gpu, without --groups.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) fill: u32,
+    /// Kernels submitted at once, of which the last signals its end.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) batch: u32,
     /// Length of a kernel.
     #[arg(long, value_name = "US")]
     pub(crate) target_us: f64,

@@ -1,6 +1,7 @@
 //! One block: the programs of an arm side by side for a while.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -13,6 +14,9 @@ use super::place::{Counters, Place};
 use super::program::Program;
 use super::workload::Workload;
 use crate::load::{End, Line};
+
+/// Most kernels that are submitted at once to find out how long one takes.
+const MOST_BATCH: u32 = 100;
 
 /// What runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -56,6 +60,8 @@ pub(super) struct Setting<'a> {
     pub(super) workload: &'a Workload,
     pub(super) interrupt: &'a Interrupt,
     pub(super) seed: u64,
+    /// What starts HIP programs, and the one to start; none for programs of this executable.
+    pub(super) hip: Option<(PathBuf, PathBuf)>,
 }
 
 /// One request as it was answered, or not.
@@ -85,8 +91,22 @@ pub(super) struct Outcome {
 }
 
 impl Setting<'_> {
+    /// One of the two programs.
+    fn load(&self, role: &str) -> Result<Command> {
+        let mut command = match &self.hip {
+            Some((run, program)) => {
+                let mut command = self.place.command(run);
+                command.arg(program).arg(role);
+                command
+            }
+            None => self.own(&[role])?,
+        };
+        command.env(ROLE, role);
+        Ok(command)
+    }
+
     /// This executable as one of the programs.
-    fn load(&self, words: &[&str]) -> Result<Command> {
+    fn own(&self, words: &[&str]) -> Result<Command> {
         let executable = std::env::current_exe().context("cannot find this executable")?;
         let mut command = self.place.command(executable);
         command.arg("load").args(words);
@@ -96,18 +116,17 @@ impl Setting<'_> {
     /// Finds out how long kernels are here.
     pub(super) fn calibrate(&self) -> Result<Calibration> {
         let Workload { online, offline, .. } = self.workload;
-        let groups = online.groups.to_string();
-        let online_us = online.kernel_us.to_string();
-        let offline_us = (offline.kernel_ms * 1e3).to_string();
+        let (groups, batch) = (online.groups.to_string(), online.kernels.min(MOST_BATCH).to_string());
+        let (online_us, offline_us) = (online.kernel_us.to_string(), (offline.kernel_ms * 1e3).to_string());
         let (_, online_steps, online_kernel_us) =
-            self.measure(&["calibrate", "--groups", &groups, "--target-us", &online_us])?;
+            self.measure(&["calibrate", "--groups", &groups, "--batch", &batch, "--target-us", &online_us])?;
         let (offline_groups, offline_steps, offline_kernel_us) =
-            self.measure(&["calibrate", "--target-us", &offline_us])?;
+            self.measure(&["calibrate", "--fill", &offline.fill.to_string(), "--target-us", &offline_us])?;
         Ok(Calibration { online_steps, online_kernel_us, offline_steps, offline_kernel_us, offline_groups })
     }
 
     fn measure(&self, words: &[&str]) -> Result<(u32, u32, f64)> {
-        let mut program = Program::start("calibrating", &mut self.load(words)?, self.interrupt)?;
+        let mut program = Program::start("calibrating", &mut self.own(words)?, self.interrupt)?;
         loop {
             if let Line::Calibrated { groups, steps, kernel_us } = program.line()? {
                 program.wait()?;
@@ -122,8 +141,8 @@ impl Setting<'_> {
         let rate = self.workload.rate(calibration.online_kernel_us);
         let last_ms = f64::from(requests) / rate * 1e3;
         let limit_ms = last_ms as u64 + blocks.patience_ms;
-        let mut command = self.load(&["online", "--wait"])?;
-        command.env(ROLE, "online");
+        let mut command = self.load("online")?;
+        command.arg("--wait");
         let numbers = [
             ("--requests", requests.to_string()),
             ("--kernels", online.kernels.to_string()),
@@ -141,8 +160,7 @@ impl Setting<'_> {
 
     /// Starts the offline program and waits until it is at work.
     fn start_offline(&self, calibration: &Calibration) -> Result<(Program, Vec<u64>)> {
-        let mut command = self.load(&["offline"])?;
-        command.env(ROLE, "offline");
+        let mut command = self.load("offline")?;
         command.arg("--steps").arg(calibration.offline_steps.to_string());
         command.arg("--groups").arg(calibration.offline_groups.to_string());
         command.arg("--depth").arg(self.workload.offline.queued.to_string());

@@ -12,14 +12,18 @@ mod place;
 mod print;
 mod program;
 mod report;
+#[cfg(test)]
+mod tests;
+mod trace;
 mod workload;
 
 use std::io::Write;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::cli::{Demo, DemoClient};
 use crate::output;
+use crate::vgpu::hip_programs;
 use block::{Arm, Setting};
 use interrupt::Interrupt;
 use place::Place;
@@ -38,9 +42,9 @@ pub(crate) fn run(options: &Demo, out: &mut impl Write) -> Result<()> {
     if let Some(requests) = options.requests {
         workload.blocks.requests = requests;
     }
-    if options.client == DemoClient::Hip {
-        bail!("--client hip is not available in this build");
-    }
+    // Compiled before anything is measured; the files go with the demo.
+    let hip = (options.client == DemoClient::Hip).then(hip_programs).transpose()?;
+    let hip = hip.as_ref().map(|(run, files)| (run.clone(), files.path().join("hip_load")));
     let place = Place::find(&workload.virtual_gpu, options.yes)?;
     let gpu = place.describe()?;
     if !options.json {
@@ -48,7 +52,7 @@ pub(crate) fn run(options: &Demo, out: &mut impl Write) -> Result<()> {
         out.flush()?;
     }
     let interrupt = Interrupt::watch()?;
-    let setting = Setting { place: &place, workload: &workload, interrupt: &interrupt, seed: options.seed };
+    let setting = Setting { place: &place, workload: &workload, interrupt: &interrupt, seed: options.seed, hip };
     let arms: Vec<Arm> = ARMS.into_iter().filter(|arm| *arm != Arm::With || !options.without_daemon).collect();
     let bar = output::progress(options.json, "requests {msg}");
     bar.set_length(u64::from(workload.block_requests() * workload.blocks.rounds) * (arms.len() as u64 - 1));
@@ -71,6 +75,11 @@ pub(crate) fn run(options: &Demo, out: &mut impl Write) -> Result<()> {
         calibration: &calibration,
     };
     let report = Report::of(about, &measured);
+    if let Some(path) = &options.trace {
+        let block = measured.iter().find(|(arm, ..)| *arm == Arm::With);
+        let (_, _, outcome) = block.context("there is no block with gpreempt to write a trace of")?;
+        trace::write(path, report.kind, &report.gpu, outcome)?;
+    }
     if options.json {
         output::json(&report, out)?;
     } else {

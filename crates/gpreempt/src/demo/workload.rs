@@ -36,6 +36,7 @@ pub(super) struct Online {
 #[serde(deny_unknown_fields)]
 pub(super) struct Offline {
     pub(super) kernel_ms: f64,
+    pub(super) fill: u32,
     pub(super) queued: u32,
     pub(super) level: u8,
 }
@@ -87,6 +88,7 @@ impl Workload {
         within("online.duty", online.duty, 0.001, 0.95)?;
         within("online.level", online.level.into(), 0.0, 15.0)?;
         within("offline.kernel_ms", offline.kernel_ms, 0.1, 10_000.0)?;
+        within("offline.fill", offline.fill.into(), 1.0, 64.0)?;
         within("offline.queued", offline.queued.into(), 2.0, 64.0)?;
         within("offline.level", offline.level.into(), 0.0, 15.0)?;
         within("blocks.rounds", blocks.rounds.into(), 1.0, 1000.0)?;

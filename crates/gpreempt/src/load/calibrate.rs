@@ -9,8 +9,8 @@ use kfd_workload::{Device, Runtime, Signal};
 use super::{LOST, Line, now, say};
 use crate::cli::LoadCalibrate;
 
-/// Kernels in a measurement; the median counts.
-const KERNELS: usize = 7;
+/// Batches in a measurement; the median counts.
+const BATCHES: u32 = 7;
 /// Steps of the first measurement.
 const FIRST: u32 = 64;
 /// How near the last measurement has to be, and how often that is tried.
@@ -22,8 +22,8 @@ pub(super) fn run(options: &LoadCalibrate, out: &mut impl Write) -> Result<()> {
     ensure!(target.is_finite() && target > 0.0, "--target-us has to be a positive number, not {target}");
     let runtime = Runtime::open()?;
     let device = runtime.device(0)?;
-    let groups = options.groups.unwrap_or_else(|| chain::groups_to_fill(device));
-    let (steps, kernel_us) = search(target, |steps| kernel_us(device, Work { groups, steps }))?;
+    let groups = options.groups.unwrap_or_else(|| chain::groups_to_fill(device).saturating_mul(options.fill));
+    let (steps, kernel_us) = search(target, |steps| kernel_us(device, Work { groups, steps }, options.batch))?;
     say(&Line::Calibrated { groups, steps, kernel_us }, out)
 }
 
@@ -58,13 +58,14 @@ fn search(target: f64, mut time: impl FnMut(u32) -> Result<f64>) -> Result<(u32,
     Ok(longer)
 }
 
-/// Median time of one kernel among several that follow each other.
-fn kernel_us(device: &Device, work: Work) -> Result<f64> {
-    let depth = KERNELS as u32 + 1;
-    let mut chain = Chain::new(device, work, depth)?;
-    let signals: Vec<Signal> = (0..depth).map(|_| Signal::new(device, 1)).collect::<Result<_, _>>()?;
+/// Median time of one kernel in batches that follow each other without a pause, of which only the last kernel signals its end.
+fn kernel_us(device: &Device, work: Work, batch: u32) -> Result<f64> {
+    let mut chain = Chain::new(device, work, batch * (BATCHES + 1))?;
+    let signals: Vec<Signal> = (0..=BATCHES).map(|_| Signal::new(device, 1)).collect::<Result<_, _>>()?;
     for signal in &signals {
-        chain.submit(Some(signal))?;
+        for left in (0..batch).rev() {
+            chain.submit((left == 0).then_some(signal))?;
+        }
     }
     let mut ends = Vec::new();
     for signal in &signals {
@@ -73,7 +74,7 @@ fn kernel_us(device: &Device, work: Work) -> Result<f64> {
     }
     let mut times: Vec<u64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
     times.sort_unstable();
-    Ok(times.get(times.len() / 2).map_or(0.0, |&time| time as f64 / 1e3))
+    Ok(times.get(times.len() / 2).map_or(0.0, |&time| time as f64 / 1e3 / f64::from(batch)))
 }
 
 #[cfg(test)]

@@ -20,7 +20,8 @@ pub(super) fn run(options: &LoadOffline, out: &mut impl Write) -> Result<()> {
     let end = watch_for_end()?;
     let runtime = Runtime::open()?;
     let device = runtime.device(0)?;
-    let work = Work { groups: options.groups.unwrap_or_else(|| chain::groups_to_fill(device)), steps: options.steps };
+    let groups = options.groups.unwrap_or_else(|| chain::groups_to_fill(device));
+    let work = Work { groups, steps: options.steps };
     ensure!(work.groups > 0, "--groups has to be at least 1");
     let mut chain = Chain::new(device, work, options.depth)?;
     let signals: Vec<Signal> = (0..options.depth).map(|_| Signal::new(device, 0)).collect::<Result<_, _>>()?;

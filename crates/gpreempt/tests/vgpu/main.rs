@@ -10,6 +10,7 @@ mod files;
 mod hang;
 mod hooks;
 mod life;
+mod load;
 mod names;
 mod observe;
 mod owner;

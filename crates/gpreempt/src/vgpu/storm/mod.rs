@@ -20,6 +20,7 @@ use crate::output;
 use attempt::Trace;
 use lines::Lines;
 use program::Program;
+pub(crate) use program::hip_programs;
 use report::Report;
 
 /// The gpu that the client gets.

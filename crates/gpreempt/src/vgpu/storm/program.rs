@@ -64,6 +64,14 @@ fn corpus() -> Result<Program> {
 }
 
 fn hip() -> Result<Program> {
+    let (run, files) = hip_programs()?;
+    let suite = files.path().join("hip_suite").into_os_string();
+    let words = vec![run.into_os_string(), suite, "--rounds".into(), "2".into()];
+    Ok(Program { words, longer: Vec::new(), suspendable: true, _files: Some(files) })
+}
+
+/// Compiles our HIP programs: what starts them, and where they are.
+pub(crate) fn hip_programs() -> Result<(PathBuf, TempDir)> {
     let rocm = std::env::var_os("GPREEMPT_ROCM").map_or_else(|| checkout("../../target/rocm13"), PathBuf::from);
     let run = rocm.join("run");
     ensure!(
@@ -72,9 +80,7 @@ fn hip() -> Result<Program> {
         rocm.display()
     );
     let files = build(&checkout("tests/clients/hip/build.sh"), &[&rocm])?;
-    let suite = files.path().join("hip_suite").into_os_string();
-    let words = vec![run.into_os_string(), suite, "--rounds".into(), "2".into()];
-    Ok(Program { words, longer: Vec::new(), suspendable: true, _files: Some(files) })
+    Ok((run, files))
 }
 
 fn tinygrad() -> Result<Program> {

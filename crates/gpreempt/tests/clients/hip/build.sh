@@ -1,6 +1,6 @@
 #!/bin/sh
-# build.sh ROCM OUTDIR: compiles hip_suite against the HIP library in the directory ROCM (see `cargo xtask setup`) into
-# OUTDIR. Run it with `ROCM/run OUTDIR/hip_suite`.
+# build.sh ROCM OUTDIR: compiles hip_suite and hip_load against the HIP library in the directory ROCM (see `cargo xtask setup`) into
+# OUTDIR. Run them with `ROCM/run OUTDIR/hip_suite`.
 set -eu
 [ $# -eq 2 ] || { echo "usage: $0 ROCM OUTDIR" >&2; exit 2; }
 mkdir -p "$2"
@@ -12,3 +12,5 @@ clang-19 $common --target=amdgcn-amd-amdhsa -mcpu=gfx942 -nogpulib kernels.c -o 
 # The library wants a newer libc than this system may have: it gets it when the program runs.
 clang-19 $common -DCODE_OBJECT="\"$out/hip_suite.hsaco\"" hip_suite.c compute.c movement.c mistakes.c "$library" \
     -Wl,--allow-shlib-undefined -o "$out/hip_suite"
+clang-19 $common -DCODE_OBJECT="\"../../../../kfd-workload/kernels/gfx942/advance.hsaco\"" hip_load.c "$library" -lm \
+    -Wl,--allow-shlib-undefined -o "$out/hip_load"

@@ -1,4 +1,4 @@
-/* The few functions of HIP 5.7 that the suite calls, declared here because the library comes without its headers. */
+/* The few functions of HIP 5.7 that the programs here call, declared here because the library comes without its headers. */
 #ifndef HIP_H
 #define HIP_H
 
@@ -21,9 +21,11 @@ enum {
 };
 enum { hipMemcpyHostToDevice = 1, hipMemcpyDeviceToHost = 2, hipMemcpyDeviceToDevice = 3, hipMemcpyDefault = 4 };
 enum { hipStreamNonBlocking = 1, hipMemAttachGlobal = 1 };
+enum { hipDeviceScheduleBlockingSync = 4, hipEventBlockingSync = 1 };
 
 hipError_t hipInit(unsigned flags);
 hipError_t hipGetDeviceCount(int *count);
+hipError_t hipSetDeviceFlags(unsigned flags);
 hipError_t hipDeviceSynchronize(void);
 const char *hipGetErrorName(hipError_t error);
 hipError_t hipGetLastError(void);
@@ -49,6 +51,7 @@ hipError_t hipStreamSynchronize(hipStream_t stream);
 hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned flags);
 hipError_t hipLaunchHostFunc(hipStream_t stream, void (*function)(void *), void *data);
 hipError_t hipEventCreate(hipEvent_t *event);
+hipError_t hipEventCreateWithFlags(hipEvent_t *event, unsigned flags);
 hipError_t hipEventDestroy(hipEvent_t event);
 hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream);
 hipError_t hipEventQuery(hipEvent_t event);
