@@ -1,0 +1,179 @@
+//! The daemon as a whole: reads its configuration, starts its threads, obeys signals, and leaves everything running when it
+//! ends.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use gpreempt_core::Nanos;
+use gpreempt_proto::Mode;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use sd_notify::NotifyState;
+
+use crate::config::{Config, ConfigError};
+use crate::control::{Board, Handle, Server, ServerError};
+use crate::engine::{Engine, Setup};
+use crate::inbox::Input;
+use crate::{clock, scout};
+
+/// Where an operator's configuration is, if it is there.
+pub const CONFIG: &str = "/etc/gpreempt/gpreempt.toml";
+
+/// How often the main thread looks after the others.
+const ROUND: u16 = 200;
+
+/// An engine that has not moved for this long is not vouched for.
+const STUCK: Nanos = Nanos::from_secs(2);
+
+/// What the command line says.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The configuration; [`CONFIG`] if it exists, else the defaults.
+    pub config: Option<PathBuf>,
+    /// The control socket.
+    pub socket: Option<PathBuf>,
+    /// Instead of what the configuration says.
+    pub mode: Option<Mode>,
+    /// Instead of what the configuration says.
+    pub spin_core: Option<usize>,
+}
+
+/// Why the daemon did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The control socket.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The runtime directory.
+    #[error("cannot create {}: {error}; choose another place with --socket", path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A thread, a signal or the own executable.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+    /// The core refused its memory.
+    #[error("the scheduler cannot start: {0}")]
+    Core(String),
+    /// A thread ended that should not.
+    #[error("the deciding thread failed; everything was resumed. The log above says why")]
+    Panicked,
+}
+
+/// Reads what the options name.
+fn load(options: &Options) -> Result<Config, ConfigError> {
+    let default = Path::new(CONFIG);
+    let mut config = match &options.config {
+        Some(path) => Config::load(path)?,
+        None if default.exists() => Config::load(default)?,
+        None => Config::default(),
+    };
+    if let Some(mode) = options.mode {
+        config.mode = mode;
+    }
+    if options.spin_core.is_some() {
+        config.watch.spin_core = options.spin_core;
+    }
+    Ok(config)
+}
+
+/// Runs the daemon until SIGTERM or SIGINT.
+///
+/// # Errors
+///
+/// If it cannot start, or its deciding thread fails.
+pub fn run(options: &Options) -> Result<(), Error> {
+    let config = load(options)?;
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let socket = options.socket.clone().unwrap_or_else(gpreempt_proto::socket_path);
+    let directory = socket.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf);
+    std::fs::create_dir_all(&directory).map_err(|error| Error::Directory { path: directory.clone(), error })?;
+    // Before any thread starts, so that none of them takes a signal.
+    let signals = block_signals()?;
+    let server = Server::bind(&socket)?;
+    let (to_engine, inbox) = mpsc::channel();
+    let board = Board::new(config.log_events)?;
+    let reload = {
+        let options = options.clone();
+        move || load(&options).map_err(|error| error.to_string())
+    };
+    let serving = server.start(Arc::clone(&board), to_engine.clone(), Box::new(reload))?;
+    let mode = config.mode;
+    let alive = Arc::new(AtomicU64::new(0));
+    let engine = Engine::new(Setup {
+        scout: scout::start(scout::Settings { scan: config.scan, variables: config.variables() }, to_engine.clone())?,
+        program: std::env::current_exe()?,
+        directory,
+        board,
+        to_self: to_engine.clone(),
+        alive: Arc::clone(&alive),
+        config,
+    })
+    .map_err(|error| Error::Core(error.to_string()))?;
+    let deciding = thread::Builder::new().name("engine".into()).spawn(move || engine.run(&inbox))?;
+    tracing::info!("serving {}; {}", socket.display(), mode_in_words(mode));
+    let _ = sd_notify::notify(false, &[NotifyState::Ready]);
+    let outcome = attend(&signals, &serving, &deciding, &alive);
+    let _ = sd_notify::notify(false, &[NotifyState::Stopping]);
+    drop(serving);
+    let _ = to_engine.send(Input::Stop);
+    match deciding.join() {
+        Ok(()) => outcome,
+        Err(_) => Err(Error::Panicked),
+    }
+}
+
+fn mode_in_words(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Observe => "only observing: nothing is stopped",
+        Mode::Enforce => "enforcing",
+    }
+}
+
+fn block_signals() -> io::Result<SignalFd> {
+    let mut set = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        set.add(signal);
+    }
+    set.thread_block()?;
+    Ok(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+}
+
+/// Obeys signals and vouches for the engine until the daemon is to end.
+fn attend(signals: &SignalFd, serving: &Handle, deciding: &JoinHandle<()>, alive: &AtomicU64) -> Result<(), Error> {
+    let watchdog = sd_notify::watchdog_enabled(false, &mut 0);
+    loop {
+        let mut fds = [PollFd::new(std::os::fd::AsFd::as_fd(signals), PollFlags::POLLIN)];
+        if let Err(error) = poll(&mut fds, PollTimeout::from(ROUND))
+            && error != nix::errno::Errno::EINTR
+        {
+            return Err(io::Error::from(error).into());
+        }
+        while let Ok(Some(signal)) = signals.read_signal() {
+            if signal.ssi_signo != Signal::SIGHUP as u32 {
+                return Ok(());
+            }
+            serving.reload();
+        }
+        if deciding.is_finished() {
+            return Ok(());
+        }
+        let idle = clock::now().since(Nanos(alive.load(Ordering::Relaxed)));
+        if watchdog && idle < STUCK {
+            let _ = sd_notify::notify(false, &[NotifyState::Watchdog]);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What clients ask to be changed.
+
+use gpreempt_core::{Level, Nanos};
+use gpreempt_proto::{Answer, EventKind, Mode, Refusal, RefusalKind, Request, Target};
+use kfd::Pid;
+
+use crate::inbox::Asked;
+
+use super::Engine;
+use super::breaker::nanos;
+use super::keep::now_ms;
+
+type Outcome = Result<Option<String>, Refusal>;
+
+fn refuse(kind: RefusalKind, message: impl Into<String>) -> Refusal {
+    Refusal { kind, message: message.into() }
+}
+
+impl Engine {
+    pub(super) fn asked(&mut self, asked: Asked, now: Nanos) {
+        let outcome = match &asked.request {
+            Request::Set { target, level } => self.set_level(asked.uid, target, *level),
+            Request::Hold { target, seconds } => self.hold(asked.uid, target, *seconds, now),
+            Request::Release { target } => self.release(asked.uid, target),
+            Request::Abandon { pid } => self.abandon(asked.uid, *pid, now),
+            _ => Err(refuse(RefusalKind::Malformed, "this request changes nothing")),
+        };
+        let answer = match outcome {
+            Ok(note) => Answer::Done { note },
+            Err(refusal) => Answer::Refused(refusal),
+        };
+        asked.answer.send(answer);
+    }
+
+    pub(super) fn may_all(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.own_uid
+    }
+
+    /// The job that is meant, if the user may change it.
+    fn job_of(&self, uid: u32, target: &Target) -> Result<String, Refusal> {
+        let (name, said) = match target {
+            Target::Job(name) => (Some(name.clone()), format!("job {name:?}")),
+            Target::Pid(pid) => {
+                let job = self.world.tenants_of(Pid(*pid)).find_map(|tenant| tenant.job.clone());
+                (job, format!("process {pid}"))
+            }
+        };
+        let known = name.and_then(|name| self.world.jobs.get(&name).map(|job| (name, job)));
+        // Whether something of another user exists is not told either.
+        let Some((name, _)) = known.filter(|(_, job)| job.uid == uid || self.may_all(uid)) else {
+            let message = format!("{said} is not managed, or not yours; `gpreempt ps` shows what is");
+            return Err(refuse(RefusalKind::Unknown, message));
+        };
+        Ok(name)
+    }
+
+    fn set_level(&mut self, uid: u32, target: &Target, level: u8) -> Outcome {
+        let Some(level) = Level::new(level) else {
+            return Err(refuse(RefusalKind::Range, format!("level {level} is out of range; levels are 0 to 15")));
+        };
+        let name = self.job_of(uid, target)?;
+        let trusted = self.may_all(uid);
+        let Some(job) = self.world.jobs.get_mut(&name) else { return Ok(None) };
+        if level > job.max_level && !trusted {
+            let message = format!(
+                "level {} is more than {name:?} may have: rule {:?} allows up to {}",
+                level.get(),
+                job.rule,
+                job.max_level.get()
+            );
+            return Err(refuse(RefusalKind::Forbidden, message));
+        }
+        let from = job.level();
+        job.level = Some(level);
+        let _ = self.core.set_job(job.core, job.effective());
+        self.keep.change(|by_hand| {
+            by_hand.levels.insert(name.clone(), level.get());
+        });
+        self.changed = true;
+        self.note_job(&name, EventKind::LevelSet { from: from.get(), to: level.get(), by_uid: uid });
+        Ok(Some(format!("{name}: level {} -> {}", from.get(), level.get())))
+    }
+
+    fn hold(&mut self, uid: u32, target: &Target, seconds: u64, now: Nanos) -> Outcome {
+        if self.config.mode == Mode::Observe {
+            let message = "the daemon only observes; set mode = \"enforce\" in its configuration";
+            return Err(refuse(RefusalKind::Observing, message));
+        }
+        let longest = self.config.hold_max;
+        if seconds == 0 || seconds > longest.as_secs() {
+            let message = format!("a hold lasts 1 to {} seconds, not {seconds}", longest.as_secs());
+            return Err(refuse(RefusalKind::Range, message));
+        }
+        let name = self.job_of(uid, target)?;
+        let until = now.plus(nanos(std::time::Duration::from_secs(seconds)));
+        let Some(job) = self.world.jobs.get_mut(&name) else { return Ok(None) };
+        job.held_until = Some(until);
+        let _ = self.core.hold(job.core, until);
+        self.keep.change(|by_hand| {
+            by_hand.holds.insert(name.clone(), now_ms().saturating_add(seconds.saturating_mul(1000)));
+        });
+        self.ask_at(until);
+        self.changed = true;
+        self.note_job(&name, EventKind::Held { seconds, by_uid: uid });
+        Ok(Some(format!("{name} is held for {seconds} s")))
+    }
+
+    fn release(&mut self, uid: u32, target: &Target) -> Outcome {
+        let name = self.job_of(uid, target)?;
+        let Some(job) = self.world.jobs.get_mut(&name) else { return Ok(None) };
+        if job.held_until.take().is_none() {
+            return Ok(Some(format!("{name} was not held")));
+        }
+        let _ = self.core.release(job.core);
+        self.keep.change(|by_hand| {
+            by_hand.holds.remove(&name);
+        });
+        self.changed = true;
+        self.note_job(&name, EventKind::Released);
+        Ok(Some(format!("{name} is released")))
+    }
+
+    /// Holds that ran out are forgotten.
+    pub(super) fn end_holds(&mut self, now: Nanos) {
+        let over = |until: Option<Nanos>| until.is_some_and(|until| now >= until);
+        let names: Vec<String> =
+            self.world.jobs.iter().filter(|(_, job)| over(job.held_until)).map(|(name, _)| name.clone()).collect();
+        for name in names {
+            if let Some(job) = self.world.jobs.get_mut(&name) {
+                job.held_until = None;
+            }
+            self.changed = true;
+            self.note_job(&name, EventKind::Released);
+        }
+    }
+
+    fn abandon(&mut self, uid: u32, pid: u32, now: Nanos) -> Outcome {
+        let process = self.world.processes.get_mut(&Pid(pid));
+        let allowed = |owner: u32| owner == uid || uid == 0 || uid == self.own_uid;
+        let Some(process) = process.filter(|process| allowed(process.identity.uid)) else {
+            let message = format!("process {pid} has no compute queues, or is not yours");
+            return Err(refuse(RefusalKind::Unknown, message));
+        };
+        process.abandoned = true;
+        let started = process.identity.started;
+        self.release_process(Pid(pid));
+        let names: Vec<_> = self.world.tenants_of(Pid(pid)).map(|tenant| tenant.name).collect();
+        for name in names {
+            self.discharge(name, now);
+        }
+        self.keep.change(|by_hand| {
+            by_hand.abandoned.insert(pid, started);
+        });
+        self.changed = true;
+        Ok(Some(format!("process {pid} is given up: never stopped, and nothing is stopped for it")))
+    }
+}

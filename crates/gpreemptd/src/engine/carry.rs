@@ -1,0 +1,239 @@
+//! Carrying plans out: entries become orders, answers become reports.
+
+use std::collections::BTreeMap;
+
+use gpreempt_core::{Action, Actuator, Entry, Nanos, Reason, Report};
+use gpreempt_proto::EventKind;
+use kfd::Pid;
+
+use crate::actuate::{Order, Refused, RefusedKind, Told};
+use crate::scout::Errand;
+
+use super::Engine;
+use super::words;
+use super::world::Name;
+
+/// How long a gpu is left alone after the driver said that it is being reset.
+const RESET: Nanos = Nanos::from_secs(1);
+
+/// The actuator of a stock kernel: one cycle per process and gpu, each way.
+const COST: Actuator = Actuator::DebugTrap;
+
+/// An order under way.
+#[derive(Clone, Debug)]
+pub(super) struct Ticket {
+    pub(super) name: Name,
+    pub(super) action: Action,
+    pub(super) reason: Reason,
+    pub(super) queues: Vec<u32>,
+    pub(super) sent_at: Nanos,
+}
+
+/// Orders under way.
+pub(super) type Tickets = BTreeMap<u64, Ticket>;
+
+impl Engine {
+    /// Asks the core and carries out what it says. `seen` is when the last look began.
+    pub(super) fn decide(&mut self, seen: Nanos, now: Nanos) {
+        let plan = self.core.decide(now, &COST);
+        self.core_wake = plan.wake;
+        if plan.entries.is_empty() {
+            return;
+        }
+        let entries = plan.entries.to_vec();
+        self.record.daemon.decisions += 1;
+        for entry in &entries {
+            self.order(entry, seen);
+        }
+    }
+
+    fn order(&mut self, entry: &Entry, seen: Nanos) {
+        let Some(name) = self.world.by_core(entry.tenant) else { return };
+        let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
+        let mut queues: Vec<u32> = tenant.about.compute.iter().map(|queue| queue.0).collect();
+        let preempt = entry.action == Action::Preempt;
+        queues.retain(|queue| tenant.stopped.contains(queue) != preempt);
+        tenant.ordered = true;
+        let gpu = tenant.gpu;
+        self.next_ticket += 1;
+        let (ticket, pid) = (self.next_ticket, name.0.0);
+        let asked = queues.clone();
+        let order = match entry.action {
+            Action::Preempt => Order::Suspend { ticket, pid, queues, grace: self.config.grace_kiloclocks },
+            Action::Resume => Order::Resume { ticket, pid, queues },
+        };
+        let sent_at = crate::clock::now();
+        let record = Ticket { name, action: entry.action, reason: entry.reason, queues: asked, sent_at };
+        self.tickets.insert(ticket, record);
+        if !self.send(&order, sent_at) {
+            // Everything runs, or soon will: the loss of the actuator is told by itself.
+            return;
+        }
+        if preempt {
+            let place = &self.world.gpus[gpu];
+            self.record.gpu(place.about.id.0, &place.about.address).plan.note(sent_at.since(seen));
+        }
+    }
+
+    /// A message of the actuator.
+    pub(super) fn told(&mut self, told: Told, now: Nanos) {
+        match told {
+            Told::Started { actuator } => {
+                self.actuator.pid = Some(actuator);
+                self.scout.tell(Errand::Actuator(Some(Pid(actuator))));
+                self.note_machine(EventKind::Actuator { message: format!("started as process {actuator}") });
+            }
+            Told::Attached { pid, runtime, queues } | Told::Changed { pid, runtime, queues } => {
+                self.session_open(Pid(pid), runtime, &queues, now);
+            }
+            Told::Done { ticket, queues, failed, called_ns, answered_ns, .. } => {
+                self.done(ticket, &queues, &failed, Nanos(called_ns), Nanos(answered_ns), now);
+            }
+            Told::Refused(refused) => self.refused(&refused, now),
+            Told::Ended { pid } => self.session_ended(Pid(pid), now),
+            Told::Lost { why, killed } => self.actuator_lost(&why, killed, now),
+        }
+    }
+
+    fn done(&mut self, ticket: u64, queues: &[u32], failed: &[u32], called: Nanos, answered: Nanos, now: Nanos) {
+        let Some(ticket) = self.tickets.remove(&ticket) else { return };
+        let Some(tenant) = self.world.tenants.get_mut(&ticket.name) else { return };
+        tenant.ordered = false;
+        let changed = |queue: &u32| queues.contains(queue) || failed.contains(queue);
+        for queue in &ticket.queues {
+            match ticket.action {
+                Action::Preempt if changed(queue) => drop(tenant.stopped.insert(*queue)),
+                // It was not there any more, which will be told; meanwhile nobody waits for it.
+                Action::Preempt => tenant.about.compute.retain(|known| known.0 != *queue),
+                Action::Resume => drop(tenant.stopped.remove(queue)),
+            }
+        }
+        let (gpu, took) = (tenant.gpu, answered.since(called));
+        if ticket.action == Action::Preempt && tenant.is_stopped() {
+            tenant.preempted += u64::from(tenant.stopped_at.is_none());
+            tenant.stopped_at.get_or_insert(answered);
+            tenant.why = Some(ticket.reason);
+        }
+        let stopped_queues = Some(tenant.stopped_queues());
+        let (core, count) = (tenant.core, u32::from(tenant.stopped_queues()));
+        if let Some(id) = core {
+            let _ = self.core.report(id, ticket.action, Report { at: now, took, stopped_queues });
+        }
+        self.record_call(&ticket, gpu, called, answered, count);
+        self.settle_stop(ticket.name, answered);
+        self.observe_again(ticket.name, now);
+        let place = &mut self.world.gpus[gpu];
+        place.measured = true;
+        let mut trip = place.breaker.took(took, now, &self.config.breaker);
+        if !failed.is_empty() {
+            trip = trip.or(place.breaker.failed(now, &self.config.breaker));
+        }
+        trip.into_iter().for_each(|trip| self.tripped(gpu, trip));
+    }
+
+    fn record_call(&mut self, ticket: &Ticket, gpu: usize, called: Nanos, answered: Nanos, queues: u32) {
+        let place = &self.world.gpus[gpu];
+        let record = self.record.gpu(place.about.id.0, &place.about.address);
+        record.cycles += 1;
+        let took_us = answered.since(called).0 as f64 / 1e3;
+        let by = ticket.reason.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned);
+        let rule = words::rule(ticket.reason.rule).to_string();
+        let victim = self.world.tenants.get(&ticket.name);
+        match ticket.action {
+            Action::Preempt => {
+                record.preempts += 1;
+                record.preempt.note(answered.since(ticket.sent_at));
+                record.inversion.note(ticket.reason.after.plus(answered.since(ticket.sent_at)));
+                let after_us = ticket.reason.after.0 as f64 / 1e3;
+                let bound = words::bound(ticket.reason.bound).to_string();
+                self.note(ticket.name, EventKind::Preempted { rule, by, bound, after_us, took_us, queues });
+            }
+            Action::Resume => {
+                record.resumes += 1;
+                record.resume.note(answered.since(ticket.sent_at));
+                let stopped = victim.and_then(|tenant| tenant.stopped_at).map_or(Nanos::ZERO, |at| answered.since(at));
+                let job = victim.and_then(|tenant| tenant.job.clone());
+                if stopped > Nanos::ZERO {
+                    record.stopped.note(stopped);
+                }
+                self.audit.note(answered, job.as_deref().unwrap_or("-"), by.as_deref(), 1, stopped);
+                let stopped_us = stopped.0 as f64 / 1e3;
+                self.note(ticket.name, EventKind::Resumed { rule, stopped_us, took_us });
+            }
+        }
+    }
+
+    fn refused(&mut self, refused: &Refused, now: Nanos) {
+        let Some(ticket) = refused.ticket.and_then(|ticket| self.tickets.remove(&ticket)) else {
+            if refused.ticket.is_none() {
+                self.session_refused(refused, now);
+            }
+            return;
+        };
+        let Some(tenant) = self.world.tenants.get_mut(&ticket.name) else { return };
+        tenant.ordered = false;
+        let gpu = tenant.gpu;
+        if let Some(id) = tenant.core {
+            let report = Report { at: now, took: Nanos::ZERO, stopped_queues: None };
+            let _ = self.core.report(id, ticket.action, report);
+        }
+        match refused.kind {
+            RefusedKind::Gone => return,
+            RefusedKind::Runtime | RefusedKind::Debugger | RefusedKind::Permission => {
+                // The session is worth nothing any more; what was stopped under it is let go with it.
+                self.release_process(ticket.name.0);
+                self.session_refused(refused, now);
+            }
+            RefusedKind::Reset => self.reset(gpu, now),
+            RefusedKind::Other => {}
+        }
+        let action = match ticket.action {
+            Action::Preempt => "preempt",
+            Action::Resume => "resume",
+        };
+        let place = &mut self.world.gpus[gpu];
+        self.record.gpu(place.about.id.0, &place.about.address).failures += 1;
+        let trip = place.breaker.failed(now, &self.config.breaker);
+        let message = refused.message.clone();
+        self.note(ticket.name, EventKind::Failed { action: action.into(), message });
+        trip.into_iter().for_each(|trip| self.tripped(gpu, trip));
+        self.changed = true;
+    }
+
+    fn reset(&mut self, gpu: usize, now: Nanos) {
+        let place = &mut self.world.gpus[gpu];
+        place.resetting_until = Some(now.plus(RESET));
+        let _ = self.core.set_resetting(place.slot, true);
+        self.ask_at(now.plus(RESET));
+    }
+
+    /// Books the end of a stop, if the tenant runs again.
+    pub(super) fn settle_stop(&mut self, name: Name, now: Nanos) {
+        if let Some(tenant) = self.world.tenants.get_mut(&name)
+            && !tenant.is_stopped()
+            && let Some(since) = tenant.stopped_at.take()
+        {
+            tenant.stopped_total = tenant.stopped_total.plus(now.since(since));
+            tenant.why = None;
+        }
+    }
+
+    /// Gpus whose pause is over are managed again.
+    pub(super) fn recover(&mut self, now: Nanos) {
+        for gpu in 0..self.world.gpus.len() {
+            let place = &mut self.world.gpus[gpu];
+            if place.resetting_until.is_some_and(|until| now >= until) {
+                place.resetting_until = None;
+                let _ = self.core.set_resetting(place.slot, false);
+            }
+            place.breaker.quiet(now, &self.config.breaker);
+            if place.breaker.retry(now) {
+                self.note_gpu(gpu, EventKind::Recovered);
+                self.changed = true;
+            }
+            if let Some((_, until)) = self.world.gpus[gpu].breaker.open() {
+                self.ask_at(until);
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Looks at rings: what each tenant does, when bursts begin and end, and when somebody lower is in the way.
+
+use gpreempt_core::{Activity, Nanos, Observation, Permille};
+use gpreempt_proto::{EventKind, Mode};
+use kfd::GpuId;
+
+use crate::clock;
+use crate::scout::{Errand, Sample};
+
+use super::Engine;
+use super::world::{Name, Tenant};
+
+/// The driver's occupancy is dear (it stops the gpu's registers for a moment): not more often than this for one tenant.
+const SAMPLE_EVERY: Nanos = Nanos::from_millis(1);
+
+/// Occupancy that is older says nothing.
+const SAMPLE_VALID: Nanos = Nanos::from_millis(20);
+
+impl Engine {
+    /// The quick look between scans: at those whose work would displace others, and at all others while it does.
+    pub(super) fn watch(&mut self, now: Nanos) {
+        self.record.daemon.looks += 1;
+        for gpu in 0..self.world.gpus.len() {
+            if !self.world.gpus[gpu].contested {
+                continue;
+            }
+            let upper = std::mem::take(&mut self.world.gpus[gpu].upper);
+            let works = upper.iter().fold(false, |works, &name| self.look_unless_stopped(name, now) | works);
+            self.world.gpus[gpu].upper = upper;
+            if works {
+                let lower = std::mem::take(&mut self.world.gpus[gpu].lower);
+                for &name in &lower {
+                    self.look_unless_stopped(name, now);
+                }
+                self.world.gpus[gpu].lower = lower;
+            }
+        }
+        self.settle_bursts(now);
+    }
+
+    /// Looks at a tenant; whether it has work. A stopped one changes nothing by itself: scans are often enough for it.
+    fn look_unless_stopped(&mut self, name: Name, now: Nanos) -> bool {
+        if self.world.tenants.get(&name).is_none_or(Tenant::is_stopped) {
+            return false;
+        }
+        self.look(name, now);
+        self.world.tenants.get(&name).is_some_and(|tenant| tenant.seen.activity.has_work())
+    }
+
+    /// The look of a scan: at everybody where levels meet.
+    pub(super) fn look_at_all(&mut self, now: Nanos) {
+        let names: Vec<Name> = self
+            .world
+            .tenants
+            .values()
+            .filter(|tenant| self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested))
+            .map(|tenant| tenant.name)
+            .collect();
+        for name in names {
+            self.look(name, now);
+        }
+        self.settle_bursts(now);
+    }
+
+    /// One look for `ps`, also at those that nobody meets.
+    pub(super) fn look_for_display(&mut self, now: Nanos) {
+        let names: Vec<Name> = self.world.tenants.keys().copied().collect();
+        for name in names {
+            self.look(name, now);
+        }
+    }
+
+    /// Looks at a tenant and tells the core.
+    fn look(&mut self, name: Name, now: Nanos) {
+        let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
+        let stopped = tenant.is_stopped();
+        // Memory that cannot be read any more belongs to a process that ends; the scout tells.
+        let Some(Ok(look)) = tenant.eye.as_mut().map(|eye| eye.look(now, stopped)) else { return };
+        let before = tenant.seen;
+        let risen = look.activity.has_work() && !before.activity.has_work();
+        let fallen = before.activity.has_work() && !look.activity.has_work();
+        tenant.seen.at = now;
+        tenant.seen.activity = look.activity;
+        tenant.seen.since = look.since;
+        tenant.seen.pending = look.pending;
+        tenant.seen.unsure = look.unsure;
+        if before.activity != look.activity {
+            tenant.seen.changed_at = now;
+        }
+        if risen {
+            tenant.seen.contested = false;
+            tenant.seen.spared = false;
+            self.risen.push((name, now.since(before.at)));
+        }
+        if fallen {
+            self.fallen.push(name);
+        }
+        self.tell_core(name);
+        if look.unsure {
+            self.sample(name, now);
+        }
+    }
+
+    /// Tells the core what was last seen of a tenant.
+    pub(super) fn observe_again(&mut self, name: Name, now: Nanos) {
+        if let Some(tenant) = self.world.tenants.get_mut(&name) {
+            tenant.seen.at = now;
+        }
+        self.tell_core(name);
+    }
+
+    fn tell_core(&mut self, name: Name) {
+        let Some(tenant) = self.world.tenants.get(&name) else { return };
+        let Some(id) = tenant.core else { return };
+        let look = Observation {
+            at: tenant.seen.at,
+            activity: tenant.seen.activity,
+            since: tenant.seen.since,
+            occupancy: self.occupancy(tenant),
+            queues: tenant.queues(),
+            stopped_queues: tenant.stopped_queues(),
+        };
+        let _ = self.core.observe(id, look);
+    }
+
+    fn occupancy(&self, tenant: &Tenant) -> Option<Permille> {
+        let (share, at) = tenant.occupancy?;
+        (tenant.seen.at.since(at) <= SAMPLE_VALID).then_some(share)
+    }
+
+    /// Asks the driver how much of the gpu a tenant holds, if a decision hangs on it: where levels meet.
+    fn sample(&mut self, name: Name, now: Nanos) {
+        let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
+        let contested = self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested);
+        if !contested || tenant.sampling || now.since(tenant.sampled_at) < SAMPLE_EVERY {
+            return;
+        }
+        tenant.sampling = true;
+        self.scout.tell(Errand::Sample(vec![(name.0, GpuId(name.1))]));
+    }
+
+    /// The driver answered.
+    pub(super) fn sampled(&mut self, sample: Sample, now: Nanos) {
+        let name = (sample.pid, sample.gpu.0);
+        let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
+        tenant.sampling = false;
+        tenant.sampled_at = now;
+        let cus = self.world.gpus.get(tenant.gpu).map_or(1, |gpu| gpu.about.cus.max(1));
+        tenant.occupancy = sample.occupied_cus.map(|held| {
+            let share = u64::from(held) * 1000 / u64::from(cus);
+            (Permille::new(u16::try_from(share).unwrap_or(u16::MAX)), sample.at)
+        });
+        let gpu = tenant.gpu;
+        let mut others = self.world.tenants.values().filter(|other| other.gpu == gpu && other.name != name);
+        let alone = !others.any(|other| other.eye.is_none() || other.runs());
+        if let Some(eye) = self.world.tenants.get_mut(&name).and_then(|tenant| tenant.eye.as_mut()) {
+            eye.sampled(&sample, alone);
+        }
+        self.look(name, now);
+        self.settle_bursts(now);
+    }
+
+    /// Bursts that began and ended with the last looks.
+    fn settle_bursts(&mut self, now: Nanos) {
+        for (name, detection) in std::mem::take(&mut self.risen) {
+            self.burst_began(name, detection, now);
+        }
+        for name in std::mem::take(&mut self.fallen) {
+            self.burst_ended(name, now);
+        }
+    }
+
+    fn burst_began(&mut self, name: Name, detection: Nanos, now: Nanos) {
+        let Some(tenant) = self.world.tenants.get(&name) else { return };
+        let (gpu, level) = (tenant.gpu, tenant.level);
+        let below = |other: &&Tenant| other.gpu == gpu && other.level.is_some() && other.level < level;
+        let in_the_way: Vec<Name> =
+            self.world.tenants.values().filter(below).filter(|other| other.runs()).map(|other| other.name).collect();
+        if level.is_none() || in_the_way.is_empty() {
+            return;
+        }
+        let any_stopped = self.world.tenants.values().filter(|other| other.gpu == gpu).any(Tenant::is_stopped);
+        let enforce = self.config.mode == Mode::Enforce;
+        let place = &mut self.world.gpus[gpu];
+        let free = place.spared_for.is_none() && !any_stopped && place.breaker.open().is_none();
+        let spared = enforce && free && place.breaker.spare(&self.config.breaker);
+        if spared {
+            place.spared_for = Some(name);
+            self.changed = true;
+        }
+        let record = self.record.gpu(place.about.id.0, &place.about.address);
+        record.inversions += 1;
+        record.sampled += u64::from(spared);
+        record.detection.note(detection);
+        if let Some(tenant) = self.world.tenants.get_mut(&name) {
+            tenant.seen.contested = true;
+            tenant.seen.spared = spared;
+            tenant.seen.risen_at = now;
+        }
+        if !enforce {
+            let by = self.world.tenants.get(&name).and_then(|tenant| tenant.job.clone());
+            for victim in in_the_way {
+                self.note(victim, EventKind::WouldPreempt { rule: "higher_wants".into(), by: by.clone() });
+            }
+        }
+    }
+
+    fn burst_ended(&mut self, name: Name, now: Nanos) {
+        let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
+        let seen = tenant.seen;
+        tenant.seen.contested = false;
+        let gpu = tenant.gpu;
+        if !seen.contested {
+            return;
+        }
+        let lasted = now.since(seen.risen_at);
+        let place = &mut self.world.gpus[gpu];
+        if place.spared_for == Some(name) {
+            place.spared_for = None;
+            self.changed = true;
+        }
+        if self.config.mode == Mode::Observe {
+            self.note(name, EventKind::InversionEnded { lasted_us: lasted.0 as f64 / 1e3 });
+            return;
+        }
+        let record = self.record.gpu(place.about.id.0, &place.about.address);
+        if seen.spared {
+            record.burst_sampled.note(lasted);
+        } else {
+            record.burst_protected.note(lasted);
+        }
+        if let Some(trip) = place.breaker.burst(lasted, seen.spared, now, &self.config.breaker) {
+            self.tripped(gpu, trip);
+        }
+    }
+
+    /// A gpu is left to the hardware for a while.
+    pub(super) fn tripped(&mut self, gpu: usize, trip: super::breaker::Trip) {
+        let address = self.world.gpus[gpu].about.address.clone();
+        let seconds = trip.pause.0 as f64 / 1e9;
+        tracing::warn!("gpu {address} is left to the hardware for {seconds} s: {}", trip.reason);
+        self.ask_at(clock::now().plus(trip.pause));
+        self.note_gpu(gpu, EventKind::BackedOff { reason: trip.reason, seconds });
+        self.changed = true;
+    }
+
+    /// What a tenant does, for display.
+    pub(super) fn activity(tenant: &Tenant) -> Option<Activity> {
+        tenant.eye.as_ref().map(|_| tenant.seen.activity)
+    }
+}

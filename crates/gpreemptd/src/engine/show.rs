@@ -1,0 +1,166 @@
+//! How everything stands, for whoever asks.
+
+use gpreempt_core::{Activity, Actuator, Level, Nanos, bounds};
+use gpreempt_proto::{Bounds, Breaker, GpuStatus, JobStatus, QueueStatus, State, Status, TenantStatus, VERSION, Why};
+
+use crate::record::CpuTimes;
+
+use super::Engine;
+use super::words;
+use super::world::{Gpu, Tenant};
+
+fn seconds(time: Nanos) -> f64 {
+    time.0 as f64 / 1e9
+}
+
+fn millis(time: Nanos) -> Option<f64> {
+    (time < Nanos::NEVER).then_some(time.0 as f64 / 1e6)
+}
+
+impl Engine {
+    /// Publishes status and statistics.
+    pub(super) fn show(&mut self, now: Nanos) {
+        self.look_for_display(now);
+        let status = self.status(now);
+        self.record.daemon.watch_period = self.pace.period();
+        let stats = self.record.stats(now, CpuTimes::read(self.actuator.pid));
+        self.board.publish(status, stats);
+    }
+
+    fn status(&mut self, now: Nanos) -> Status {
+        let gpus = (0..self.world.gpus.len()).map(|gpu| self.gpu_status(gpu, now)).collect();
+        let names: Vec<String> = self.world.jobs.keys().cloned().collect();
+        let mut jobs: Vec<JobStatus> = names.iter().filter_map(|name| self.job_status(name, now)).collect();
+        jobs.sort_by_key(|job| std::cmp::Reverse(job.level));
+        let mut tenants: Vec<TenantStatus> =
+            self.world.tenants.values().map(|tenant| self.tenant_status(tenant, now)).collect();
+        tenants.sort_by(|a, b| (&a.gpu, std::cmp::Reverse(a.level)).cmp(&(&b.gpu, std::cmp::Reverse(b.level))));
+        Status {
+            schema: VERSION,
+            daemon_pid: std::process::id(),
+            actuator_pid: self.actuator.pid,
+            mode: self.config.mode,
+            uptime_s: seconds(now.since(self.started)),
+            config: self.config.source.as_ref().map(|path| path.display().to_string()),
+            gpus,
+            jobs,
+            tenants,
+        }
+    }
+
+    fn gpu_status(&mut self, index: usize, now: Nanos) -> GpuStatus {
+        let slot = self.world.gpus[index].slot;
+        let core = self.core.gpu(slot);
+        let holder = core.and_then(|gpu| gpu.holder).and_then(|job| self.world.job_name(job)).map(str::to_owned);
+        let Gpu { about, params, breaker, measured, resetting_until, .. } = &self.world.gpus[index];
+        GpuStatus {
+            gpu: about.address.clone(),
+            gpu_id: about.id.0,
+            name: about.name.clone(),
+            policy: words::policy(params.policy).into(),
+            holder,
+            cycle_us: core.map_or(0.0, |gpu| gpu.cycle.0 as f64 / 1e3),
+            cycle_measured: *measured,
+            breaker: breaker
+                .open()
+                .map(|(reason, until)| Breaker { reason: reason.into(), retry_in_s: seconds(until.since(now)) }),
+            resetting: resetting_until.is_some(),
+        }
+    }
+
+    fn job_status(&mut self, name: &str, now: Nanos) -> Option<JobStatus> {
+        let job = self.world.jobs.get(name)?;
+        let (core, level, max_level) = (job.core, job.level(), job.max_level);
+        let (rule, pids) = (job.rule.clone(), job.pids.iter().map(|pid| pid.0).collect());
+        let (level_set, held) = (job.level.is_some(), job.held_until);
+        Some(JobStatus {
+            job: name.into(),
+            level: level.get(),
+            max_level: max_level.get(),
+            level_set,
+            rule,
+            pids,
+            held_s: held.map(|until| seconds(until.since(now))),
+            bounds: Some(self.bounds(name, core)),
+        })
+    }
+
+    fn bounds(&mut self, name: &str, job: gpreempt_core::JobId) -> Bounds {
+        let detection = self.pace.period().unwrap_or_else(|| super::breaker::nanos(self.config.scan));
+        let gpus: Vec<_> = self
+            .world
+            .tenants
+            .values()
+            .filter(|tenant| tenant.job.as_deref() == Some(name))
+            .filter_map(|tenant| self.world.gpus.get(tenant.gpu).map(|gpu| gpu.slot))
+            .collect();
+        let longest = gpus
+            .into_iter()
+            .filter_map(|gpu| self.core.inversion_bound(gpu, job, detection, &Actuator::DebugTrap))
+            .map(|terms| bounds::inversion(&terms))
+            .max();
+        let starvation = self.core.starvation_bound(job, detection).map(|terms| bounds::starvation(&terms));
+        Bounds { inversion_ms: longest.and_then(millis), starvation_ms: starvation.and_then(millis) }
+    }
+
+    fn tenant_status(&self, tenant: &Tenant, now: Nanos) -> TenantStatus {
+        let process = self.world.processes.get(&tenant.name.0);
+        let identity = process.map(|process| process.identity.clone()).unwrap_or_default();
+        let gpu = self.world.gpus.get(tenant.gpu);
+        let state = state(tenant);
+        let since = if state == State::Stopped { tenant.stopped_at } else { None };
+        let stopped_now = tenant.stopped_at.map_or(Nanos::ZERO, |at| now.since(at));
+        let queue = |kind: &'static str| {
+            move |queue: &kfd::QueueId| QueueStatus {
+                queue: queue.0,
+                kind: kind.into(),
+                stopped: tenant.stopped.contains(&queue.0),
+            }
+        };
+        let compute = tenant.about.compute.iter().map(queue("compute"));
+        TenantStatus {
+            gpu: gpu.map(|gpu| gpu.about.address.clone()).unwrap_or_default(),
+            gpu_id: tenant.name.1,
+            pid: tenant.name.0.0,
+            container_pid: identity.container_pid,
+            command: command(&identity.executable),
+            container: identity.container,
+            user: process.map(|process| process.user.clone()).unwrap_or_default(),
+            uid: identity.uid,
+            job: tenant.job.clone(),
+            level: tenant.level.map(Level::get),
+            state,
+            since_s: seconds(now.since(since.unwrap_or(tenant.seen.changed_at))),
+            why: tenant.why.map(|reason| Why {
+                rule: words::rule(reason.rule).into(),
+                by: reason.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned),
+            }),
+            unstoppable: self.unstoppable(tenant, now),
+            attached: process.is_some_and(|process| matches!(process.session, super::world::Session::Open { .. })),
+            pending: tenant.seen.pending,
+            vram: tenant.about.vram,
+            preempted: tenant.preempted,
+            stopped_s: seconds(tenant.stopped_total.plus(stopped_now)),
+            queues: compute.chain(tenant.about.sdma.iter().map(queue("sdma"))).collect(),
+        }
+    }
+}
+
+fn state(tenant: &Tenant) -> State {
+    if tenant.is_stopped() {
+        return State::Stopped;
+    }
+    match Engine::activity(tenant) {
+        None => State::Unknown,
+        Some(Activity::Idle) => State::Idle,
+        Some(Activity::Wants) => State::Wants,
+        Some(Activity::Running) => State::Running,
+        Some(Activity::Blocked) => State::Blocked,
+        Some(Activity::Evicted) => State::Evicted,
+    }
+}
+
+/// The file name of an executable.
+fn command(executable: &str) -> String {
+    executable.rsplit('/').next().unwrap_or(executable).to_string()
+}
