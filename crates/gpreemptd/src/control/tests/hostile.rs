@@ -45,7 +45,7 @@ fn misbehave(path: &std::path::Path, noise: &mut Noise) -> Option<UnixStream> {
         4 => {
             // Never reads what it asks for.
             let log = line(Request::Log { since_ms: None, target: None, limit: None });
-            let _ = stream.write_all(&log.repeat(200));
+            let _ = stream.write_all(&log.repeat(30));
         }
         5 => {
             let _ = stream.write_all(&line(Request::Watch));
