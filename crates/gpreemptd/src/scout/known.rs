@@ -30,6 +30,8 @@ struct Holding {
     compute: Vec<Listed>,
     sdma: Vec<QueueId>,
     rings: Rings,
+    /// Whether the indices of the rings could be read before.
+    readable: bool,
     vram: u64,
 }
 
@@ -117,10 +119,11 @@ impl Known {
         self.dirty |= program.update_tracer(actuator);
         for (gpu, holding) in &mut self.holdings {
             // Where nothing is mapped any more there is no ring: the queue was replaced by one that looks the same.
-            if let (Rings::Known(rings), Ok(memory)) = (&holding.rings, &program.memory)
-                && rings.iter().any(|ring| memory.read_u64(ring.rptr).is_err())
-            {
-                holding.rings = Rings::Unknown;
+            if let (Rings::Known(rings), Ok(memory)) = (&holding.rings, &program.memory) {
+                let readable = rings.iter().all(|ring| memory.read_u64(ring.rptr).is_ok());
+                if std::mem::replace(&mut holding.readable, readable) && !readable {
+                    holding.rings = Rings::Unknown;
+                }
             }
             let vram = processes.vram(pid, *gpu)?.unwrap_or_default();
             self.dirty |= std::mem::replace(&mut holding.vram, vram) != vram;

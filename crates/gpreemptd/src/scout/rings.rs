@@ -152,4 +152,4 @@ fn refusal(directory: &Path, error: &io::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
