@@ -305,7 +305,7 @@ fn a_packet_whose_signals_are_gone_is_no_longer_waited_for() {
     fake.fetch(0, 1);
     assert_eq!(activity(&mut eye, ms(1)), Activity::Idle);
     fake.submit(1, &[Bytes::wait_all(&[0x40])]);
-    assert_eq!(activity(&mut eye, ms(1)), Activity::Wants);
+    assert_eq!(activity(&mut eye, ms(9)), Activity::Wants);
 }
 
 #[test]
