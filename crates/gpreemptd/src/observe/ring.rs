@@ -35,6 +35,10 @@ pub(super) struct Watched {
     fetched_at: Option<Nanos>,
     doubt: Doubt,
     stopped: bool,
+    /// It had work at the last look.
+    worked: bool,
+    /// The packet that was announced and not there at the last look.
+    missing: Option<u64>,
     /// Signals of packets that came since the last look.
     learned: Vec<Signal>,
 }
@@ -72,6 +76,8 @@ pub(super) struct Seen {
 enum Head {
     /// There is none, or it is not written yet.
     Missing,
+    /// It is not written yet, or the processor is about to fetch it: it takes the header before it moves the index.
+    Unclear,
     /// Waits for a signal.
     Blocked,
     /// Could begin.
@@ -94,8 +100,6 @@ impl Watched {
             scout::Format::Aql => Contents::Packets { ring, fetched: Box::default(), ahead: VecDeque::new() },
             scout::Format::Pm4 => Contents::Commands { mask: ring.words() - 1, silent: false },
         };
-        let doubt = Doubt::new(now);
-        let learned = Vec::new();
         Ok(Watched {
             place,
             indices,
@@ -103,9 +107,11 @@ impl Watched {
             last: None,
             next: None,
             fetched_at: None,
-            doubt,
+            doubt: Doubt::new(now),
             stopped: false,
-            learned,
+            worked: false,
+            missing: None,
+            learned: Vec::new(),
         })
     }
 
@@ -160,7 +166,9 @@ impl Watched {
             // The header is gone when the processor has fetched the packet, and not there before the program wrote it.
             let again = self.indices.read(memory)?;
             if again.read == indices.read {
-                break head;
+                let unclear = self.missing != Some(indices.read) && self.worked;
+                self.missing = Some(indices.read);
+                break if unclear { Head::Unclear } else { head };
             }
             if tries == TRIES {
                 // It fetches faster than we read.
@@ -181,6 +189,7 @@ impl Watched {
         };
         let seen = self.weigh(head, unfinished, now);
         let settled = seen.activity == Activity::Idle && pending == 0;
+        self.worked = seen.activity.has_work();
         Some(Seen { pending, fetches, settled, ..seen })
     }
 
@@ -198,6 +207,10 @@ impl Watched {
         let lately = self.fetched_at.is_some_and(|at| now.since(at) < LATELY);
         if head == Head::Ready && !unfinished.blocked {
             return seen(if lately { on_gpu } else { Activity::Wants }, false);
+        }
+        if head == Head::Unclear && !unfinished.blocked && !self.stopped {
+            // Work that was there a moment ago is believed until the next look.
+            return seen(on_gpu, false);
         }
         if unfinished.silent && !self.doubt.gives_up(now) {
             return seen(on_gpu, self.doubt.doubts_silence(now));
