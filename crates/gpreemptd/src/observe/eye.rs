@@ -13,6 +13,8 @@ use crate::scout::{Ring, Sample};
 /// A tenant that was found evicted counts as that for so long, if nothing says otherwise: the driver tries to bring it back
 /// after 100 ms.
 const EVICTED: Nanos = Nanos::from_millis(100);
+/// A tenant may move on while it is looked at; so often it is followed within one look.
+const TRIES: u32 = 4;
 
 /// Nothing of the tenant can be read: its process, or all its queues, are ending. Whether they are gone is for the scout to
 /// say; until then the tenant has no work.
@@ -99,24 +101,7 @@ impl Eye {
     ///
     /// If it has rings and none can be read. One that cannot be read beside others that can counts as idle.
     pub fn look(&mut self, now: Nanos, stopped: bool) -> Result<Look, Gone> {
-        let (mut joined, mut failure, mut readable) = (Joined::default(), None, 0);
-        for at in 0..self.rings.len() {
-            let Some(ring) = self.rings.get_mut(at) else { continue };
-            match ring.look(&self.memory, now, stopped) {
-                Ok(seen) => {
-                    readable += 1;
-                    joined.add(&seen);
-                    self.pass_on(at);
-                }
-                Err(error) => failure = Some(error),
-            }
-        }
-        // A ring that could not be read may be readable the next time.
-        self.settled = joined.settled && failure.is_none();
-        if let (Some(error), 0) = (failure, readable) {
-            self.note_work(false, now);
-            return Err(Gone(error));
-        }
+        let joined = self.join(now, stopped)?;
         if joined.fetches || self.evicted_until.is_some_and(|until| now >= until) {
             self.evicted_until = None;
         }
@@ -124,6 +109,58 @@ impl Eye {
         let activity = if evicted { Activity::Evicted } else { joined.activity };
         let since = self.note_work(activity.has_work(), now);
         Ok(Look { activity, since, pending: joined.pending, unsure: evicted || joined.unsure() })
+    }
+
+    /// Looks at all rings. Signals are read after indices, and meanwhile the tenant may have completed what it had and begun
+    /// something else: no work is believed only if the indices are still where they were.
+    fn join(&mut self, now: Nanos, stopped: bool) -> Result<Joined, Gone> {
+        let (mut fetches, mut tries) = (false, 0);
+        loop {
+            let was_settled = self.settled;
+            let mut joined = self.join_once(now, stopped)?;
+            joined.fetches |= fetches;
+            if joined.activity.has_work() || (was_settled && self.settled) {
+                return Ok(joined);
+            }
+            if !self.rings.iter().any(|ring| ring.moved(&self.memory)) {
+                return Ok(joined);
+            }
+            tries += 1;
+            if tries == TRIES {
+                // It works faster than we read.
+                let activity = if stopped { Activity::Wants } else { Activity::Running };
+                self.settled = false;
+                return Ok(Joined { activity, ..joined });
+            }
+            fetches = joined.fetches;
+        }
+    }
+
+    fn join_once(&mut self, now: Nanos, stopped: bool) -> Result<Joined, Gone> {
+        let mut failure = None;
+        for at in 0..self.rings.len() {
+            let Some(ring) = self.rings.get_mut(at) else { continue };
+            match ring.read(&self.memory, now, stopped) {
+                Ok(()) => self.pass_on(at),
+                Err(error) => failure = Some(error),
+            }
+        }
+        let (mut joined, mut readable) = (Joined::default(), 0);
+        for ring in &mut self.rings {
+            if let Some(seen) = ring.judge(&self.memory, now) {
+                joined.add(&seen);
+                readable += 1;
+            }
+        }
+        // A ring that could not be read may be readable the next time.
+        self.settled = joined.settled && failure.is_none();
+        match failure {
+            Some(error) if readable == 0 => {
+                self.note_work(false, now);
+                Err(Gone(error))
+            }
+            _ => Ok(joined),
+        }
     }
 
     /// Takes what was sampled because a look was unsure. `alone`: nobody else had waves on the gpu then, so that what is

@@ -29,10 +29,16 @@ pub(super) struct Watched {
     indices: IndexPlace,
     contents: Contents,
     last: Option<Indices>,
+    /// What was read last, if it could be.
+    next: Option<Next>,
     /// When the processor was last seen to fetch.
     fetched_at: Option<Nanos>,
     doubt: Doubt,
     stopped: bool,
+    /// It had work at the last look.
+    worked: bool,
+    /// The packet that was announced and not there at the last look.
+    missing: Option<u64>,
     /// Signals of packets that came since the last look.
     learned: Vec<Signal>,
 }
@@ -70,10 +76,20 @@ pub(super) struct Seen {
 enum Head {
     /// There is none, or it is not written yet.
     Missing,
+    /// It is not written yet, or the processor is about to fetch it: it takes the header before it moves the index.
+    Unclear,
     /// Waits for a signal.
     Blocked,
     /// Could begin.
     Ready,
+}
+
+/// What comes next in a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Next {
+    head: Head,
+    pending: u64,
+    fetches: bool,
 }
 
 impl Watched {
@@ -84,9 +100,19 @@ impl Watched {
             scout::Format::Aql => Contents::Packets { ring, fetched: Box::default(), ahead: VecDeque::new() },
             scout::Format::Pm4 => Contents::Commands { mask: ring.words() - 1, silent: false },
         };
-        let doubt = Doubt::new(now);
-        let learned = Vec::new();
-        Ok(Watched { place, indices, contents, last: None, fetched_at: None, doubt, stopped: false, learned })
+        Ok(Watched {
+            place,
+            indices,
+            contents,
+            last: None,
+            next: None,
+            fetched_at: None,
+            doubt: Doubt::new(now),
+            stopped: false,
+            worked: false,
+            missing: None,
+            learned: Vec::new(),
+        })
     }
 
     pub(super) fn place(&self) -> &scout::Ring {
@@ -110,21 +136,23 @@ impl Watched {
         }
     }
 
-    pub(super) fn look(&mut self, memory: &ProcessMemory, now: Nanos, stopped: bool) -> kfd::Result<Seen> {
+    /// Reads indices and packets.
+    pub(super) fn read(&mut self, memory: &ProcessMemory, now: Nanos, stopped: bool) -> kfd::Result<()> {
         self.learned.clear();
         if self.stopped && !stopped {
             self.doubt.resumed(now);
         }
         self.stopped = stopped;
-        let looked = self.look_at(memory, now);
-        if looked.is_err() {
+        let next = self.next(memory, now);
+        self.next = next.as_ref().ok().copied();
+        if next.is_err() {
             // If it can be read again, it is another queue's.
             self.last = None;
         }
-        looked
+        next.map(|_| ())
     }
 
-    fn look_at(&mut self, memory: &ProcessMemory, now: Nanos) -> kfd::Result<Seen> {
+    fn next(&mut self, memory: &ProcessMemory, now: Nanos) -> kfd::Result<Next> {
         let before = self.last;
         let mut indices = self.indices.read(memory)?;
         let mut tries = 0;
@@ -132,13 +160,15 @@ impl Watched {
             tries += 1;
             self.advance(memory, indices, now)?;
             let head = self.head(memory, indices)?;
-            if head != Head::Missing || !self.is_pending(indices) {
+            if head != Head::Missing || self.pending(indices) == 0 {
                 break head;
             }
             // The header is gone when the processor has fetched the packet, and not there before the program wrote it.
             let again = self.indices.read(memory)?;
             if again.read == indices.read {
-                break head;
+                let unclear = self.missing != Some(indices.read) && self.worked;
+                self.missing = Some(indices.read);
+                break if unclear { Head::Unclear } else { head };
             }
             if tries == TRIES {
                 // It fetches faster than we read.
@@ -147,18 +177,24 @@ impl Watched {
             indices = again;
         };
         let fetches = before.is_some_and(|before| before.read != indices.read);
-        let pending = self.pending(indices);
+        Ok(Next { head, pending: self.pending(indices), fetches })
+    }
+
+    /// What the ring shows, by what was read and by signals; `None` if it could not be read.
+    pub(super) fn judge(&mut self, memory: &ProcessMemory, now: Nanos) -> Option<Seen> {
+        let Next { head, pending, fetches } = self.next?;
         let unfinished = match &mut self.contents {
             Contents::Packets { fetched, .. } => fetched.unfinished(memory, self.stopped),
             Contents::Commands { silent, .. } => Unfinished { silent: *silent, ..Unfinished::default() },
         };
-        let seen = self.judge(head, unfinished, now);
+        let seen = self.weigh(head, unfinished, now);
         let settled = seen.activity == Activity::Idle && pending == 0;
-        Ok(Seen { pending, fetches, settled, ..seen })
+        self.worked = seen.activity.has_work();
+        Some(Seen { pending, fetches, settled, ..seen })
     }
 
     /// What all that comes to.
-    fn judge(&mut self, head: Head, unfinished: Unfinished, now: Nanos) -> Seen {
+    fn weigh(&mut self, head: Head, unfinished: Unfinished, now: Nanos) -> Seen {
         if unfinished.progress {
             self.doubt.moved(now);
         }
@@ -171,6 +207,10 @@ impl Watched {
         let lately = self.fetched_at.is_some_and(|at| now.since(at) < LATELY);
         if head == Head::Ready && !unfinished.blocked {
             return seen(if lately { on_gpu } else { Activity::Wants }, false);
+        }
+        if head == Head::Unclear && !unfinished.blocked && !self.stopped {
+            // Work that was there a moment ago is believed until the next look.
+            return seen(on_gpu, false);
         }
         if unfinished.silent && !self.doubt.gives_up(now) {
             return seen(on_gpu, self.doubt.doubts_silence(now));
@@ -236,35 +276,27 @@ impl Watched {
         if pending == 0 {
             return Ok(Head::Missing);
         }
-        let known = ahead.iter().find(|(number, _)| *number == indices.read).map(|(_, packet)| *packet);
-        let packet = match known {
-            // A packet does not change until it is fetched.
-            Some(packet) => packet,
-            None => {
-                let mut slots = [[0; PACKET_SIZE]; AHEAD as usize];
-                let count = pending.min(AHEAD).min(ring.packets()) as usize;
-                let slots = slots.get_mut(..count).unwrap_or_default();
-                ring.read(memory, indices.read, slots)?;
-                ahead.clear();
-                let packets = (0..).zip(slots.iter()).map(|(offset, slot)| (indices.read.wrapping_add(offset), slot));
-                let packets = packets.map(|(number, slot)| (number, Packet::decode(slot)));
-                ahead.extend(packets.filter(|(_, packet)| packet.kind != Kind::NotReady));
-                for signal in ahead.iter().filter_map(|(_, packet)| packet.completion) {
-                    fetched.forget(signal);
-                    self.learned.push(signal);
-                }
-                slots.first().map_or(Packet { kind: Kind::NotReady, ordered: false, completion: None }, Packet::decode)
+        let count = pending.min(AHEAD).min(ring.packets());
+        // A packet does not change until it is fetched, so those that are known need not be read again.
+        if ahead.len() as u64 != count {
+            let mut slots = [[0; PACKET_SIZE]; AHEAD as usize];
+            let slots = slots.get_mut(..count as usize).unwrap_or_default();
+            ring.read(memory, indices.read, slots)?;
+            let packets = (0..).zip(slots.iter()).map(|(offset, slot)| (indices.read.wrapping_add(offset), slot));
+            let packets = packets.map(|(number, slot)| (number, Packet::decode(slot)));
+            ahead.clear();
+            ahead.extend(packets.filter(|(_, packet)| packet.kind != Kind::NotReady));
+            for signal in ahead.iter().filter_map(|(_, packet)| packet.completion) {
+                fetched.forget(signal);
+                self.learned.push(signal);
             }
-        };
+        }
+        let head = ahead.iter().find(|(number, _)| *number == indices.read);
+        let Some((_, packet)) = head else { return Ok(Head::Missing) };
         Ok(match packet.kind {
-            Kind::NotReady => Head::Missing,
             kind if kind.waits() && !kind.passes(memory).unwrap_or(true) => Head::Blocked,
             _ => Head::Ready,
         })
-    }
-
-    fn is_pending(&self, indices: Indices) -> bool {
-        self.pending(indices) > 0
     }
 
     /// Packets that were not fetched; for commands, whose number is not known, one.

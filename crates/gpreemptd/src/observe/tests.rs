@@ -143,6 +143,13 @@ fn a_stopped_tenant_with_unfinished_work_wants_and_one_that_waits_does_not() {
     fake.set_signal(1, 1);
     fake.submit(1, &[Bytes::wait_all(&[fake.signal(1)])]);
     assert_eq!(eye.look(ms(505), true).unwrap().activity, Activity::Blocked);
+    fake.submit(2, &[Bytes::kernel()]);
+    fake.fetch(1, 2);
+    // A wait is not passed while the queue is stopped, even if for a moment it could be.
+    for (value, expected) in [(0, Activity::Wants), (1, Activity::Blocked)] {
+        fake.set_signal(1, value);
+        assert_eq!(eye.look(ms(506), true).unwrap().activity, expected);
+    }
 }
 
 #[test]
@@ -305,7 +312,7 @@ fn a_packet_whose_signals_are_gone_is_no_longer_waited_for() {
     fake.fetch(0, 1);
     assert_eq!(activity(&mut eye, ms(1)), Activity::Idle);
     fake.submit(1, &[Bytes::wait_all(&[0x40])]);
-    assert_eq!(activity(&mut eye, ms(1)), Activity::Wants);
+    assert_eq!(activity(&mut eye, ms(9)), Activity::Wants);
 }
 
 #[test]

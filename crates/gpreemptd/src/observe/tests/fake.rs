@@ -1,6 +1,7 @@
 //! A queue in the memory of this process, written and read as that of another.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use kfd::{Pid, ProcessMemory};
 
@@ -19,8 +20,7 @@ const RING: u64 = 0x100;
 /// The queue: its object, its ring, then signals.
 pub(super) struct Fake {
     memory: Arc<ProcessMemory>,
-    /// Only ever touched through `memory`, as the kernel does it.
-    _cells: Vec<u64>,
+    cells: Vec<AtomicU64>,
     base: u64,
     packets: u64,
 }
@@ -78,10 +78,10 @@ impl Bytes {
 impl Fake {
     pub(super) fn new(packets: u64, signals: u64) -> Fake {
         let bytes = RING + packets * SLOT + signals * SLOT + 256;
-        let cells = vec![0u64; bytes as usize / 8];
+        let cells: Vec<AtomicU64> = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
         let base = (cells.as_ptr().expose_provenance() as u64).next_multiple_of(256);
         let memory = Arc::new(ProcessMemory::open(Pid(std::process::id())).unwrap());
-        let fake = Fake { memory, _cells: cells, base, packets };
+        let fake = Fake { memory, cells, base, packets };
         for number in 0..packets {
             fake.header(number, INVALID);
         }
@@ -97,25 +97,34 @@ impl Fake {
         Ring { format: Format::Aql, base, bytes, rptr: self.base + RPTR, wptr: self.base + WPTR }
     }
 
-    fn write(&self, offset: u64, bytes: &[u8]) {
-        self.memory.write(self.base + offset, bytes).unwrap();
+    fn cell(&self, offset: u64) -> &AtomicU64 {
+        let start = self.cells.as_ptr().expose_provenance() as u64;
+        &self.cells[((self.base - start + offset) / 8) as usize]
+    }
+
+    fn slot(&self, number: u64) -> u64 {
+        RING + number % self.packets * SLOT
     }
 
     pub(super) fn set_read(&self, index: u64) {
-        self.write(RPTR, &index.to_le_bytes());
+        self.cell(RPTR).store(index, Ordering::SeqCst);
     }
 
     pub(super) fn set_write(&self, index: u64) {
-        self.write(WPTR, &index.to_le_bytes());
+        self.cell(WPTR).store(index, Ordering::SeqCst);
     }
 
-    /// Writes a packet into its slot.
+    /// Writes a packet into its slot, its header last.
     pub(super) fn put(&self, number: u64, packet: &Bytes) {
-        self.write(RING + number % self.packets * SLOT, &packet.0);
+        let words = packet.0.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+        for (at, word) in (0..).zip(words).collect::<Vec<(u64, u64)>>().into_iter().rev() {
+            self.cell(self.slot(number) + 8 * at).store(word, Ordering::SeqCst);
+        }
     }
 
     pub(super) fn header(&self, number: u64, header: u16) {
-        self.write(RING + number % self.packets * SLOT, &header.to_le_bytes());
+        let cell = self.cell(self.slot(number));
+        cell.store(cell.load(Ordering::SeqCst) & !0xFFFF | u64::from(header), Ordering::SeqCst);
     }
 
     /// Submits packets from number `first` on.
@@ -138,11 +147,15 @@ impl Fake {
         self.base + RING + self.packets * SLOT + index * SLOT
     }
 
+    fn value(&self, index: u64) -> &AtomicU64 {
+        self.cell(self.signal(index) - self.base + 8)
+    }
+
     pub(super) fn set_signal(&self, index: u64, value: i64) {
-        self.write(self.signal(index) - self.base + 8, &value.to_le_bytes());
+        self.value(index).store(value.cast_unsigned(), Ordering::SeqCst);
     }
 
     pub(super) fn signal_value(&self, index: u64) -> i64 {
-        self.memory.read_u64(self.signal(index) + 8).unwrap().cast_signed()
+        self.value(index).load(Ordering::SeqCst).cast_signed()
     }
 }

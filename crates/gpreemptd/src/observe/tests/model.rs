@@ -1,1 +1,354 @@
+//! Random histories of a queue beside a model that knows the truth.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gpreempt_core::{Activity, Nanos};
+use proptest::prelude::*;
+
+use super::fake::{Bytes, Fake};
+use super::{Eye, ms, sample};
+
+/// Completion signals; few, so that they are used again soon.
+const SIGNALS: u64 = 10;
+/// Signals that waits depend on.
+const DEPENDENCIES: u64 = 3;
+/// Packets that may be pending.
+const PENDING: u64 = 8;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Kernel { signal: bool, ordered: bool },
+    Wait { any: bool, dependency: u64, signal: bool, ordered: bool },
+    Reserve,
+    Write,
+    Fetch,
+    Finish(usize),
+    Fire(u64),
+    Arm(u64),
+    Stop,
+    Resume,
+    Look { micros: u64 },
+}
+
+fn step(silent: bool) -> impl Strategy<Value = Step> {
+    let signal = prop::bool::weighted(if silent { 0.5 } else { 1.0 });
+    let dependency = 0..DEPENDENCIES;
+    let wait = (any::<bool>(), dependency.clone(), any::<bool>(), any::<bool>());
+    prop_oneof![
+        4 => (signal, any::<bool>()).prop_map(|(signal, ordered)| Step::Kernel { signal, ordered }),
+        2 => wait.prop_map(|(any, dependency, signal, ordered)| Step::Wait { any, dependency, signal, ordered }),
+        1 => Just(Step::Reserve),
+        2 => Just(Step::Write),
+        6 => Just(Step::Fetch),
+        5 => any::<usize>().prop_map(Step::Finish),
+        2 => dependency.clone().prop_map(Step::Fire),
+        2 => dependency.prop_map(Step::Arm),
+        1 => Just(Step::Stop),
+        2 => Just(Step::Resume),
+        8 => (0u64..3_000).prop_map(|micros| Step::Look { micros }),
+    ]
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// What a wait depends on; a kernel does not wait.
+    dependency: Option<u64>,
+    signal: Option<u64>,
+    ordered: bool,
+    written: bool,
+}
+
+struct Model {
+    fake: Fake,
+    packets: Vec<Entry>,
+    read: u64,
+    /// Kernels that were fetched and have not completed.
+    running: Vec<u64>,
+    /// A wait that was fetched and not passed.
+    gate: Option<u64>,
+    free: Vec<u64>,
+    stopped: bool,
+    /// A kernel without a signal was fetched: what is seen of it afterwards is no proof of anything.
+    silent: bool,
+    now: Nanos,
+}
+
+impl Model {
+    fn new() -> Model {
+        let fake = Fake::new(64, SIGNALS + DEPENDENCIES);
+        let (packets, running, free) = (Vec::new(), Vec::new(), (0..SIGNALS).collect());
+        Model { fake, packets, read: 0, running, gate: None, free, stopped: false, silent: false, now: ms(1) }
+    }
+
+    fn entry(&self, number: u64) -> Entry {
+        self.packets[number as usize]
+    }
+
+    fn write(&self) -> u64 {
+        self.packets.len() as u64
+    }
+
+    fn submit(&mut self, entry: Entry, any: bool) {
+        if self.write() - self.read >= PENDING {
+            return;
+        }
+        let number = self.write();
+        self.packets.push(entry);
+        if entry.written {
+            self.put(number, any);
+        }
+        self.fake.set_write(self.write());
+    }
+
+    fn take_signal(&mut self, wanted: bool) -> Option<Option<u64>> {
+        if !wanted {
+            return Some(None);
+        }
+        let signal = self.free.pop()?;
+        self.fake.set_signal(signal, 1);
+        Some(Some(signal))
+    }
+
+    fn put(&self, number: u64, any: bool) {
+        let entry = self.entry(number);
+        let signal = |index: u64| self.fake.signal(SIGNALS + index);
+        let packet = match entry.dependency {
+            None => Bytes::kernel(),
+            Some(index) if any => Bytes::wait_any(&[signal(index)]),
+            Some(index) => Bytes::wait_all(&[signal(index)]),
+        };
+        let packet = if entry.ordered { packet.ordered() } else { packet };
+        let packet = entry.signal.map_or(packet, |signal| packet.completes(self.fake.signal(signal)));
+        self.fake.put(number, &packet);
+    }
+
+    fn passes(&self, number: u64) -> bool {
+        self.entry(number).dependency.is_none_or(|index| self.fake.signal_value(SIGNALS + index) == 0)
+    }
+
+    fn complete(&mut self, number: u64) {
+        if let Some(signal) = self.entry(number).signal {
+            self.fake.set_signal(signal, 0);
+            self.free.push(signal);
+        }
+    }
+
+    /// Lets the processor pass the wait that it is at, if it can.
+    fn pass(&mut self) {
+        let Some(gate) = self.gate else { return };
+        if self.passes(gate) && !(self.entry(gate).ordered && !self.running.is_empty()) {
+            self.gate = None;
+            self.complete(gate);
+        }
+    }
+
+    fn fetch(&mut self) {
+        if self.stopped {
+            return;
+        }
+        self.pass();
+        if self.gate.is_some() || self.read == self.write() || !self.entry(self.read).written {
+            return;
+        }
+        let number = self.read;
+        self.read += 1;
+        self.fake.fetch(number, self.read);
+        let entry = self.entry(number);
+        if entry.dependency.is_some() {
+            self.gate = Some(number);
+        } else {
+            self.running.push(number);
+            self.silent |= entry.signal.is_none();
+        }
+    }
+
+    fn finish(&mut self, which: usize) {
+        if self.stopped || self.running.is_empty() {
+            return;
+        }
+        let at = which % self.running.len();
+        let number = self.running[at];
+        if !self.entry(number).ordered || self.running.iter().all(|other| *other >= number) {
+            self.running.remove(at);
+            self.complete(number);
+        }
+    }
+
+    /// Something else may use a signal that no packet from the last fetched on depends on.
+    fn arm(&mut self, dependency: u64) {
+        let from = self.read.saturating_sub(1);
+        if (from..self.write()).all(|number| self.entry(number).dependency != Some(dependency)) {
+            self.fake.set_signal(SIGNALS + dependency, 1);
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Kernel { signal, ordered } => {
+                if let Some(signal) = self.take_signal(signal && self.write() - self.read < PENDING) {
+                    self.submit(Entry { dependency: None, signal, ordered, written: true }, false);
+                }
+            }
+            Step::Wait { any, dependency, signal, ordered } => {
+                if let Some(signal) = self.take_signal(signal && self.write() - self.read < PENDING) {
+                    self.submit(Entry { dependency: Some(dependency), signal, ordered, written: true }, any);
+                }
+            }
+            Step::Reserve => {
+                self.submit(Entry { dependency: None, signal: None, ordered: false, written: false }, false);
+            }
+            Step::Write => self.write_reserved(),
+            Step::Fetch => self.fetch(),
+            Step::Finish(which) => self.finish(which),
+            Step::Fire(dependency) => self.fake.set_signal(SIGNALS + dependency, 0),
+            Step::Arm(dependency) => self.arm(dependency),
+            Step::Stop => self.stopped = true,
+            Step::Resume => self.stopped = false,
+            Step::Look { micros } => self.now = self.now.plus(Nanos::from_micros(micros)),
+        }
+    }
+
+    fn write_reserved(&mut self) {
+        let reserved = (self.read..self.write()).find(|number| !self.entry(*number).written);
+        let Some(number) = reserved else { return };
+        let Some(signal) = self.take_signal(true) else { return };
+        let entry = &mut self.packets[number as usize];
+        (entry.signal, entry.written) = (signal, true);
+        self.put(number, false);
+    }
+
+    /// What the tenant does: whether it certainly has work, and what it does if it certainly has none.
+    fn truth(&self) -> (bool, Activity) {
+        let gate_blocked = self.gate.is_some_and(|gate| !self.passes(gate));
+        let head = (self.read < self.write() && self.entry(self.read).written).then_some(self.read);
+        let head_passes = head.is_some_and(|head| self.passes(head));
+        let signalled = |number: u64| self.entry(number).signal.is_some();
+        let has_work = self.running.iter().any(|number| signalled(*number))
+            || self.gate.is_some_and(|gate| !gate_blocked && signalled(gate))
+            || (!gate_blocked && head_passes);
+        let blocked = gate_blocked || (head.is_some() && !head_passes);
+        (has_work, if blocked { Activity::Blocked } else { Activity::Idle })
+    }
+
+    /// The next packet is announced and not written.
+    fn head_is_missing(&self) -> bool {
+        self.read < self.write() && !self.entry(self.read).written
+    }
+
+    /// Lets everything end.
+    fn drain(&mut self) {
+        self.stopped = false;
+        for dependency in 0..DEPENDENCIES {
+            self.fake.set_signal(SIGNALS + dependency, 0);
+        }
+        while self.read < self.write() && self.entry(self.read).written {
+            self.fetch();
+            self.finish(0);
+        }
+        while !self.running.is_empty() {
+            self.finish(0);
+        }
+        self.pass();
+    }
+}
+
+fn play(steps: &[Step]) {
+    let mut model = Model::new();
+    let mut eye = Eye::new(model.fake.memory(), &[model.fake.ring()]);
+    let mut last = eye.look(model.now, false).unwrap();
+    let mut unseen = 0;
+    for step in steps {
+        model.take(*step);
+        unseen += 1;
+        // Nobody can follow more packets than there are slots to look at.
+        if !matches!(step, Step::Look { .. }) && unseen < 20 {
+            continue;
+        }
+        unseen = 0;
+        let peeked = eye.peek();
+        let mut look = eye.look(model.now, model.stopped).unwrap();
+        if model.head_is_missing() {
+            // It might be on its way to the processor: the first look after work does not tell.
+            look = eye.look(model.now, model.stopped).unwrap();
+        }
+        let (has_work, otherwise) = model.truth();
+        if has_work {
+            assert!(look.activity.has_work(), "{look:?} with work");
+        } else if !model.silent {
+            assert_eq!(look.activity, otherwise, "{look:?}");
+        }
+        assert!(!(model.stopped && look.activity == Activity::Running), "{look:?} while stopped");
+        assert_eq!(look.pending, model.write() - model.read);
+        assert!(peeked || look.activity == last.activity, "{look:?} after {last:?} without a sign");
+        if look.activity.has_work() == last.activity.has_work() {
+            assert_eq!(look.since, last.since);
+        } else {
+            assert_eq!(look.since, model.now);
+        }
+        last = look;
+    }
+    model.drain();
+    eye.look(model.now, false).unwrap();
+    for at in [10, 20] {
+        eye.sampled(&sample(model.now.plus(ms(at)), Some(0), 0), true);
+    }
+    let end = eye.look(model.now.plus(ms(20)), false).unwrap();
+    assert_eq!((end.activity, end.unsure), (Activity::Idle, false));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_signals_tell_is_told_as_it_is(steps in prop::collection::vec(step(false), 1..150)) {
+        play(&steps);
+    }
+
+    #[test]
+    fn work_is_not_overlooked_beside_packets_without_signals(steps in prop::collection::vec(step(true), 1..150)) {
+        play(&steps);
+    }
+}
+
+/// A tenant that begins the next kernel before it ends the last is never without work, however looks and its steps fall
+/// together.
+#[test]
+fn a_tenant_at_work_is_never_seen_idle_while_it_moves() {
+    const KERNELS: u64 = 4;
+    let fake = Fake::new(16, KERNELS);
+    let submit = |number: u64| {
+        fake.set_signal(number % KERNELS, 1);
+        fake.submit(number, &[Bytes::kernel().completes(fake.signal(number % KERNELS))]);
+    };
+    submit(0);
+    let mut eye = Eye::new(fake.memory(), &[fake.ring()]);
+    let end = AtomicBool::new(false);
+    let (mut idle, mut looks, mut last) = (0, 0, None);
+    std::thread::scope(|scope| {
+        let mover = scope.spawn(|| {
+            let mut number = 0;
+            while !end.load(Ordering::Relaxed) {
+                // Steps of many lengths fall together with reads in many ways.
+                for _ in 0..number * 7 % 64 {
+                    std::hint::spin_loop();
+                }
+                fake.fetch(number, number + 1);
+                submit(number + 1);
+                fake.set_signal(number % KERNELS, 0);
+                number += 1;
+            }
+            number
+        });
+        while looks < 30_000 {
+            looks += 1;
+            let look = eye.look(ms(looks), false).unwrap();
+            if !look.activity.has_work() {
+                idle += 1;
+                last = Some(look);
+            }
+        }
+        end.store(true, Ordering::Relaxed);
+        assert!(mover.join().unwrap() > 1_000, "it moved");
+    });
+    assert_eq!(idle, 0, "{last:?}");
+}
