@@ -28,7 +28,7 @@ fn serve(serve: impl FnOnce(UnixStream) + Send + 'static) -> Scene {
     Scene { _folder: folder, path, server }
 }
 
-fn calls(stream: &UnixStream) -> impl Iterator<Item = Call> {
+fn calls(stream: &UnixStream) -> impl Iterator<Item = Call> + use<> {
     let lines = BufReader::new(stream.try_clone().unwrap()).lines();
     lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap())
 }
@@ -107,7 +107,7 @@ fn without_a_daemon_there_is_a_remedy() {
 
 #[test]
 fn a_daemon_that_says_nothing_is_not_waited_for() {
-    let scene = serve(|stream| drop(calls(&stream).count()));
+    let scene = serve(|stream| assert_eq!(calls(&stream).count(), 1));
     let mut client = Client::connect_to(&scene.path, Duration::from_millis(50)).unwrap();
     assert!(matches!(client.call(Request::Status), Err(ClientError::Silent { .. })));
 }
