@@ -1,6 +1,8 @@
 //! The command line. These comments are the manual: the first line is the summary, what follows is the trade-off.
 
+mod control;
 mod demo;
+mod duration;
 mod storm;
 mod vgpu;
 
@@ -8,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
+pub(crate) use control::{Config, ConfigFile, Hold, Launch, Log, Notify, Reach, Release, Report, Set, Watch, Whom};
 pub(crate) use demo::{Demo, DemoClient, Load, LoadCalibrate, LoadOffline, LoadOnline};
 use gpreempt_lab::mechanism::{self, Entry};
 use kfd_workload::suite::{self, Test};
@@ -20,15 +23,28 @@ pub(crate) use vgpu::{
 ///
 /// Latency-critical work gets the gpu when it needs it: running work of lower priority is stopped between two
 /// instructions and later continues where it was. Applications are neither modified nor aware.
+///
+/// Without a subcommand: `gpreempt ps`.
 #[derive(Parser)]
-#[command(name = "gpreempt", version, propagate_version = true)]
+#[command(name = "gpreempt", version, propagate_version = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
+
+    #[command(flatten)]
+    pub(crate) ps: Report,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Watches the actuator, started by `daemon`.
+    #[command(hide = true)]
+    Guardian,
+
+    /// Carries out orders, started by `guardian`.
+    #[command(hide = true)]
+    Actuator,
+
     /// Show what gpreempt is worth, on this machine's gpu or on a virtual one.
     ///
     /// Requests that arrive at random meet kernels that fill the gpu: alone, without gpreempt and with it, in turns. Takes
@@ -42,6 +58,64 @@ pub(crate) enum Command {
         #[command(subcommand)]
         load: Load,
     },
+
+    /// Show who uses the gpus, at which level, and what is stopped and why.
+    ///
+    /// One line for each process and gpu. States: running, wants (its work waits for the gpu), blocked (it waits for
+    /// something that gpu time does not bring), evicted (the driver needs its memory), idle, stopped. Level `-` means that
+    /// no rule matches: such a process is never stopped and causes no stop. Users see their own processes, root sees all.
+    Ps(Report),
+
+    /// Run a program at a level.
+    ///
+    /// Asks with GPREEMPT_LEVEL and GPREEMPT_JOB in its environment, lets the daemon trace it, and becomes the program: exit
+    /// code, signals and job control are the program's own. Without a daemon the program runs all the same, with a warning.
+    Run(Launch),
+
+    /// Give a process or a job another level, until it ends.
+    ///
+    /// Users may lower the level of their own, and raise it up to what the rules allow them.
+    Set(Set),
+
+    /// Stop a job by hand, for a time.
+    ///
+    /// A lease: it ends after --for, with `gpreempt release`, or with the job. Its waves are saved and go on where they were.
+    Hold(Hold),
+
+    /// End a hold, or give a process up.
+    ///
+    /// With --pid or --job: ends a hold before its time. With a PID alone: the process is detached, for instance to attach
+    /// another debugger, never stopped again, and causes no stop.
+    Release(Release),
+
+    /// Show what happened: who stopped whom, under which rule, for how long.
+    Log(Log),
+
+    /// Show counters and times since the daemon started: detection, plan, actuation, stopped; cycles; processor use.
+    Stats(Report),
+
+    /// Show what happens, as it happens. Ctrl-C ends it.
+    Watch(Watch),
+
+    /// Check whether this machine can be managed, and say what to do where it cannot.
+    ///
+    /// Ends with code 1 if a check failed. A warning means that something works less well; `unknown`, that this machine does
+    /// not tell.
+    Doctor(Report),
+
+    /// Check, print or begin a configuration.
+    Config {
+        #[command(subcommand)]
+        action: Config,
+    },
+
+    /// Let the daemon read its configuration again. Root only.
+    ///
+    /// A file with a fault is refused with its place, and the old rules stay.
+    Reload(Report),
+
+    /// Tell the daemon that work was submitted just now, so that it looks at once.
+    Notify(Notify),
 
     /// Compare preemption mechanisms in virtual time. Needs no gpu.
     ///

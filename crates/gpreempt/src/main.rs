@@ -4,19 +4,35 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod client;
+mod config;
 mod demo;
+mod doctor;
+mod event;
+mod hold;
 mod lab;
 mod load;
+mod log;
+mod logging;
 mod manual;
+mod notify;
 mod output;
+mod ps;
+mod release;
+mod reload;
+mod run;
 mod selftest;
+mod set;
+mod stats;
 mod vgpu;
+mod watch;
 
 use std::io::{self, StdoutLock, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 use gpreempt_lab::input::InputError;
+use gpreemptd::actuate;
 
 use crate::cli::{Cli, Command};
 
@@ -26,15 +42,29 @@ const EXIT_INPUT: u8 = 2;
 fn main() -> ExitCode {
     let mut out = Stdout { inner: io::stdout().lock(), abandoned: false };
     match run(Cli::parse(), &mut out) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         // Whoever reads our output has seen enough (`| head`). That is not a failure.
         Err(_) if out.abandoned => ExitCode::SUCCESS,
         Err(error) => report(&error),
     }
 }
 
-fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<()> {
-    match cli.command {
+fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<ExitCode> {
+    match cli.command.unwrap_or(Command::Ps(cli.ps)) {
+        Command::Ps(options) => ps::run(&options, out)?,
+        Command::Run(options) => run::run(&options)?,
+        Command::Set(options) => set::run(&options, out)?,
+        Command::Hold(options) => hold::run(&options, out)?,
+        Command::Release(options) => release::run(&options, out)?,
+        Command::Log(options) => log::run(&options, out)?,
+        Command::Stats(options) => stats::run(&options, out)?,
+        Command::Watch(options) => watch::run(&options, out)?,
+        Command::Doctor(options) => doctor::run(&options, out)?,
+        Command::Config { action } => config::run(&action, out)?,
+        Command::Reload(options) => reload::run(&options, out)?,
+        Command::Notify(options) => notify::run(&options, out)?,
+        Command::Guardian => return Ok(logging::with(actuate::guardian_main)),
+        Command::Actuator => return Ok(logging::with(actuate::actuator_main)),
         Command::Demo(options) => demo::run(&options, out)?,
         Command::Load { load } => load::run(&load, out)?,
         Command::Lab { experiment } => lab::run(experiment, out)?,
@@ -44,7 +74,7 @@ fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<()> {
         Command::Man { directory } => manual::write_pages(&directory)?,
     }
     out.flush()?;
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Stdout that remembers whether its reader left. An error alone does not tell: a trace may go to a pipe, too, and losing
@@ -88,7 +118,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
     }
     match input {
         Some(_) => ExitCode::from(EXIT_INPUT),
-        None if vgpu::is_input(error) => ExitCode::from(EXIT_INPUT),
+        None if vgpu::is_input(error) || config::is_input(error) || run::is_input(error) => ExitCode::from(EXIT_INPUT),
         None => ExitCode::FAILURE,
     }
 }

@@ -16,6 +16,11 @@ pub(crate) const SCHEMA: u32 = 1;
 
 /// A table without vertical lines, with the first column to the left and numbers to the right.
 pub(crate) fn table(header: &[&str]) -> Table {
+    listing(header, &[0])
+}
+
+/// A table with these columns to the left and the others, numbers, to the right.
+pub(crate) fn listing(header: &[&str], texts: &[usize]) -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()))
@@ -23,22 +28,34 @@ pub(crate) fn table(header: &[&str]) -> Table {
     if !colours() {
         table.force_no_tty();
     }
-    let cells = header.iter().enumerate().map(|(index, text)| match index {
-        0 => Cell::new(text),
-        _ => number(text),
-    });
+    let cells = header
+        .iter()
+        .enumerate()
+        .map(|(index, text)| if texts.contains(&index) { Cell::new(text) } else { number(text) });
     table.set_header(cells);
     table
 }
 
 /// Hides columns, in the order given, until the table fits the terminal. Returns a note for the reader if any are hidden.
 pub(crate) fn fit(table: &mut Table, dispensable: &[usize]) -> Option<String> {
-    // Asked of a fresh table, because one without colours does not look at the terminal.
-    let room = usize::from(Table::new().width()?);
-    hide_until(table, dispensable, room)
+    hide_until(table, dispensable, room()?)
 }
 
-fn hide_until(table: &mut Table, dispensable: &[usize], room: usize) -> Option<String> {
+/// Breaks long cells, so that the table fits the terminal. For tables of text.
+pub(crate) fn wrap(table: &mut Table) {
+    if let Some(room) = room().and_then(|room| room.try_into().ok()) {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(room);
+    }
+}
+
+/// Columns of the terminal; none if the output does not go to one.
+pub(crate) fn room() -> Option<usize> {
+    // Asked of a fresh table, because one without colours does not look at the terminal.
+    Table::new().width().map(usize::from)
+}
+
+/// As [`fit`], for a terminal of so many columns.
+pub(crate) fn hide_until(table: &mut Table, dispensable: &[usize], room: usize) -> Option<String> {
     let mut hidden = 0;
     for &index in dispensable {
         if natural_width(table) <= room {
@@ -97,6 +114,42 @@ pub(crate) fn digits(value: f64) -> String {
     }
 }
 
+/// How long something has lasted, for people: from milliseconds to days.
+pub(crate) fn span(seconds: f64) -> String {
+    const UNITS: [(f64, &str); 3] = [(86_400.0, "d"), (3600.0, "h"), (60.0, "min")];
+    // Two of a unit before it is used: 90 s says more than 1.50 min.
+    let unit = UNITS.iter().find(|(size, _)| seconds >= 2.0 * size);
+    unit.map_or_else(|| time((seconds * 1e9) as u64), |(size, unit)| format!("{} {unit}", digits(seconds / size)))
+}
+
+/// Microseconds of a document, for people.
+pub(crate) fn from_micros(micros: f64) -> String {
+    time((micros * 1e3) as u64)
+}
+
+/// Bytes with the unit that suits them.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = UNITS.iter().find(|(size, _)| bytes >= *size);
+    unit.map_or_else(|| bytes.to_string(), |(size, unit)| format!("{} {unit}", digits(bytes as f64 / *size as f64)))
+}
+
+/// A count with its noun.
+pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// What a process said of itself, safe for a terminal and not longer than this.
+pub(crate) fn plain(text: &str, longest: usize) -> String {
+    let mut letters = text.chars().map(|letter| if letter.is_control() { '?' } else { letter });
+    let mut kept: String = letters.by_ref().take(longest).collect();
+    if letters.next().is_some() {
+        kept.pop();
+        kept.push('…');
+    }
+    kept
+}
+
 /// A factor, "1.08x"; a dash when there is nothing to compare with.
 pub(crate) fn factor(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_string(), |value| format!("{}x", digits(value)))
@@ -152,6 +205,22 @@ mod tests {
         assert_eq!(time(2_345_678), "2.35 ms");
         assert_eq!(time(123_456_789), "123 ms");
         assert_eq!(time(12_000_000_000), "12.0 s");
+    }
+
+    #[test]
+    fn spans_have_the_unit_that_suits_them() {
+        assert_eq!(span(0.0), "0");
+        assert_eq!(span(0.25), "250 ms");
+        assert_eq!(span(90.0), "90.0 s");
+        assert_eq!(span(600.0), "10.0 min");
+        assert_eq!(span(11_520.0), "3.20 h");
+        assert_eq!(span(300_000.0), "3.47 d");
+    }
+
+    #[test]
+    fn what_processes_say_cannot_write_on_the_terminal() {
+        assert_eq!(plain("\u{1b}[2Jtrain\n", 20), "?[2Jtrain?");
+        assert_eq!(plain("a-long-name", 6), "a-lon…");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use vgpu::launch::Running;
 use vgpu::protocol::{GpuStatus, ProcessStatus, QueueState, Status};
 
 use crate::cli::VgpuStatus;
-use crate::output::{self, number, time};
+use crate::output::{self, bytes, number, time};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -120,13 +120,4 @@ fn write_cycles(gpus: &[GpuStatus], out: &mut impl Write) -> Result<()> {
     }
     writeln!(out, "{table}")?;
     Ok(())
-}
-
-fn bytes(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = UNITS.iter().find(|(size, _)| bytes >= *size);
-    unit.map_or_else(
-        || bytes.to_string(),
-        |(size, unit)| format!("{} {unit}", output::digits(bytes as f64 / *size as f64)),
-    )
 }

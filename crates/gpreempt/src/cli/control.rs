@@ -1,0 +1,207 @@
+//! Flags of the commands that talk to the daemon, and of the daemon.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueHint};
+use gpreempt_proto::Target;
+
+use super::duration;
+
+/// Which daemon.
+#[derive(Args)]
+pub(crate) struct Reach {
+    /// Socket of the daemon.
+    ///
+    /// Unless given: GPREEMPT_SOCKET; else /run/gpreempt/control.sock, if it exists; else gpreempt/control.sock below
+    /// XDG_RUNTIME_DIR, which is where a daemon without root listens.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) socket: Option<PathBuf>,
+}
+
+/// What commands that report have in common.
+#[derive(Args)]
+pub(crate) struct Report {
+    /// Print JSON instead of text.
+    ///
+    /// Keys carry their unit (`since_s`) and stay as they are within a schema number.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+/// A process or a job.
+#[derive(Args)]
+#[group(multiple = false)]
+pub(crate) struct Whom {
+    /// A process, by the number that the machine's own tools show, not that of a container.
+    ///
+    /// What is done to a process is done to its whole job: the processes of a job stop and run together.
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+
+    /// A job, by the name that `gpreempt ps` shows.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) job: Option<String>,
+}
+
+impl Whom {
+    pub(crate) fn target(&self) -> Option<Target> {
+        let job = || self.job.clone().map(Target::Job);
+        self.pid.map(Target::Pid).or_else(job)
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct Set {
+    /// The level, 0 to 15; higher wins.
+    #[arg(value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=15))]
+    pub(crate) level: u8,
+
+    #[command(flatten)]
+    pub(crate) whom: Whom,
+
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+#[derive(Args)]
+pub(crate) struct Hold {
+    #[command(flatten)]
+    pub(crate) whom: Whom,
+
+    /// How long, such as 90s, 10m or 1h. The daemon has an upper limit, `hold_max_s`.
+    ///
+    /// It ends by itself, so that work is not forgotten.
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = duration::whole_seconds)]
+    pub(crate) seconds: u64,
+
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+#[derive(Args)]
+pub(crate) struct Release {
+    /// Give this process up instead.
+    #[arg(value_name = "PID", conflicts_with_all = ["pid", "job"])]
+    pub(crate) abandon: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) whom: Whom,
+
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+#[derive(Args)]
+pub(crate) struct Log {
+    /// Only what happened within this time, such as 30s, 10m or 2h.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) since: Option<Duration>,
+
+    #[command(flatten)]
+    pub(crate) whom: Whom,
+
+    /// At most so many events, the newest.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=3000))]
+    pub(crate) limit: u32,
+
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+#[derive(Args)]
+pub(crate) struct Watch {
+    /// Print one JSON document per line instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+#[derive(Args)]
+pub(crate) struct Notify {
+    /// Whose work it is; the caller's, unless given.
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+/// `run`, which is not that of the laboratory.
+#[derive(Args)]
+pub(crate) struct Launch {
+    /// The level to ask for, 0 to 15; higher wins.
+    ///
+    /// A request: the rules of the daemon decide how high this user, group or container may go.
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=15))]
+    pub(crate) level: u8,
+
+    /// Name of the job. Processes of one job stop and run together.
+    ///
+    /// Give all ranks of a distributed program the same name: stopping one of them only makes the others spin.
+    #[arg(long, value_name = "NAME", value_parser = job_name)]
+    pub(crate) job: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+
+    /// The program and its arguments.
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Config {
+    /// Say what is wrong with a configuration, and what is odd. Ends with code 2 if a daemon would refuse it.
+    Check(ConfigFile),
+
+    /// Print the configuration in effect with all defaults, and the bounds that follow from it.
+    ///
+    /// Bounds are printed as comments beside each rule: the longest that its jobs wait for lower ones, and the longest
+    /// that they stay stopped. They rest on the estimate of a cycle until one has been measured.
+    Print(ConfigFile),
+
+    /// Print a commented configuration to start from.
+    ///
+    /// For example `gpreempt config init > /etc/gpreempt/gpreempt.toml`. It only observes.
+    Init,
+}
+
+#[derive(Args)]
+pub(crate) struct ConfigFile {
+    /// The file; /etc/gpreempt/gpreempt.toml unless given.
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What the daemon accepts as a name.
+fn job_name(text: &str) -> Result<String, String> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    if (1..=64).contains(&text.len()) && text.chars().all(is_plain) {
+        return Ok(text.to_owned());
+    }
+    Err("expected 1 to 64 letters, digits, dots, dashes or underscores".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_jobs_can_be_shown_and_typed() {
+        assert_eq!(job_name("train-7"), Ok("train-7".to_owned()));
+        for text in ["", "a b", "a\n", "a/b", "ä", &"x".repeat(65)] {
+            assert!(job_name(text).is_err(), "{text:?} was accepted");
+        }
+    }
+}

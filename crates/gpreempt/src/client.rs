@@ -1,0 +1,66 @@
+//! Talking to the daemon.
+
+use std::io::Write;
+
+use anyhow::{Result, bail};
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use gpreempt_proto::{Answer, Client, ClientError, PATIENCE, Request, Stats, Status, Target, socket_path};
+use serde::Serialize;
+
+use crate::cli::{Cli, Reach, Report, Whom};
+use crate::output;
+
+/// What a command that changed something prints for programs.
+#[derive(Serialize)]
+struct Done {
+    schema: u32,
+    note: Option<String>,
+}
+
+pub(crate) fn connect(reach: &Reach) -> Result<Client, ClientError> {
+    match &reach.socket {
+        Some(path) => Client::connect_to(path, PATIENCE),
+        None => Client::connect_to(&socket_path(), PATIENCE),
+    }
+}
+
+pub(crate) fn status(client: &mut Client) -> Result<Status> {
+    match client.call(Request::Status)? {
+        Answer::Status(status) => Ok(*status),
+        other => strange(&other),
+    }
+}
+
+pub(crate) fn stats(client: &mut Client) -> Result<Stats> {
+    match client.call(Request::Stats)? {
+        Answer::Stats(stats) => Ok(*stats),
+        other => strange(&other),
+    }
+}
+
+/// Has something done and prints what the daemon says about it.
+pub(crate) fn order(request: Request, report: &Report, out: &mut impl Write) -> Result<()> {
+    let note = match connect(&report.reach)?.call(request)? {
+        Answer::Done { note } => note,
+        other => return strange(&other),
+    };
+    if report.json {
+        return output::json(&Done { schema: output::SCHEMA, note }, out);
+    }
+    if let Some(note) = note {
+        writeln!(out, "{note}")?;
+    }
+    Ok(())
+}
+
+/// Who is meant, where somebody must be.
+pub(crate) fn somebody(whom: &Whom) -> Result<Target> {
+    let missing = || Cli::command().error(ErrorKind::MissingRequiredArgument, "whom? Give --pid PID or --job NAME");
+    Ok(whom.target().ok_or_else(missing)?)
+}
+
+/// An answer to another question.
+pub(crate) fn strange<T>(answer: &Answer) -> Result<T> {
+    bail!("the daemon answered something else than was asked: {answer:?}; are command and daemon of one release?")
+}

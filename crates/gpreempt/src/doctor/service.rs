@@ -1,0 +1,31 @@
+//! The daemon.
+
+use anyhow::Result;
+use gpreempt_proto::{ClientError, Mode, Status};
+
+use super::Check;
+use crate::cli::Reach;
+use crate::client;
+
+pub(super) fn ask(reach: &Reach) -> Result<Status> {
+    client::status(&mut client::connect(reach)?)
+}
+
+pub(super) fn check(status: &Result<Status>) -> Check {
+    const NAME: &str = "daemon";
+    match status {
+        Ok(status) => match status.mode {
+            Mode::Enforce => Check::ok(NAME, format!("process {} enforces", status.daemon_pid)),
+            Mode::Observe => Check::ok(NAME, format!("process {} only observes", status.daemon_pid))
+                .with("to act, set `mode = \"enforce\"` in its configuration and `gpreempt reload`"),
+        },
+        Err(error) => match error.downcast_ref() {
+            Some(ClientError::NoDaemon { path, .. }) => Check::warn(
+                NAME,
+                format!("none answers at {}", path.display()),
+                "start `gpreempt daemon`, or as a service: `systemctl start gpreempt`",
+            ),
+            _ => Check::warn(NAME, "does not answer", format!("{error:#}")),
+        },
+    }
+}

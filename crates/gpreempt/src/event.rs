@@ -1,0 +1,127 @@
+//! Events as lines of text, for `log` and `watch`.
+
+use gpreempt_proto::{Event, EventKind};
+
+use crate::output::{count, from_micros, plain, span};
+
+/// Longest job name in a line.
+const LONGEST_JOB: usize = 40;
+
+/// One line: when, which gpu, which process of which job, what.
+pub(crate) fn line(event: &Event) -> String {
+    let gpu = event.gpu.as_deref().unwrap_or("-");
+    let pid = event.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+    let job = event.job.as_deref().map_or_else(|| "-".to_owned(), |job| plain(job, LONGEST_JOB));
+    format!("{} {gpu:<12} {pid:>7} {job}: {}", utc(event.at_ms), plain(&what(&event.kind), usize::MAX))
+}
+
+fn what(kind: &EventKind) -> String {
+    match kind {
+        EventKind::Appeared { level: Some(level), rule } => {
+            format!(
+                "appeared at level {level}{}",
+                rule.as_ref().map_or_else(String::new, |rule| format!(", rule {rule}"))
+            )
+        }
+        EventKind::Appeared { level: None, .. } => "appeared; no rule matches, so it is left alone".to_owned(),
+        EventKind::Gone => "gone".to_owned(),
+        EventKind::Preempted { rule, by, bound, after_us, took_us, queues } => format!(
+            "stopped{} ({rule}, {bound}) after {}, {} in {}",
+            account(by.as_deref()),
+            from_micros(*after_us),
+            count((*queues).into(), "queue", "queues"),
+            from_micros(*took_us)
+        ),
+        EventKind::Resumed { rule, stopped_us, took_us } => {
+            format!("runs again ({rule}) after {}, in {}", from_micros(*stopped_us), from_micros(*took_us))
+        }
+        EventKind::WouldPreempt { rule, by } => {
+            format!("would have been stopped{} ({rule})", account(by.as_deref()))
+        }
+        EventKind::InversionEnded { lasted_us } => {
+            format!("inversion ended by itself after {}", from_micros(*lasted_us))
+        }
+        EventKind::Failed { action, message } => format!("{action} failed: {message}"),
+        EventKind::LevelSet { from, to, by_uid } => format!("level {from} is now {to}, set by uid {by_uid}"),
+        EventKind::Held { seconds, by_uid } => format!("held for {} by uid {by_uid}", span(*seconds as f64)),
+        EventKind::Released => "hold ended".to_owned(),
+        EventKind::BackedOff { reason, seconds } => format!("left to the hardware for {}: {reason}", span(*seconds)),
+        EventKind::Recovered => "managed again".to_owned(),
+        EventKind::Actuator { message } => format!("actuator: {message}"),
+        EventKind::Reloaded { message } => format!("configuration: {message}"),
+    }
+}
+
+fn account(by: Option<&str>) -> String {
+    by.map_or_else(String::new, |by| format!(" for {by}"))
+}
+
+/// Milliseconds since 1970 as date and time in UTC.
+fn utc(ms: u64) -> String {
+    let (days, ms) = (ms / 86_400_000, ms % 86_400_000);
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
+}
+
+/// The date of a day counted from 1970. Years are taken to begin in March, so that the leap day is their last, and come in
+/// cycles of 400 years.
+fn date(days: u64) -> (u64, u64, u64) {
+    const CYCLE: u64 = 146_097;
+    let since_march_0000 = days + 719_468;
+    let (cycle, day) = (since_march_0000 / CYCLE, since_march_0000 % CYCLE);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day_of_month = day - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (cycle * 400 + year + carry, month, day_of_month)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_know_leap_years() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(utc(951_827_696_789), "2000-02-29T12:34:56.789Z");
+        assert_eq!(utc(1_709_251_199_999), "2024-02-29T23:59:59.999Z");
+        assert_eq!(utc(4_107_542_400_000), "2100-03-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_stop_says_who_for_whom_why_and_how_long() {
+        let kind = EventKind::Preempted {
+            rule: "higher_wants".into(),
+            by: Some("serve".into()),
+            bound: "patience".into(),
+            after_us: 350.0,
+            took_us: 1250.0,
+            queues: 4,
+        };
+        let event = Event {
+            at_ms: 951_827_696_789,
+            kind,
+            gpu: Some("0000:c1:00.0".into()),
+            pid: Some(4711),
+            job: Some("train".into()),
+            uid: Some(1000),
+        };
+        assert_eq!(
+            line(&event),
+            "2000-02-29T12:34:56.789Z 0000:c1:00.0    4711 train: stopped for serve (higher_wants, patience) after 350 us, \
+             4 queues in 1.25 ms"
+        );
+    }
+
+    #[test]
+    fn a_message_of_several_lines_stays_one_line() {
+        let kind = EventKind::Reloaded { message: "refused:\n\u{1b}[31mline 3".into() };
+        let event = Event { at_ms: 0, kind, gpu: None, pid: None, job: None, uid: None };
+        assert_eq!(
+            line(&event),
+            "1970-01-01T00:00:00.000Z -                  - -: configuration: refused:??[31mline 3"
+        );
+    }
+}

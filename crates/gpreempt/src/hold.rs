@@ -1,0 +1,14 @@
+//! `gpreempt hold`: stop a job by hand.
+
+use std::io::Write;
+
+use anyhow::Result;
+use gpreempt_proto::Request;
+
+use crate::cli::Hold;
+use crate::client;
+
+pub(crate) fn run(options: &Hold, out: &mut impl Write) -> Result<()> {
+    let target = client::somebody(&options.whom)?;
+    client::order(Request::Hold { target, seconds: options.seconds }, &options.report, out)
+}

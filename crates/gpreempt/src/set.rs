@@ -1,0 +1,14 @@
+//! `gpreempt set`: another level.
+
+use std::io::Write;
+
+use anyhow::Result;
+use gpreempt_proto::Request;
+
+use crate::cli::Set;
+use crate::client;
+
+pub(crate) fn run(options: &Set, out: &mut impl Write) -> Result<()> {
+    let target = client::somebody(&options.whom)?;
+    client::order(Request::Set { target, level: options.level }, &options.report, out)
+}

@@ -1,0 +1,140 @@
+//! `gpreempt stats`: counters and times.
+
+use std::io::Write;
+
+use anyhow::Result;
+use comfy_table::{Cell, Table};
+use gpreempt_proto::{DaemonStats, Distribution, GpuStats, Stats};
+
+use crate::cli::Report;
+use crate::client;
+use crate::output::{self, count, from_micros, number, percent, span};
+
+pub(crate) fn run(report: &Report, out: &mut impl Write) -> Result<()> {
+    let stats = client::stats(&mut client::connect(&report.reach)?)?;
+    if report.json {
+        return output::json(&stats, out);
+    }
+    write(&stats, output::room(), out)
+}
+
+fn write(stats: &Stats, room: Option<usize>, out: &mut impl Write) -> Result<()> {
+    for line in daemon(&stats.daemon) {
+        writeln!(out, "{line}")?;
+    }
+    if !stats.gpus.is_empty() {
+        show(counters(&stats.gpus), &[2, 4], room, out)?;
+    }
+    show(times(stats), &[3, 5], room, out)
+}
+
+fn show(mut table: Table, dispensable: &[usize], room: Option<usize>, out: &mut impl Write) -> Result<()> {
+    let note = match room {
+        Some(room) => output::hide_until(&mut table, dispensable, room),
+        None => {
+            table.force_no_tty();
+            None
+        }
+    };
+    writeln!(out, "{table}")?;
+    if let Some(note) = note {
+        writeln!(out, "{note}")?;
+    }
+    Ok(())
+}
+
+fn daemon(stats: &DaemonStats) -> [String; 3] {
+    let share = |seconds: f64| percent((stats.uptime_s > 0.0).then(|| seconds / stats.uptime_s));
+    let period = match stats.watch_period_us {
+        Some(period) => format!("rings are looked at every {}", from_micros(period)),
+        None => "no ring needs watching".to_owned(),
+    };
+    [
+        format!(
+            "Up {}. Of one core: daemon {}, of that deciding {}; actuator {}.",
+            span(stats.uptime_s),
+            share(stats.cpu_s),
+            share(stats.watch_cpu_s),
+            share(stats.actuator_cpu_s)
+        ),
+        format!(
+            "{}, {}, {}, {}; now {period}.",
+            count(stats.looks, "look", "looks"),
+            count(stats.scans, "scan", "scans"),
+            count(stats.decisions, "decision", "decisions"),
+            count(stats.notifications, "notification", "notifications")
+        ),
+        format!(
+            "Actuator: {}, {}.",
+            count(stats.actuator_starts, "start", "starts"),
+            count(stats.actuator_kills, "end by the guardian", "ends by the guardian")
+        ),
+    ]
+}
+
+fn counters(gpus: &[GpuStats]) -> Table {
+    let mut table = output::table(&["gpu", "inversions", "left alone", "preempts", "resumes", "failures", "cycles"]);
+    for gpu in gpus {
+        let numbers = [gpu.inversions, gpu.sampled, gpu.preempts, gpu.resumes, gpu.failures, gpu.cycles];
+        table.add_row(std::iter::once(Cell::new(&gpu.gpu)).chain(numbers.map(number)));
+    }
+    table
+}
+
+fn times(stats: &Stats) -> Table {
+    let mut table = output::listing(&["gpu", "time", "count", "mean", "p50", "p95", "p99", "max"], &[0, 1]);
+    let mut add = |gpu: &str, name: &str, times: &Distribution| {
+        let values = [times.mean_us, times.p50_us, times.p95_us, times.p99_us, times.max_us];
+        let shown = values.map(|value| if times.count == 0 { number("-") } else { number(from_micros(value)) });
+        table.add_row([Cell::new(gpu), Cell::new(name), number(times.count)].into_iter().chain(shown));
+    };
+    add("-", "late wake-up", &stats.daemon.wakeup);
+    for gpu in &stats.gpus {
+        add(&gpu.gpu, "detection", &gpu.detection);
+        add(&gpu.gpu, "plan", &gpu.plan);
+        add(&gpu.gpu, "preempt", &gpu.actuation.preempt);
+        add(&gpu.gpu, "resume", &gpu.actuation.resume);
+        add(&gpu.gpu, "stopped", &gpu.stopped);
+        add(&gpu.gpu, "inversion", &gpu.inversion);
+        add(&gpu.gpu, "burst, protected", &gpu.burst_protected);
+        add(&gpu.gpu, "burst, left alone", &gpu.burst_sampled);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_counters_are_on_the_screen() {
+        let detection =
+            Distribution { count: 100, mean_us: 101.0, p50_us: 98.0, p95_us: 180.0, p99_us: 199.0, max_us: 1250.0 };
+        let daemon = DaemonStats {
+            uptime_s: 600.0,
+            cpu_s: 12.0,
+            watch_cpu_s: 9.0,
+            actuator_cpu_s: 0.6,
+            looks: 123_456,
+            scans: 1,
+            decisions: 300,
+            watch_period_us: Some(200.0),
+            actuator_starts: 1,
+            ..DaemonStats::default()
+        };
+        let gpu = GpuStats {
+            gpu: "0000:c1:00.0".into(),
+            inversions: 100,
+            sampled: 1,
+            preempts: 99,
+            resumes: 98,
+            cycles: 197,
+            detection,
+            ..GpuStats::default()
+        };
+        let stats = Stats { schema: 1, daemon, gpus: vec![gpu] };
+        let mut text = Vec::new();
+        write(&stats, None, &mut text).unwrap();
+        assert_eq!(String::from_utf8(text).unwrap(), include_str!("stats/expected.txt"));
+    }
+}
