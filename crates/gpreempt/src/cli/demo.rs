@@ -87,9 +87,9 @@ pub(crate) struct LoadOnline {
     /// Of the arrivals.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Give up what is not answered so long after the first could have arrived.
+    /// Give up what is not answered so long after the last arrival.
     #[arg(long, value_name = "MS")]
-    pub(crate) limit_ms: Option<u64>,
+    pub(crate) patience_ms: Option<u64>,
     /// Begin with the first line on the standard input.
     #[arg(long)]
     pub(crate) wait: bool,

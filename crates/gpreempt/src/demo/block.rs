@@ -139,8 +139,6 @@ impl Setting<'_> {
         let Workload { online, blocks, .. } = self.workload;
         let requests = self.workload.block_requests();
         let rate = self.workload.rate(calibration.online_kernel_us);
-        let last_ms = f64::from(requests) / rate * 1e3;
-        let limit_ms = last_ms as u64 + blocks.patience_ms;
         let mut command = self.load("online")?;
         command.arg("--wait");
         let numbers = [
@@ -150,7 +148,7 @@ impl Setting<'_> {
             ("--steps", calibration.online_steps.to_string()),
             ("--rate", rate.to_string()),
             ("--seed", self.seed.wrapping_add(round.into()).to_string()),
-            ("--limit-ms", limit_ms.to_string()),
+            ("--patience-ms", blocks.patience_ms.to_string()),
         ];
         command.args(numbers.into_iter().flat_map(|(flag, value)| [OsString::from(flag), value.into()]));
         let mut program = Program::start("online", &mut command, self.interrupt)?;
@@ -261,7 +259,12 @@ impl Outcome {
 
     /// Requests without an answer.
     pub(super) fn unanswered(&self) -> usize {
-        self.requests.iter().filter(|request| request.answered_ns.is_none()).count()
+        self.given_up_us().count()
+    }
+
+    /// How long those had waited.
+    pub(super) fn given_up_us(&self) -> impl Iterator<Item = f64> {
+        self.requests.iter().filter(|request| request.answered_ns.is_none()).map(|request| request.latency_us)
     }
 }
 

@@ -33,8 +33,8 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> Result<()> {
         if let Some(arm) = arm.as_ref().filter(|arm| arm.unanswered > 0) {
             writeln!(
                 out,
-                ">= {} of {} requests {name} gpreempt were given up unanswered: requests came faster than answers, so \
-                 latencies there are lower bounds.",
+                "{} of {} requests {name} gpreempt had no answer when their block ended: requests came faster than \
+                 answers, and figures with >= are lower bounds.",
                 arm.unanswered, arm.requests
             )?;
         }
@@ -49,19 +49,18 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> Result<()> {
 
 fn row(name: &str, arm: &Online) -> Vec<Cell> {
     let latency = &arm.latency;
-    // Requests that were given up would have taken longer; which percentiles that touches follows from their number.
-    let answered = 1.0 - arm.unanswered as f64 / arm.requests.max(1) as f64;
-    let shown = |micros: f64, share: f64| {
-        let bound = if share > answered { ">= " } else { "" };
+    // Requests that were given up would have taken longer, perhaps longer than any percentile that they lie below now.
+    let shown = |micros: f64| {
+        let bound = if arm.least_unanswered_us.is_some_and(|least| least <= micros) { ">= " } else { "" };
         number(format!("{bound}{}", time(micros)))
     };
     vec![
         Cell::new(name),
         number(arm.requests),
-        shown(latency.p50_us, 0.5),
-        shown(latency.p95_us, 0.95),
-        shown(latency.p99_us, 0.99),
-        shown(latency.max_us, 1.0),
+        shown(latency.p50_us),
+        shown(latency.p95_us),
+        shown(latency.p99_us),
+        shown(latency.max_us),
         number(factor(arm.p50_times_alone)),
         number(factor(arm.p95_times_alone)),
         number(factor(arm.p99_times_alone)),

@@ -55,6 +55,8 @@ pub(super) struct Online {
     pub(super) requests: usize,
     /// Given up; their latencies are lower bounds.
     pub(super) unanswered: usize,
+    /// The shortest latency among those: percentiles from there on are lower bounds.
+    pub(super) least_unanswered_us: Option<f64>,
     #[serde(flatten)]
     pub(super) latency: Latency,
     /// Against the same percentile alone.
@@ -200,6 +202,7 @@ fn online(measured: &Measured, arm: Arm, alone: Option<&Latency>) -> Option<Onli
     Some(Online {
         requests: requests.len(),
         unanswered: of_arm(measured, arm).map(Outcome::unanswered).sum(),
+        least_unanswered_us: of_arm(measured, arm).flat_map(Outcome::given_up_us).min_by(f64::total_cmp),
         p50_times_alone: times(|latency| latency.p50_us),
         p95_times_alone: times(|latency| latency.p95_us),
         p99_times_alone: times(|latency| latency.p99_us),

@@ -12,7 +12,7 @@ use super::{End, LOST, Line, arrivals, now, say};
 use crate::cli::LoadOnline;
 
 pub(super) fn run(options: &LoadOnline, out: &mut impl Write) -> Result<()> {
-    let LoadOnline { requests, kernels, groups, steps, rate, seed, limit_ms, wait } = *options;
+    let LoadOnline { requests, kernels, groups, steps, rate, seed, patience_ms, wait } = *options;
     ensure!(rate.is_finite() && rate > 0.0, "--rate has to be a positive number, not {rate}");
     ensure!(kernels > 0 && groups > 0, "--kernels and --groups have to be at least 1");
     let runtime = Runtime::open()?;
@@ -28,10 +28,12 @@ pub(super) fn run(options: &LoadOnline, out: &mut impl Write) -> Result<()> {
     }
     let begin = now();
     say(&Line::Begin { at_ns: begin }, out)?;
-    let limit = limit_ms.map(|limit| begin.saturating_add(limit.saturating_mul(1_000_000)));
-    for (request, arrival) in (0..).zip(arrivals(requests, rate, seed)) {
-        let arrived = begin.saturating_add(u64::try_from(arrival.as_nanos()).unwrap_or(u64::MAX));
-        let line = serve(&mut server, request, arrived, limit)?;
+    let instant = |arrival: Duration| begin.saturating_add(u64::try_from(arrival.as_nanos()).unwrap_or(u64::MAX));
+    let arrivals = arrivals(requests, rate, seed);
+    let last = arrivals.last().copied().unwrap_or_default();
+    let limit = patience_ms.map(|patience| instant(last.saturating_add(Duration::from_millis(patience))));
+    for (request, arrival) in (0..).zip(arrivals) {
+        let line = serve(&mut server, request, instant(arrival), limit)?;
         say(&line, out)?;
     }
     say(&Line::End(End::of(&server.chain, work)?), out)

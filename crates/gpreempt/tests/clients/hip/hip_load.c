@@ -1,6 +1,6 @@
 /* The programs of `gpreempt load` on HIP: the same kernel, the same flags, the same lines.
  *
- *     hip_load online --requests N --kernels N --groups N --steps N --rate R --seed N --limit-ms N [--wait]
+ *     hip_load online --requests N --kernels N --groups N --steps N --rate R --seed N --patience-ms N [--wait]
  *     hip_load offline --groups N --steps N --depth N [--kernels N]
  *
  * `online` answers requests that arrive at random, `offline` computes until its standard input is closed or SIGTERM
@@ -210,20 +210,21 @@ static double unit(u64 *state)
 static void online(char **words)
 {
     u64 requests = whole(words, "--requests", "1"), kernels = whole(words, "--kernels", "20");
-    u64 seed = whole(words, "--seed", "1"), limit = whole(words, "--limit-ms", "0");
+    u64 seed = whole(words, "--seed", "1"), patience = whole(words, "--patience-ms", "1000000");
     double rate = atof(flag(words, "--rate", "1")), at = 0;
+    double *arrivals = memory((requests + 1) * sizeof *arrivals);
+    for (u64 request = 0; request < requests; request++)
+        arrivals[request] = at -= log(unit(&seed)) / rate;
     answer(kernels);
     say("{\"line\":\"ready\",\"groups\":%u}", chain.groups);
     for (char **word = words; *word; word++)
         if (strcmp(*word, "--wait") == 0)
             while (getchar() != '\n' && !feof(stdin))
                 continue;
-    u64 begin = now();
-    limit = limit ? begin + limit * 1000000 : UINT64_MAX;
+    u64 begin = now(), limit = begin + (u64)(at * 1e9) + patience * 1000000;
     say("{\"line\":\"begin\",\"at_ns\":%lu}", begin);
     for (u64 request = 0; request < requests; request++) {
-        at -= log(unit(&seed)) / rate;
-        u64 arrived = begin + (u64)(at * 1e9), submitted = now(), answered = 0;
+        u64 arrived = begin + (u64)(arrivals[request] * 1e9), submitted = now(), answered = 0;
         if (submitted < arrived)
             submitted = arrived;
         char times[128] = "\"submitted_ns\":null,\"answered_ns\":null";
