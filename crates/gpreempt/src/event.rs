@@ -26,9 +26,10 @@ fn what(kind: &EventKind) -> String {
         EventKind::Appeared { level: None, .. } => "appeared; no rule matches, so it is left alone".to_owned(),
         EventKind::Gone => "gone".to_owned(),
         EventKind::Preempted { rule, by, bound, after_us, took_us, queues } => format!(
-            "stopped{} ({rule}, {bound}) after {}, {} in {}",
+            "stopped{} ({rule}, {bound}){}, {} in {}",
             account(by.as_deref()),
-            from_micros(*after_us),
+            // A hold by hand ends no inversion.
+            if *after_us > 0.0 { format!(" after {}", from_micros(*after_us)) } else { String::new() },
             count((*queues).into(), "queue", "queues"),
             from_micros(*took_us)
         ),

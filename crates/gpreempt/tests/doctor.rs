@@ -23,6 +23,7 @@ fn check<'a>(document: &'a Value, name: &str) -> &'a Value {
 #[test]
 fn without_a_gpu_it_fails_and_says_what_to_do() {
     if Path::new("/dev/kfd").exists() {
+        eprintln!("skipped: this machine has a gpu");
         return;
     }
     let (output, document) = doctor(&[]);
