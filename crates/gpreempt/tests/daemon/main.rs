@@ -1,0 +1,17 @@
+//! The daemon on the virtual gpu, with real processes.
+
+// Shared with the tests of the virtual gpu, which use more of them.
+#[allow(dead_code)]
+#[path = "../vgpu/actor.rs"]
+mod actor;
+#[allow(dead_code)]
+#[path = "../vgpu/scene.rs"]
+mod scene;
+
+mod scout;
+
+use std::path::PathBuf;
+
+fn executable() -> PathBuf {
+    assert_cmd::cargo::cargo_bin!("gpreempt").to_path_buf()
+}
