@@ -1,7 +1,10 @@
 //! The packets this runtime sends: AQL for compute queues, PM4 behind them, SDMA for copy queues.
 
 use kfd_abi::Abi;
-use kfd_abi::aql::{Barrier, FenceScope, Header, KernelDispatch, PACKET_SIZE, PacketType, Pm4Ib, VendorFormat};
+use kfd_abi::aql::{
+    Barrier, BarrierValue, FenceScope, Header, KernelDispatch, PACKET_SIZE, PacketType, Pm4Ib, SignalCondition,
+    VendorFormat,
+};
 
 use crate::error::{Error, Result};
 use crate::memory::GpuAddr;
@@ -93,6 +96,20 @@ pub(crate) fn barrier_and(signals: &[GpuAddr], order: Order, completion: GpuAddr
     }
     let header = order.header(PacketType::BARRIER_AND);
     Barrier { header, dep_signal, completion_signal: completion.0, ..Barrier::default() }
+}
+
+/// Waits until a signal is not less than `value`.
+pub(crate) fn barrier_value(signal: GpuAddr, value: i64, completion: GpuAddr) -> BarrierValue {
+    BarrierValue {
+        header: Order::AfterPrevious.header(PacketType::VENDOR_SPECIFIC),
+        format: VendorFormat::BARRIER_VALUE.0.into(),
+        signal: signal.0,
+        value,
+        mask: -1,
+        cond: SignalCondition::GTE,
+        completion_signal: completion.0,
+        ..BarrierValue::default()
+    }
 }
 
 /// Executes `words` PM4 words at `address`.

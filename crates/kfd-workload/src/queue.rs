@@ -178,6 +178,15 @@ impl Queue {
         self.submit(&packet::barrier_and(&[], order, completion.handle()))
     }
 
+    /// Waits on the gpu until a signal is not less than `value`; then `completion` is counted down.
+    ///
+    /// # Errors
+    ///
+    /// If the ring stays full.
+    pub fn barrier_value(&mut self, signal: &Signal, value: i64, completion: &Signal) -> Result<()> {
+        self.submit(&packet::barrier_value(signal.handle(), value, completion.handle()))
+    }
+
     /// Waits until a signal is 0.
     ///
     /// # Errors
