@@ -10,7 +10,9 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
-pub(crate) use control::{Config, ConfigFile, Hold, Launch, Log, Notify, Reach, Release, Report, Set, Watch, Whom};
+pub(crate) use control::{
+    Config, ConfigFile, Daemon, Hold, Launch, Log, Notify, Reach, Release, Report, Set, Watch, Whom,
+};
 pub(crate) use demo::{Demo, DemoClient, Load, LoadCalibrate, LoadOffline, LoadOnline};
 use gpreempt_lab::mechanism::{self, Entry};
 use kfd_workload::suite::{self, Test};
@@ -37,6 +39,12 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Manage the gpus of this machine, in the foreground.
+    ///
+    /// Only observes unless the configuration or --mode says `enforce`. SIGTERM and Ctrl-C end it: everything it stopped runs
+    /// again. SIGHUP reads the configuration again. Messages go to stderr; GPREEMPT_LOG chooses which, such as `debug`.
+    Daemon(Daemon),
+
     /// Watches the actuator, started by `daemon`.
     #[command(hide = true)]
     Guardian,

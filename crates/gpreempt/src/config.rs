@@ -5,13 +5,11 @@ use std::path::Path;
 
 use anyhow::Result;
 use gpreemptd::config::{Config as Configuration, ConfigError, INIT};
+use gpreemptd::daemon::CONFIG;
 use serde::Serialize;
 
 use crate::cli::{Config, ConfigFile};
 use crate::output;
-
-/// Where an operator's configuration is.
-const USUAL: &str = "/etc/gpreempt/gpreempt.toml";
 
 #[derive(Serialize)]
 struct Checked {
@@ -41,7 +39,7 @@ pub(crate) fn is_input(error: &anyhow::Error) -> bool {
 }
 
 fn file(options: &ConfigFile) -> &Path {
-    options.file.as_deref().unwrap_or_else(|| Path::new(USUAL))
+    options.file.as_deref().unwrap_or_else(|| Path::new(CONFIG))
 }
 
 fn check(options: &ConfigFile, out: &mut impl Write) -> Result<()> {

@@ -6,6 +6,7 @@
 mod cli;
 mod client;
 mod config;
+mod daemon;
 mod demo;
 mod doctor;
 mod event;
@@ -63,6 +64,7 @@ fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<ExitCode> {
         Command::Config { action } => config::run(&action, out)?,
         Command::Reload(options) => reload::run(&options, out)?,
         Command::Notify(options) => notify::run(&options, out)?,
+        Command::Daemon(options) => daemon::run(options)?,
         Command::Guardian => return Ok(logging::with(actuate::guardian_main)),
         Command::Actuator => return Ok(logging::with(actuate::actuator_main)),
         Command::Demo(options) => demo::run(&options, out)?,
@@ -118,7 +120,9 @@ fn report(error: &anyhow::Error) -> ExitCode {
     }
     match input {
         Some(_) => ExitCode::from(EXIT_INPUT),
-        None if vgpu::is_input(error) || config::is_input(error) || run::is_input(error) => ExitCode::from(EXIT_INPUT),
+        None if vgpu::is_input(error) || config::is_input(error) || daemon::is_input(error) || run::is_input(error) => {
+            ExitCode::from(EXIT_INPUT)
+        }
         None => ExitCode::FAILURE,
     }
 }

@@ -2,18 +2,17 @@
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use gpreempt_proto::Mode;
+use gpreemptd::config::{Config, JOB_VARIABLE, LEVEL_VARIABLE, Verdict};
+use gpreemptd::identity::Identity;
 use kfd::Pid;
 
 use crate::cli::Launch;
 use crate::client;
-
-/// The variables in which a program asks for a level and a job.
-const LEVEL: &str = "GPREEMPT_LEVEL";
-const JOB: &str = "GPREEMPT_JOB";
 
 /// The program cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -30,12 +29,11 @@ pub(crate) fn run(options: &Launch) -> Result<()> {
         let _ = writeln!(io::stderr(), "gpreempt: {warning}");
     }
     let mut command = Command::new(program);
-    command.args(arguments).env(LEVEL, options.level.to_string());
-    match &options.job {
-        Some(job) => command.env(JOB, job),
-        // One that was inherited is of the job that started this one, which is the nearest there is.
-        None => &mut command,
-    };
+    command.args(arguments).env(LEVEL_VARIABLE, options.level.to_string());
+    // Without a name, one that was inherited holds: the program belongs to the job that starts it.
+    if let Some(job) = &options.job {
+        command.env(JOB_VARIABLE, job);
+    }
     let error = command.exec();
     Err(CannotRun { program: program.to_string_lossy().into_owned(), error }.into())
 }
@@ -48,16 +46,69 @@ pub(crate) fn is_input(error: &anyhow::Error) -> bool {
 /// Lets the daemon trace this process, which the program keeps, and says what the user should know before the program has
 /// the terminal.
 fn prepare(options: &Launch) -> Vec<String> {
-    let status =
-        match client::connect(&options.reach).map_err(Into::into).and_then(|mut client| client::status(&mut client)) {
-            Ok(status) => status,
-            Err(error) => return vec![format!("the level has no effect: {error:#}")],
-        };
+    let asked = client::connect(&options.reach).map_err(Into::into).and_then(|mut client| client::status(&mut client));
+    let status = match asked {
+        Ok(status) => status,
+        Err(error) => return vec![format!("the level has no effect: {error:#}")],
+    };
     // Where the system asks for no consent it refuses to take any, and none is needed.
     let _ = kfd::urgency::allow_tracer(Pid(status.daemon_pid));
     let mut warnings = Vec::new();
     if status.mode == Mode::Observe {
         warnings.push("the daemon only observes: nothing is stopped for this program".to_owned());
     }
+    // Rules that this user may not read, or that changed since the daemon read them, are the daemon's to apply.
+    let config = match status.config {
+        Some(path) => Config::load(Path::new(&path)).ok(),
+        None => Some(Config::default()),
+    };
+    if let (Some(config), Ok(identity)) = (config, identity(options)) {
+        warnings.extend(refused(config.verdict(&identity)));
+    }
     warnings
+}
+
+/// Who the program will be.
+fn identity(options: &Launch) -> io::Result<Identity> {
+    let mut identity = Identity::read(Pid(std::process::id()), &[])?;
+    identity.command = options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    identity.executable = identity.command.first().cloned().unwrap_or_default();
+    identity.environment.insert(LEVEL_VARIABLE.to_owned(), options.level.to_string());
+    if let Some(job) = &options.job {
+        identity.environment.insert(JOB_VARIABLE.to_owned(), job.clone());
+    }
+    Ok(identity)
+}
+
+/// What the rules will not give it.
+fn refused(verdict: Verdict) -> Vec<String> {
+    match verdict {
+        Verdict::Managed(treatment) => {
+            treatment.notes.into_iter().map(|note| format!("{note} (rule {})", treatment.rule)).collect()
+        }
+        Verdict::Exempt { rule } => {
+            vec![format!("the level has no effect: rule {rule} says that this program is not managed")]
+        }
+        Verdict::Unmatched => {
+            vec!["the level has no effect: no rule of the daemon's configuration matches this program".to_owned()]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_rules_will_not_give_is_said_beforehand() {
+        let command = ["sh".into()].into();
+        let reach = crate::cli::Reach { socket: None };
+        let options = Launch { level: 12, job: Some("serve".to_owned()), reach, command };
+        let identity = identity(&options).unwrap();
+        let said = |rules: &str| refused(Config::parse("test.toml", rules).unwrap().verdict(&identity));
+        let rule = "[[rule]]\nname = \"all\"\nuser = \"*\"\nlevel = 3\n";
+        assert_eq!(said(rule), ["GPREEMPT_LEVEL=12 is more than the rule allows: it gets 3 (rule all)"]);
+        assert_eq!(said(&format!("{rule}max_level = 15\n")), [""; 0]);
+        assert!(said("").concat().contains("no rule"));
+    }
 }

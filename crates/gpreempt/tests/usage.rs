@@ -23,6 +23,20 @@ fn complaint(arguments: &[&str], code: i32) -> String {
 fn every_subcommand_explains_itself() {
     let commands: &[&[&str]] = &[
         &[],
+        &["ps"],
+        &["run"],
+        &["set"],
+        &["hold"],
+        &["release"],
+        &["log"],
+        &["stats"],
+        &["watch"],
+        &["doctor"],
+        &["config"],
+        &["config", "check"],
+        &["reload"],
+        &["notify"],
+        &["daemon"],
         &["lab"],
         &["lab", "compare"],
         &["lab", "timeline"],
@@ -188,7 +202,7 @@ fn manual_pages_cover_every_subcommand() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let output = gpreempt(&["man", folder.path().to_str().expect("a UTF-8 path")]);
     assert!(output.status.success());
-    for page in ["gpreempt.1", "gpreempt-lab.1", "gpreempt-lab-compare.1"] {
+    for page in ["gpreempt.1", "gpreempt-ps.1", "gpreempt-config-check.1", "gpreempt-lab.1", "gpreempt-lab-compare.1"] {
         let text = fs::read_to_string(folder.path().join(page)).expect("a page");
         assert!(text.contains(".TH"), "{page}");
     }

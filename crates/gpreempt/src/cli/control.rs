@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueHint};
-use gpreempt_proto::Target;
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use gpreempt_proto::{Mode, Target};
 
 use super::duration;
 
@@ -152,7 +152,13 @@ pub(crate) struct Launch {
     pub(crate) reach: Reach,
 
     /// The program and its arguments.
-    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
+    #[arg(
+        value_name = "CMD",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_hint = ValueHint::CommandWithArguments
+    )]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -182,6 +188,45 @@ pub(crate) struct ConfigFile {
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Daemon {
+    /// The configuration; /etc/gpreempt/gpreempt.toml unless given. Without a file nothing is managed.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Where to listen, instead of the usual place.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) socket: Option<PathBuf>,
+
+    /// Whether to act, instead of what the configuration says.
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(crate) mode: Option<ModeName>,
+
+    /// Watch rings without ever sleeping, on this core. For servers with cores to spare.
+    ///
+    /// Work is noticed within microseconds; the core is used up.
+    #[arg(long, value_name = "N")]
+    pub(crate) spin_core: Option<usize>,
+}
+
+/// Whether the daemon acts.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ModeName {
+    /// Report inversions and what would have been stopped. Nothing is traced, nothing is stopped.
+    Observe,
+    /// Stop and resume.
+    Enforce,
+}
+
+impl From<ModeName> for Mode {
+    fn from(name: ModeName) -> Mode {
+        match name {
+            ModeName::Observe => Mode::Observe,
+            ModeName::Enforce => Mode::Enforce,
+        }
+    }
 }
 
 /// What the daemon accepts as a name.
