@@ -1,8 +1,6 @@
 //! The daemon of the demo: this executable, with rules for the two programs, in a directory of its own.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -10,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use gpreempt_proto::{Answer, Call, Event, Request, Stats, Status};
+use gpreempt_proto::{Answer, Client, Event, Request, Stats, Status};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getuid};
 use tempfile::TempDir;
@@ -106,14 +104,7 @@ impl Daemon {
     }
 
     fn ask(&self, request: Request) -> Result<Answer> {
-        let mut stream = UnixStream::connect(self.socket()).context("cannot reach the daemon")?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut line = serde_json::to_vec(&Call::new(request))?;
-        line.push(b'\n');
-        stream.write_all(&line).context("the daemon does not listen")?;
-        let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer).context("the daemon does not answer")?;
-        serde_json::from_str(&answer).context("the daemon answered something unknown")
+        Ok(Client::connect_to(&self.socket(), PATIENCE)?.call(request)?)
     }
 
     fn status(&self) -> Result<Status> {

@@ -1,6 +1,6 @@
 //! The programs that the demo runs, by themselves on the virtual gpu.
 
-use std::io::{BufRead, BufReader, Lines, Write};
+use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
@@ -105,24 +105,20 @@ fn an_offline_program_ends_with_its_input_or_by_a_signal_and_completes_what_it_b
 
 #[test]
 fn two_at_once_compute_what_each_computes_alone() {
-    let script = "gpreempt load offline --steps 100 < \"$0\" > \"$1\" & \
-                  gpreempt load online --requests 10 --kernels 4 --steps 300 --rate 200; echo; wait";
-    let folder = tempfile::tempdir().expect("a directory");
-    let (pipe, printed) = (folder.path().join("pipe"), folder.path().join("printed"));
-    assert!(Command::new("mkfifo").arg(&pipe).status().expect("can be started").success());
-    let mut command = on_vgpu(&["sh", "-c", script]);
-    command.arg(&pipe).arg(&printed);
-    let mut both = Program::start(&mut command);
-    // Opening waits until the offline program reads; it works until this end is closed.
-    let mut hold = std::fs::OpenOptions::new().write(true).open(&pipe).expect("somebody reads");
-    writeln!(hold, "go").expect("somebody reads");
-    assert_right(&both.next("end").0);
-    drop(hold);
-    both.wait();
-    let printed = std::fs::read_to_string(&printed).expect("what it printed");
-    let end: Value = serde_json::from_str(printed.lines().last().expect("a line")).expect("JSON");
-    assert_right(&end);
-    assert!(end["kernels"].as_u64().is_some_and(|kernels| kernels > 0), "{end}");
+    let name = format!("load-{}", std::process::id());
+    let on_shared = |words: &[&str]| {
+        let mut command = Command::new(executable());
+        command.args(["vgpu", "run", "--name", &name, "--", "gpreempt", "load"]).args(words);
+        Program::start(&mut command)
+    };
+    let mut offline = on_shared(&["offline", "--steps", "100"]);
+    offline.next("kernel");
+    let mut online = on_shared(&["online", "--requests", "10", "--kernels", "4", "--steps", "300", "--rate", "200"]);
+    assert_right(&online.next("end").0);
+    online.wait();
+    drop(offline.child.stdin.take());
+    assert_right(&offline.next("end").0);
+    offline.wait();
 }
 
 #[test]
