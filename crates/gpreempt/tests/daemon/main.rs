@@ -1,4 +1,4 @@
-//! The daemon on the virtual gpu, with real processes.
+//! The daemon and its processes, on the virtual gpu where they need one.
 
 // Shared with the tests of the virtual gpu, which use more of them.
 #[allow(dead_code)]
@@ -8,6 +8,8 @@ mod actor;
 #[path = "../vgpu/scene.rs"]
 mod scene;
 
+mod actuate;
+mod guardian;
 mod scout;
 
 use std::path::PathBuf;

@@ -47,3 +47,39 @@ fn is_traced(pid: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().find_map(|line| line.strip_prefix("TracerPid:")).is_some_and(|tracer| tracer.trim() != "0")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    fn seize(pid: Pid) -> RefusedKind {
+        let error = io::Error::from_raw_os_error(Errno::EPERM as i32);
+        kind(&Error::Ptrace { request: "SEIZE", pid, error })
+    }
+
+    #[test]
+    fn a_seizure_is_refused_by_another_debugger_or_by_the_system() {
+        // Nobody traces this process.
+        assert_eq!(seize(Pid(std::process::id())), RefusedKind::Permission);
+        assert_eq!(kind(&Error::Gone { pid: Pid(1) }), RefusedKind::Gone);
+    }
+
+    #[test]
+    fn a_gpu_of_another_debugger_is_told_from_one_that_failed() {
+        let refused = |state| kind(&Error::Runtime { pid: Pid(1), state });
+        assert_eq!(refused(RuntimeState::ENABLED_BUSY), RefusedKind::Debugger);
+        assert_eq!(refused(RuntimeState::ENABLED_ERROR), RefusedKind::Other);
+    }
+
+    #[test]
+    fn a_driver_that_is_closed_to_this_user_is_a_matter_of_permission() {
+        let refused = |errno: Errno| {
+            let error = io::Error::from_raw_os_error(errno as i32);
+            kind(&Error::Open { path: "/dev/kfd".into(), error })
+        };
+        assert_eq!(refused(Errno::EACCES), RefusedKind::Permission);
+        assert_eq!(refused(Errno::ENOENT), RefusedKind::Other);
+    }
+}

@@ -90,7 +90,7 @@ pub(super) struct Target {
 struct State {
     /// Its runtime has offered itself.
     runtime: AtomicBool,
-    /// The end of the session was told.
+    /// The session is over, or could not begin, and the daemon was told.
     over: AtomicBool,
 }
 
@@ -121,7 +121,11 @@ impl Target {
                     state.runtime.store(enabled, Ordering::Release);
                     common.tell(&Told::Attached { pid: pid.0, runtime: enabled, queues: traced(&queues) });
                 }
-                Err(error) => common.tell(&Told::Refused(refused(None, pid, &error))),
+                Err(error) => {
+                    // Whoever is told may ask again at once.
+                    state.over.store(true, Ordering::Release);
+                    common.tell(&Told::Refused(refused(None, pid, &error)));
+                }
             }
         };
         let ear = Ear { common: Arc::clone(common), state: Arc::clone(&state) };

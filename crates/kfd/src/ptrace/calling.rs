@@ -7,12 +7,14 @@ use crate::waiting::{self, Call};
 
 /// Calls that go on after a stop as if nothing had been. Others, `epoll_wait` among them, return with `EINTR`, which a
 /// program without signal handlers may not expect; those of the driver may even repeat what they had done already.
-const INTERRUPTIBLE: [libc::c_long; 12] = [
+const INTERRUPTIBLE: [libc::c_long; 13] = [
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_readv,
     libc::SYS_writev,
     libc::SYS_futex,
+    // One of these after an earlier stop.
+    libc::SYS_restart_syscall,
     libc::SYS_ppoll,
     libc::SYS_pselect6,
     libc::SYS_nanosleep,

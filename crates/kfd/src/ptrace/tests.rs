@@ -206,3 +206,42 @@ fn a_program_that_does_not_exist_is_named() {
     assert!(error.is_gone());
     assert!(error.to_string().starts_with("SEIZE of process 2147483647 failed"), "{error}");
 }
+
+#[test]
+fn a_program_that_was_let_go_is_followed_to_its_end() {
+    let mut shell = Shell::start("trap 'echo usr1' USR1; echo ready; while read line; do echo got $line; done; exit 5");
+    assert_eq!(shell.hear(), "ready");
+    let pid = shell.pid();
+    let (leader, ended) = seize(pid);
+    let (sender, probed) = mpsc::channel();
+    await_that("it waits for input", || calling::may_be_interrupted(pid));
+    leader.let_go(move || sender.send(field(pid, "TracerPid:")).is_ok());
+    assert_eq!(probed.recv().unwrap(), "0");
+    // Jobs run as before, and nobody stands between the program and its signals.
+    assert!(leader.run(|| ()).is_ok() && leader.is_let_go());
+    shell.say("one");
+    assert_eq!(shell.hear(), "got one");
+    send(pid, libc::SIGUSR1);
+    assert_eq!(shell.hear(), "usr1");
+    drop(shell.input);
+    assert_eq!(ended.recv().unwrap(), End::Lost);
+    assert!(matches!(leader.run(|| ()), Err(Error::Gone { .. })));
+    assert_eq!(shell.child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn a_program_is_traced_again_if_it_cannot_do_without() {
+    let mut shell = Shell::start("trap 'echo usr1' USR1; echo ready; while read line; do echo got $line; done; exit 5");
+    assert_eq!(shell.hear(), "ready");
+    let pid = shell.pid();
+    let (leader, ended) = seize(pid);
+    await_that("it waits for input", || calling::may_be_interrupted(pid));
+    leader.let_go(|| false);
+    assert!(leader.run(|| ()).is_ok() && !leader.is_let_go());
+    assert_ne!(field(pid, "TracerPid:"), "0");
+    send(pid, libc::SIGUSR1);
+    assert_eq!(shell.hear(), "usr1");
+    drop(shell.input);
+    assert_eq!(ended.recv().unwrap(), End::Exited(5));
+    assert_eq!(shell.child.wait().unwrap().code(), Some(5));
+}

@@ -1,0 +1,360 @@
+//! The actuator with real processes on the virtual gpu: what it stops, what it tells, and what happens when somebody dies.
+
+use std::fs;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gpreemptd::actuate::{BEAT, Link, Order, Refused, RefusedKind, Told, TracedQueue};
+use gpreemptd::inbox::Input;
+use kfd::Pid;
+use nix::sys::signal::{Signal, kill};
+
+use super::executable;
+use super::scene::{Stage, play, process, status, until};
+
+const ORIGINAL: &[&str] = &["--debug-permission", "original"];
+/// The director is ended long before.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// A daemon's hand: an actuator that is kept alive, and what it tells.
+struct Hand {
+    link: Arc<Mutex<Link>>,
+    told: Receiver<Input>,
+    actuator: u32,
+    tickets: u64,
+}
+
+impl Hand {
+    fn start() -> Hand {
+        let (to, told) = mpsc::channel();
+        let link = Arc::new(Mutex::new(Link::start(&executable(), to).expect("can be started")));
+        let beaten = Arc::downgrade(&link);
+        std::thread::spawn(move || {
+            while let Some(link) = beaten.upgrade() {
+                link.lock().unwrap().beat();
+                drop(link);
+                std::thread::sleep(BEAT / 2);
+            }
+        });
+        let mut hand = Hand { link, told, actuator: 0, tickets: 0 };
+        hand.actuator = hand.until(|told| match told {
+            Told::Started { actuator } => Some(actuator),
+            _ => None,
+        });
+        assert_eq!(hand.link.lock().unwrap().pid(), Some(hand.actuator));
+        hand
+    }
+
+    fn send(&self, order: &Order) {
+        assert!(self.link.lock().unwrap().send(order));
+    }
+
+    /// Passes over everything before what is waited for.
+    fn until<T>(&self, mut wanted: impl FnMut(Told) -> Option<T>) -> T {
+        loop {
+            let Input::Told(told) = self.told.recv_timeout(PATIENCE).expect("it is told") else { continue };
+            if let Told::Lost { why, .. } = &told {
+                eprintln!("lost: {why}");
+            }
+            if let Some(found) = wanted(told) {
+                return found;
+            }
+        }
+    }
+
+    /// Begins a session; queues and whether the runtime is there.
+    fn attach(&self, pid: Pid) -> Result<(Vec<TracedQueue>, bool), Refused> {
+        self.attach_started(pid, start_of(pid))
+    }
+
+    fn attach_started(&self, pid: Pid, started: u64) -> Result<(Vec<TracedQueue>, bool), Refused> {
+        self.send(&Order::Attach { pid: pid.0, started });
+        self.until(|told| match told {
+            Told::Attached { pid: found, queues, runtime } if found == pid.0 => Some(Ok((queues, runtime))),
+            Told::Refused(refused) if refused.pid == pid.0 && refused.ticket.is_none() => Some(Err(refused)),
+            _ => None,
+        })
+    }
+
+    fn suspend(&mut self, pid: Pid, queues: &[u32]) -> Result<Vec<u32>, Refused> {
+        self.tickets += 1;
+        let (ticket, queues) = (self.tickets, queues.to_vec());
+        self.order(&Order::Suspend { ticket, pid: pid.0, queues, grace: Some(1) })
+    }
+
+    fn resume(&mut self, pid: Pid, queues: &[u32]) -> Result<Vec<u32>, Refused> {
+        self.tickets += 1;
+        let (ticket, queues) = (self.tickets, queues.to_vec());
+        self.order(&Order::Resume { ticket, pid: pid.0, queues })
+    }
+
+    fn order(&self, order: &Order) -> Result<Vec<u32>, Refused> {
+        self.send(order);
+        self.until(|told| match told {
+            Told::Done { ticket, queues, failed, called_ns, answered_ns, .. } if ticket == self.tickets => {
+                assert!(failed.is_empty() && called_ns < answered_ns);
+                Some(Ok(queues))
+            }
+            Told::Refused(refused) if refused.ticket == Some(self.tickets) => Some(Err(refused)),
+            _ => None,
+        })
+    }
+
+    fn detach(&self, pid: Pid) {
+        self.send(&Order::Detach { pid: pid.0 });
+    }
+
+    fn must_hear_of_end(&self, pid: Pid) {
+        self.until(|told| (told == Told::Ended { pid: pid.0 }).then_some(()));
+    }
+
+    /// Queues and runtime after a change that `wanted` recognises.
+    fn must_hear_of_change(&self, wanted: impl Fn(&[TracedQueue], bool) -> bool) {
+        self.until(|told| match told {
+            Told::Changed { queues, runtime, .. } => wanted(&queues, runtime).then_some(()),
+            _ => None,
+        });
+    }
+
+    fn must_hear_of_loss(&self, by_guardian: bool) {
+        let killed = self.until(|told| match told {
+            Told::Lost { killed, .. } => Some(killed),
+            _ => None,
+        });
+        assert_eq!(killed, by_guardian);
+    }
+}
+
+fn start_of(pid: Pid) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    text.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(19).unwrap().parse().unwrap()
+}
+
+fn state_of(pid: Pid) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    text.rsplit_once(')').unwrap().1.split_ascii_whitespace().next().unwrap().to_owned()
+}
+
+fn is_traced(pid: Pid) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    text.lines().find_map(|line| line.strip_prefix("TracerPid:")).expect("a tracer").trim() != "0"
+}
+
+fn send(pid: Pid, signal: Signal) {
+    kill(nix::unistd::Pid::from_raw(pid.0 as i32), signal).expect("it lives");
+}
+
+fn state_of_queue(pid: Pid, queue: u32) -> String {
+    let status = status();
+    let queues = process(&status, pid.0).expect("uses the gpu")["queues"].as_array().expect("a list").clone();
+    let found = queues.iter().find(|found| found["id"] == queue).expect("it exists");
+    found["state"].as_str().expect("a word").to_owned()
+}
+
+/// A life with an actuator, under one of the rules of permission.
+fn live_through_stops(stage: &Stage, stays_traced: bool) {
+    let (mut client, first) = stage.walker(4);
+    let pid = client.pid();
+    let mut hand = Hand::start();
+    let (queues, runtime) = hand.attach(pid).unwrap();
+    assert!(runtime && queues.len() == 1 && queues[0].queue == first && queues[0].kind == 2, "{queues:?}");
+    assert_eq!(hand.suspend(pid, &[first]).unwrap(), [first]);
+    // Where the driver wants its callers to trace, that shows only when it is tried without.
+    until("it is let go, or traced again", || is_traced(pid) == stays_traced);
+    assert_eq!(state_of_queue(pid, first), "suspended");
+    client.enough();
+    assert!(!client.is_done(0));
+    // Born while the other is stopped, stopped without anybody asking for a snapshot, and one that never was.
+    let second = client.queue(7);
+    hand.must_hear_of_change(|queues, runtime| runtime && queues.len() == 2);
+    let mut stopped = hand.suspend(pid, &[second, 77]).unwrap();
+    assert_eq!(stopped, [second]);
+    client.ask(&format!("walk {second} 2"));
+    client.enough();
+    stopped.push(first);
+    assert_eq!(hand.resume(pid, &stopped).unwrap(), stopped);
+    client.must_end_right(0);
+    client.must_end_right(1);
+
+    // A session that ends is no obstacle to the next, which is told what there is.
+    hand.suspend(pid, &[first]).unwrap();
+    hand.detach(pid);
+    assert_eq!(hand.attach(pid).unwrap().0.len(), 2);
+    assert_eq!(state_of_queue(pid, first), "mapped");
+    assert_eq!(hand.attach(pid).unwrap().0.len(), 2, "asked again");
+    client.ask(&format!("destroy {second}"));
+    hand.must_hear_of_change(|queues, _| queues.len() == 1);
+    client.leave();
+    hand.must_hear_of_end(pid);
+    assert_eq!(hand.suspend(pid, &[first]).unwrap_err().kind, RefusedKind::Gone);
+}
+
+#[test]
+fn queues_are_stopped_and_resumed_without_tracing_where_the_driver_allows_it() {
+    play("actuate::queues_are_stopped_and_resumed_without_tracing_where_the_driver_allows_it", &[], |stage| {
+        live_through_stops(stage, false);
+    });
+}
+
+#[test]
+fn queues_are_stopped_and_resumed_where_the_driver_wants_its_callers_to_trace() {
+    play("actuate::queues_are_stopped_and_resumed_where_the_driver_wants_its_callers_to_trace", ORIGINAL, |stage| {
+        live_through_stops(stage, true);
+    });
+}
+
+#[test]
+fn a_process_killed_while_stopped_is_told_and_forgotten() {
+    play("actuate::a_process_killed_while_stopped_is_told_and_forgotten", &[], |stage| {
+        let mut hand = Hand::start();
+        for _ in 0..2 {
+            let (client, queue) = stage.walker(2);
+            let pid = client.pid();
+            hand.attach(pid).unwrap();
+            assert_eq!(hand.suspend(pid, &[queue]).unwrap(), [queue]);
+            client.kill_traced();
+            hand.must_hear_of_end(pid);
+            until("it is forgotten", || process(&status(), pid.0).is_none());
+        }
+    });
+}
+
+#[test]
+fn everything_runs_again_when_the_actuator_is_killed() {
+    play("actuate::everything_runs_again_when_the_actuator_is_killed", &[], |stage| {
+        let (mut client, queue) = stage.walker(4);
+        let pid = client.pid();
+        let mut hand = Hand::start();
+        hand.attach(pid).unwrap();
+        assert_eq!(hand.suspend(pid, &[queue]).unwrap(), [queue]);
+        client.enough();
+        assert!(!client.is_done(0));
+        send(Pid(hand.actuator), Signal::SIGKILL);
+        hand.must_hear_of_loss(false);
+        client.must_end_right(0);
+        // The next one has it all again.
+        let mut hand = Hand::start();
+        hand.attach(pid).unwrap();
+        assert_eq!(hand.suspend(pid, &[queue]).unwrap(), [queue]);
+        // An orderly end: everything runs when it is over.
+        let Hand { link, told, .. } = hand;
+        drop(link);
+        until("the link is gone", || matches!(told.try_recv(), Err(mpsc::TryRecvError::Disconnected)));
+        assert_eq!(state_of_queue(pid, queue), "mapped");
+        assert!(process(&status(), pid.0).unwrap()["debugger"].is_null());
+        client.leave();
+    });
+}
+
+#[test]
+fn everything_runs_again_when_the_actuator_is_stopped() {
+    play("actuate::everything_runs_again_when_the_actuator_is_stopped", ORIGINAL, |stage| {
+        let (mut client, queue) = stage.walker(4);
+        let mut hand = Hand::start();
+        hand.attach(client.pid()).unwrap();
+        assert_eq!(hand.suspend(client.pid(), &[queue]).unwrap(), [queue]);
+        client.enough();
+        send(Pid(hand.actuator), Signal::SIGSTOP);
+        hand.must_hear_of_loss(true);
+        client.must_end_right(0);
+        client.leave();
+    });
+}
+
+#[test]
+fn a_runtime_that_did_not_offer_itself_is_told_from_one_that_did_later() {
+    play("actuate::a_runtime_that_did_not_offer_itself_is_told_from_one_that_did_later", &[], |stage| {
+        let mut client = stage.actor();
+        client.ask("open");
+        client.ask("runtime off");
+        let pid = client.pid();
+        let mut hand = Hand::start();
+        let (queues, runtime) = hand.attach(pid).unwrap();
+        assert!(queues.is_empty() && !runtime);
+        let refused = hand.suspend(pid, &[0]).unwrap_err();
+        assert_eq!(refused.kind, RefusedKind::Runtime);
+        assert!(refused.message.contains("has not offered itself"), "{}", refused.message);
+        client.ask("runtime on");
+        hand.must_hear_of_change(|_, runtime| runtime);
+        let queue = client.queue(7);
+        hand.must_hear_of_change(|queues, _| queues.len() == 1);
+        assert_eq!(hand.suspend(pid, &[queue]).unwrap(), [queue]);
+        assert_eq!(hand.resume(pid, &[queue]).unwrap(), [queue]);
+        client.ask(&format!("destroy {queue}"));
+        client.ask("runtime off");
+        hand.must_hear_of_change(|queues, runtime| queues.is_empty() && !runtime);
+        client.leave();
+    });
+}
+
+#[test]
+fn a_process_of_another_debugger_is_refused_as_such() {
+    play("actuate::a_process_of_another_debugger_is_refused_as_such", &[], |stage| {
+        let (mut client, queue) = stage.walker(1);
+        let pid = client.pid();
+        let mut hand = Hand::start();
+        let mut other = stage.actor();
+        other.ask(&format!("trace {pid}"));
+        assert_eq!(hand.attach(pid).unwrap_err().kind, RefusedKind::Debugger);
+        other.leave();
+        // One that comes later takes the session over, which the driver permits once nobody traces.
+        hand.attach(pid).unwrap();
+        until("it is let go", || !is_traced(pid));
+        let mut thief = stage.actor();
+        thief.ask(&format!("trace {pid}"));
+        assert!(thief.try_to("debug").is_err());
+        assert_eq!(hand.suspend(pid, &[queue]).unwrap_err().kind, RefusedKind::Debugger);
+        // Its session is left to it.
+        hand.detach(pid);
+        assert_eq!(hand.attach(pid).unwrap_err().kind, RefusedKind::Debugger);
+        assert_eq!(thief.ask("snapshot"), "1");
+        thief.ask("disable");
+        thief.leave();
+        client.enough();
+        client.must_end_right(0);
+        client.leave();
+    });
+}
+
+#[test]
+fn signals_and_job_control_of_a_traced_process_work_as_before() {
+    play("actuate::signals_and_job_control_of_a_traced_process_work_as_before", ORIGINAL, |stage| {
+        let (mut client, queue) = stage.walker(1);
+        let pid = client.pid();
+        let mut hand = Hand::start();
+        hand.attach(pid).unwrap();
+        for _ in 0..5 {
+            send(pid, Signal::SIGUSR1);
+            assert!(!client.is_done(0), "it has a handler and goes on");
+        }
+        send(pid, Signal::SIGTSTP);
+        until("it is stopped", || ["T", "t"].contains(&state_of(pid).as_str()));
+        assert_eq!(hand.suspend(pid, &[queue]).unwrap(), [queue]);
+        assert!(["T", "t"].contains(&state_of(pid).as_str()));
+        send(pid, Signal::SIGCONT);
+        client.enough();
+        assert!(!client.is_done(0));
+        assert_eq!(hand.resume(pid, &[queue]).unwrap(), [queue]);
+        client.must_end_right(0);
+        assert!(is_traced(pid));
+        client.leave();
+        hand.must_hear_of_end(pid);
+    });
+}
+
+#[test]
+fn a_process_that_is_not_the_one_meant_is_left_alone() {
+    play("actuate::a_process_that_is_not_the_one_meant_is_left_alone", &[], |stage| {
+        let (mut client, queue) = stage.walker(1);
+        let pid = client.pid();
+        let mut hand = Hand::start();
+        assert_eq!(hand.attach_started(pid, start_of(pid) + 1).unwrap_err().kind, RefusedKind::Gone);
+        assert_eq!(hand.attach_started(Pid(u32::MAX >> 1), 1).unwrap_err().kind, RefusedKind::Gone);
+        assert_eq!(hand.suspend(pid, &[queue]).unwrap_err().kind, RefusedKind::Gone);
+        assert!(process(&status(), pid.0).unwrap()["debugger"].is_null());
+        client.enough();
+        client.must_end_right(0);
+        client.leave();
+    });
+}

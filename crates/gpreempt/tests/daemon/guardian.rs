@@ -1,0 +1,255 @@
+//! Daemon, guardian and actuator: whichever is killed or stopped, no actuator is left that could hold others.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+
+use gpreemptd::actuate::{BEAT, Link, Order, RefusedKind, SILENCE, Told};
+use gpreemptd::inbox::Input;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::executable;
+use super::scene::until;
+
+/// Says that this process plays the daemon.
+const PART: &str = "GPREEMPT_TEST_DAEMON";
+/// Tells its reports from what the test harness prints.
+const MARK: &str = "<daemon>";
+
+/// Plays a test; `director` runs in this process, the daemon in another.
+fn play(test: &'static str, director: fn(Daemon)) {
+    if std::env::var_os(PART).is_some() { be_daemon() } else { director(Daemon::start(test)) }
+}
+
+/// What a daemon does with an actuator, without its reasons: every line of input is an order that is refused.
+fn be_daemon() {
+    let (to, inputs) = mpsc::channel();
+    let link = Arc::new(Mutex::new(Link::start(&executable(), to).expect("can be started")));
+    let beaten = Arc::downgrade(&link);
+    let beats = std::thread::spawn(move || {
+        while let Some(link) = beaten.upgrade() {
+            link.lock().unwrap().beat();
+            drop(link);
+            std::thread::sleep(BEAT / 2);
+        }
+    });
+    let printer = std::thread::spawn(move || {
+        for input in inputs {
+            let Input::Told(told) = input else { panic!("{input:?}") };
+            println!("{MARK}{}", serde_json::to_string(&told).unwrap());
+        }
+    });
+    for (ticket, line) in std::io::stdin().lock().lines().enumerate() {
+        line.unwrap();
+        let order = Order::Resume { ticket: ticket as u64, pid: 1, queues: Vec::new() };
+        link.lock().unwrap().send(&order);
+    }
+    drop(link);
+    beats.join().unwrap();
+    printer.join().unwrap();
+}
+
+struct Daemon {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    guardian: Process,
+    actuator: Process,
+}
+
+impl Daemon {
+    fn start(test: &str) -> Daemon {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture"]).env(PART, "1").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("can be started");
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let none = Process { pid: 0, started: None };
+        let mut daemon = Daemon { child, input, output, guardian: none, actuator: none };
+        let Told::Started { actuator } = daemon.hear() else { panic!("something else") };
+        daemon.actuator = Process::find(actuator);
+        let guardian = fields(actuator).expect("it runs")[1].parse().unwrap();
+        daemon.guardian = Process::find(guardian);
+        daemon
+    }
+
+    fn hear(&mut self) -> Told {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the daemon ended");
+            if let Some((_, told)) = line.split_once(MARK) {
+                return serde_json::from_str(told).unwrap();
+            }
+        }
+    }
+
+    /// An order goes to the actuator and its answer comes back.
+    fn must_answer(&mut self) {
+        writeln!(self.input.as_mut().unwrap(), "order").unwrap();
+        let told = self.hear();
+        assert!(matches!(&told, Told::Refused(refused) if refused.kind == RefusedKind::Gone), "{told:?}");
+    }
+
+    fn must_hear_of_loss(&mut self, by_guardian: bool) {
+        let told = self.hear();
+        assert!(matches!(&told, Told::Lost { killed, .. } if *killed == by_guardian), "{told:?}");
+    }
+
+    fn must_be_gone(&self) {
+        until("guardian and actuator are gone", || !self.guardian.lives() && !self.actuator.lives());
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Process {
+    pid: u32,
+    started: Option<u64>,
+}
+
+/// What `/proc/PID/stat` says after the name.
+fn fields(pid: u32) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(text.rsplit_once(')')?.1.split_ascii_whitespace().map(str::to_owned).collect())
+}
+
+impl Process {
+    fn find(pid: u32) -> Process {
+        let started = fields(pid).and_then(|fields| fields[19].parse().ok());
+        assert!(started.is_some(), "process {pid} runs");
+        Process { pid, started }
+    }
+
+    /// Whether it runs, or could.
+    fn lives(self) -> bool {
+        let Some(fields) = fields(self.pid) else { return false };
+        fields[0] != "Z" && fields[0] != "X" && fields[19].parse().ok() == self.started
+    }
+
+    fn send(self, signal: Signal) {
+        kill(Pid::from_raw(self.pid as i32), signal).expect("it lives");
+    }
+
+    /// How often it has gone to sleep.
+    fn sleeps(self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+    }
+
+    fn is_stopped(self) -> bool {
+        fields(self.pid).is_some_and(|fields| fields[0] == "T")
+    }
+}
+
+#[test]
+fn a_killed_daemon_leaves_nobody() {
+    play("guardian::a_killed_daemon_leaves_nobody", |mut daemon| {
+        daemon.child.kill().unwrap();
+        daemon.must_be_gone();
+    });
+}
+
+#[test]
+fn a_stopped_daemon_loses_its_actuator_and_learns_it_when_it_goes_on() {
+    play("guardian::a_stopped_daemon_loses_its_actuator_and_learns_it_when_it_goes_on", |mut daemon| {
+        let own = Process::find(daemon.child.id());
+        own.send(Signal::SIGSTOP);
+        until("the actuator is gone", || !daemon.actuator.lives());
+        own.send(Signal::SIGCONT);
+        daemon.must_hear_of_loss(true);
+        daemon.must_be_gone();
+    });
+}
+
+#[test]
+fn an_actuator_does_not_outlive_its_guardian() {
+    play("guardian::an_actuator_does_not_outlive_its_guardian", |mut daemon| {
+        daemon.guardian.send(Signal::SIGKILL);
+        daemon.must_hear_of_loss(false);
+        daemon.must_be_gone();
+    });
+}
+
+#[test]
+fn a_guardian_that_was_stopped_does_not_take_that_for_silence() {
+    play("guardian::a_guardian_that_was_stopped_does_not_take_that_for_silence", |mut daemon| {
+        daemon.guardian.send(Signal::SIGSTOP);
+        until("it is stopped", || daemon.guardian.is_stopped());
+        // Longer than it bears silence: that is what it must not hold against the others.
+        std::thread::sleep(SILENCE * 2);
+        daemon.must_answer();
+        let before = daemon.guardian.sleeps();
+        daemon.guardian.send(Signal::SIGCONT);
+        until("it has looked a few times", || daemon.guardian.sleeps() > before + 4 || !daemon.guardian.lives());
+        assert!(daemon.guardian.lives() && daemon.actuator.lives());
+        daemon.must_answer();
+    });
+}
+
+#[test]
+fn a_killed_actuator_is_a_loss_that_the_daemon_learns() {
+    play("guardian::a_killed_actuator_is_a_loss_that_the_daemon_learns", |mut daemon| {
+        daemon.must_answer();
+        daemon.actuator.send(Signal::SIGKILL);
+        daemon.must_hear_of_loss(false);
+        daemon.must_be_gone();
+    });
+}
+
+#[test]
+fn an_actuator_that_hangs_is_killed() {
+    play("guardian::an_actuator_that_hangs_is_killed", |mut daemon| {
+        daemon.actuator.send(Signal::SIGSTOP);
+        daemon.must_hear_of_loss(true);
+        daemon.must_be_gone();
+    });
+}
+
+#[test]
+fn a_loss_is_told_even_while_the_guardian_is_stopped() {
+    play("guardian::a_loss_is_told_even_while_the_guardian_is_stopped", |mut daemon| {
+        daemon.guardian.send(Signal::SIGSTOP);
+        until("it is stopped", || daemon.guardian.is_stopped());
+        daemon.actuator.send(Signal::SIGKILL);
+        daemon.must_hear_of_loss(true);
+        daemon.must_be_gone();
+    });
+}
+
+#[test]
+fn signals_for_everybody_are_answered_by_the_daemon_alone() {
+    play("guardian::signals_for_everybody_are_answered_by_the_daemon_alone", |mut daemon| {
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGTSTP] {
+            daemon.guardian.send(signal);
+            daemon.actuator.send(signal);
+        }
+        daemon.must_answer();
+        assert!(daemon.guardian.lives() && daemon.actuator.lives());
+        // Neither is in the process group that a terminal signals.
+        let group = |pid| fields(pid).expect("it runs")[2].clone();
+        assert_eq!(group(daemon.actuator.pid), daemon.guardian.pid.to_string());
+        assert_ne!(group(daemon.actuator.pid), group(daemon.child.id()));
+        drop(daemon.input.take());
+        daemon.must_hear_of_loss(false);
+        daemon.must_be_gone();
+        assert!(daemon.child.wait().unwrap().success());
+    });
+}
+
+#[test]
+fn nothing_of_an_actuator_is_written_when_it_dies() {
+    play("guardian::nothing_of_an_actuator_is_written_when_it_dies", |daemon| {
+        let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.actuator.pid)).unwrap();
+        let core = limits.lines().find(|line| line.starts_with("Max core file size")).expect("a limit");
+        assert_eq!(core.split_ascii_whitespace().nth(4), Some("0"), "{core}");
+    });
+}
