@@ -67,7 +67,7 @@ pub enum Error {
     #[error("the scheduler cannot start: {0}")]
     Core(String),
     /// A thread ended that should not.
-    #[error("the deciding thread failed; everything was resumed. The log above says why")]
+    #[error("a thread failed; everything was resumed. The log above says why")]
     Panicked,
 }
 
@@ -128,9 +128,11 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let _ = sd_notify::notify(false, &[NotifyState::Ready]);
     let outcome = attend(&signals, &serving, &deciding, &alive);
     let _ = sd_notify::notify(false, &[NotifyState::Stopping]);
-    drop(serving);
     let _ = to_engine.send(Input::Stop);
-    match deciding.join() {
+    let ended = deciding.join();
+    // Last, so that whoever asked for something is answered.
+    drop(serving);
+    match ended {
         Ok(()) => outcome,
         Err(_) => Err(Error::Panicked),
     }
@@ -168,8 +170,8 @@ fn attend(signals: &SignalFd, serving: &Handle, deciding: &JoinHandle<()>, alive
             }
             serving.reload();
         }
-        if deciding.is_finished() {
-            return Ok(());
+        if deciding.is_finished() || !serving.is_serving() {
+            return Err(Error::Panicked);
         }
         let idle = clock::now().since(Nanos(alive.load(Ordering::Relaxed)));
         if watchdog && idle < STUCK {

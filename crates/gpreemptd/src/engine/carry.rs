@@ -146,7 +146,9 @@ impl Engine {
                 record.inversion.note(ticket.reason.after.plus(answered.since(ticket.sent_at)));
                 let after_us = ticket.reason.after.0 as f64 / 1e3;
                 let bound = words::bound(ticket.reason.bound).to_string();
-                self.note(ticket.name, EventKind::Preempted { rule, by, bound, after_us, took_us, queues });
+                let cause = by.clone();
+                let kind = EventKind::Preempted { rule, by, bound, after_us, took_us, queues };
+                self.note_by(ticket.name, kind, cause.as_deref());
             }
             Action::Resume => {
                 record.resumes += 1;

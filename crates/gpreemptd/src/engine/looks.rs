@@ -90,7 +90,7 @@ impl Engine {
         if risen {
             tenant.seen.contested = false;
             tenant.seen.spared = false;
-            self.risen.push((name, now.since(before.at)));
+            self.risen.push((name, before.at));
         }
         if fallen {
             self.fallen.push(name);
@@ -162,15 +162,15 @@ impl Engine {
 
     /// Bursts that began and ended with the last looks.
     fn settle_bursts(&mut self, now: Nanos) {
-        for (name, detection) in std::mem::take(&mut self.risen) {
-            self.burst_began(name, detection, now);
+        for (name, looked_before) in std::mem::take(&mut self.risen) {
+            self.burst_began(name, looked_before, now);
         }
         for name in std::mem::take(&mut self.fallen) {
             self.burst_ended(name, now);
         }
     }
 
-    fn burst_began(&mut self, name: Name, detection: Nanos, now: Nanos) {
+    fn burst_began(&mut self, name: Name, looked_before: Nanos, now: Nanos) {
         let Some(tenant) = self.world.tenants.get(&name) else { return };
         let (gpu, level) = (tenant.gpu, tenant.level);
         let below = |other: &&Tenant| other.gpu == gpu && other.level.is_some() && other.level < level;
@@ -188,10 +188,12 @@ impl Engine {
             place.spared_for = Some(name);
             self.changed = true;
         }
+        let watched_since = place.contested_since;
         let record = self.record.gpu(place.about.id.0, &place.about.address);
         record.inversions += 1;
         record.sampled += u64::from(spared);
-        record.detection.note(detection);
+        // The work came after the last look that did not show it, and not before it mattered.
+        record.detection.note(now.since(looked_before.max(watched_since)));
         if let Some(tenant) = self.world.tenants.get_mut(&name) {
             tenant.seen.contested = true;
             tenant.seen.spared = spared;
@@ -200,7 +202,8 @@ impl Engine {
         if !enforce {
             let by = self.world.tenants.get(&name).and_then(|tenant| tenant.job.clone());
             for victim in in_the_way {
-                self.note(victim, EventKind::WouldPreempt { rule: "higher_wants".into(), by: by.clone() });
+                let kind = EventKind::WouldPreempt { rule: "higher_wants".into(), by: by.clone() };
+                self.note_by(victim, kind, by.as_deref());
             }
         }
     }

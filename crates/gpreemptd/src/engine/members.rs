@@ -49,6 +49,7 @@ impl Engine {
                 measured: false,
                 spared_for: None,
                 contested: false,
+                contested_since: Nanos::ZERO,
                 upper: Vec::new(),
                 lower: Vec::new(),
             });
@@ -258,7 +259,6 @@ impl Engine {
     }
 
     fn remove_tenant(&mut self, name: Name, now: Nanos) {
-        self.discharge(name, now);
         if let Some(tenant) = self.world.tenants.get(&name) {
             let gpu = tenant.gpu;
             self.note(name, EventKind::Gone);
@@ -266,8 +266,8 @@ impl Engine {
                 self.world.gpus[gpu].spared_for = None;
             }
         }
+        self.discharge(name, now);
         self.world.tenants.remove(&name);
-        self.changed = true;
     }
 
     /// Takes a tenant out of its job and out of the core. What of it is stopped has to be let go by other means.

@@ -158,7 +158,7 @@ impl Engine {
             self.act(now);
             self.alive.store(now.0, Ordering::Relaxed);
         }
-        self.end_actuator();
+        drop(self.end_actuator());
         self.audit.flush(Nanos::NEVER);
     }
 
@@ -272,7 +272,7 @@ impl Engine {
         if was == Mode::Enforce && self.config.mode == Mode::Observe {
             let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
             pids.into_iter().for_each(|pid| self.release_process(pid));
-            self.end_actuator();
+            self.dismiss_actuator();
         }
     }
 
@@ -328,17 +328,29 @@ impl Engine {
 
     /// Something happened to a tenant.
     fn note(&self, name: Name, kind: EventKind) {
+        self.board.note(self.event(name, kind));
+    }
+
+    /// Something happened to a tenant on account of a job, whose owner may know of it.
+    fn note_by(&self, name: Name, kind: EventKind, cause: Option<&str>) {
+        match cause.and_then(|cause| self.world.jobs.get(cause)) {
+            Some(cause) => self.board.note_by(self.event(name, kind), cause.uid),
+            None => self.note(name, kind),
+        }
+    }
+
+    fn event(&self, name: Name, kind: EventKind) -> Event {
         let tenant = self.world.tenants.get(&name);
         let process = self.world.processes.get(&name.0);
         let gpu = tenant.and_then(|tenant| self.world.gpus.get(tenant.gpu));
-        self.board.note(Event {
+        Event {
             at_ms: keep::now_ms(),
             kind,
             gpu: gpu.map(|gpu| gpu.about.address.clone()),
             pid: Some(name.0.0),
             job: tenant.and_then(|tenant| tenant.job.clone()),
             uid: process.map(|process| process.identity.uid),
-        });
+        }
     }
 
     fn note_job(&self, job: &str, kind: EventKind) {

@@ -33,6 +33,8 @@ pub(super) struct Actuator {
     delay: Nanos,
     started_at: Nanos,
     idle_since: Option<Nanos>,
+    /// Actuators that were sent away and have not been reported lost yet.
+    farewells: u32,
 }
 
 impl Engine {
@@ -41,7 +43,12 @@ impl Engine {
     pub(super) fn settle_members(&mut self, now: Nanos) {
         self.world.sort_tenants();
         for index in 0..self.world.gpus.len() {
-            self.world.gpus[index].contested = self.is_contested(index);
+            let contested = self.is_contested(index);
+            let gpu = &mut self.world.gpus[index];
+            if contested && !gpu.contested {
+                gpu.contested_since = now;
+            }
+            gpu.contested = contested;
         }
         if self.config.mode == Mode::Enforce {
             self.begin_sessions(now);
@@ -170,20 +177,32 @@ impl Engine {
         }
         let since = *self.actuator.idle_since.get_or_insert(now);
         if now.since(since) >= IDLE {
-            self.end_actuator();
+            self.dismiss_actuator();
         } else {
             self.ask_at(since.plus(IDLE));
         }
     }
 
-    /// Ends the actuator in good order: everything runs, nobody is traced.
-    pub(super) fn end_actuator(&mut self) {
-        if self.actuator.link.take().is_some() {
+    /// Ends the actuator in good order: everything runs, nobody is traced. Returns what ends it when dropped, which may
+    /// take a while.
+    pub(super) fn end_actuator(&mut self) -> Option<Link> {
+        let link = self.actuator.link.take();
+        if link.is_some() {
+            self.actuator.farewells += 1;
             self.note_machine(EventKind::Actuator { message: "ended: nobody to manage".into() });
         }
         self.actuator.pid = None;
         self.scout.tell(Errand::Actuator(None));
         self.actuator.idle_since = None;
+        link
+    }
+
+    /// Ends the actuator without waiting for it.
+    pub(super) fn dismiss_actuator(&mut self) {
+        if let Some(link) = self.end_actuator() {
+            // Without a thread left it happens here, late but in order.
+            let _ = std::thread::Builder::new().name("farewell".into()).spawn(move || drop(link));
+        }
     }
 
     /// An order; an actuator that does not take it is lost, which is told by its own message.
@@ -239,6 +258,11 @@ impl Engine {
 
     /// The actuator is gone: the driver has resumed everything.
     pub(super) fn actuator_lost(&mut self, why: &str, killed: bool, now: Nanos) {
+        if self.actuator.farewells > 0 {
+            // Every actuator is lost once; this one was sent away.
+            self.actuator.farewells -= 1;
+            return;
+        }
         if self.actuator.link.take().is_none() {
             return;
         }

@@ -53,6 +53,7 @@ pub(super) struct Gpu {
     pub(super) spared_for: Option<Name>,
     /// Whether jobs there could get into each other's way, as of the last change.
     pub(super) contested: bool,
+    pub(super) contested_since: Nanos,
     /// Tenants whose work would displace others, and those others: what is looked at, as of the last change.
     pub(super) upper: Vec<Name>,
     pub(super) lower: Vec<Name>,
