@@ -76,7 +76,7 @@ mod tests {
     fn the_kernel_tells_where_a_program_waits() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid(child.id());
-        while !call(pid).is_some_and(|text| number(&text) == Some(libc::SYS_clock_nanosleep)) {
+        while call(pid).is_none_or(|text| number(&text) != Some(libc::SYS_clock_nanosleep)) {
             std::thread::yield_now();
         }
         assert!(may_be_interrupted(pid) && !is_destroying_queue(pid));
