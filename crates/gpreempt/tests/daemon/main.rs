@@ -1,0 +1,3 @@
+//! The daemon's parts with real processes on the virtual gpu.
+
+mod observe;
