@@ -10,6 +10,7 @@ mod scene;
 
 mod actuate;
 mod guardian;
+mod observe;
 mod scout;
 
 use std::path::PathBuf;

@@ -1,0 +1,166 @@
+//! What is seen of processes at work, without being attached to them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gpreempt_core::Activity;
+use gpreemptd::clock::now;
+use gpreemptd::observe::{Eye, Look};
+use gpreemptd::scout::{Format, Ring, Sample};
+use kfd::debugfs::{self, QueueKind};
+use kfd::{Pid, ProcessMemory, process};
+
+mod actor;
+#[allow(dead_code, reason = "these tests need only some of it")]
+#[path = "../vgpu/scene.rs"]
+mod scene;
+
+use scene::{Actor, play, until};
+
+fn executable() -> PathBuf {
+    assert_cmd::cargo::cargo_bin!("gpreempt").to_path_buf()
+}
+
+/// The rings of a process as debugfs shows them.
+fn rings(pid: Pid) -> Vec<Ring> {
+    let found = process::find(pid).unwrap().expect("it uses a gpu");
+    let bytes = found.queues.first().expect("it has a queue").ring_size;
+    let shown = debugfs::read_queues().unwrap();
+    let shown = shown.iter().find(|process| process.pid == pid.0).expect("it has a queue");
+    let compute = shown.queues.iter().filter(|queue| queue.kind == QueueKind::Compute);
+    let ring = |queue: &debugfs::Queue| {
+        let (base, rptr, wptr) = (queue.ring()?, queue.rptr_address()?, queue.wptr_address()?);
+        Some(Ring { format: Format::Aql, base, bytes, rptr, wptr })
+    };
+    compute.filter_map(ring).collect()
+}
+
+/// An eye on a process that has a compute queue, which is idle.
+fn watch(actor: &mut Actor) -> Eye {
+    actor.ask("open");
+    let pid = actor.pid();
+    let mut eye = Eye::new(Arc::new(ProcessMemory::open(pid).unwrap()), &rings(pid));
+    assert_eq!(eye.ignored(), []);
+    until("it is idle", || look(&mut eye).activity == Activity::Idle);
+    eye
+}
+
+fn look(eye: &mut Eye) -> Look {
+    eye.look(now(), false).unwrap()
+}
+
+/// Asks the driver, as the daemon does when a look is unsure.
+fn sample(eye: &mut Eye, pid: Pid) -> u32 {
+    let found = process::find(pid).unwrap().expect("it uses a gpu");
+    let usage = found.usage.first().expect("it uses a gpu");
+    let at = now();
+    let path = format!("/sys/class/kfd/kfd/proc/{pid}/stats_{}/cu_occupancy", usage.gpu);
+    let occupied = std::fs::read_to_string(path).unwrap().trim().parse().unwrap();
+    let (gpu, occupied_cus, evicted_ms) = (usage.gpu, Some(occupied), usage.evicted_ms);
+    eye.sampled(&Sample { pid, gpu, at, occupied_cus, evicted_ms }, true);
+    occupied
+}
+
+#[test]
+fn a_kernel_that_was_fetched_runs_until_its_signal_fires() {
+    play("observe::a_kernel_that_was_fetched_runs_until_its_signal_fires", &[], |stage| {
+        let mut actor = stage.actor();
+        let mut eye = watch(&mut actor);
+        assert!(!eye.peek());
+        actor.ask("walk signalled");
+        assert!(eye.peek());
+        until("it was fetched", || {
+            let look = look(&mut eye);
+            assert!(look.activity.has_work(), "{look:?}");
+            look.pending == 0
+        });
+        assert_eq!(look(&mut eye).activity, Activity::Running);
+        until("a signal alone is not believed for ever", || look(&mut eye).unsure);
+        assert!(sample(&mut eye, actor.pid()) > 0);
+        let confirmed = look(&mut eye);
+        assert_eq!((confirmed.activity, confirmed.unsure), (Activity::Running, false));
+        actor.ask("enough");
+        assert_eq!(look(&mut eye).activity, Activity::Idle);
+        assert!(!eye.peek());
+        actor.leave();
+    });
+}
+
+#[test]
+fn kernels_without_signals_run_until_a_sample_finds_no_waves() {
+    play("observe::kernels_without_signals_run_until_a_sample_finds_no_waves", &[], |stage| {
+        let mut actor = stage.actor();
+        let mut eye = watch(&mut actor);
+        actor.ask("walk silent");
+        until("nothing but a sample can tell", || {
+            let look = look(&mut eye);
+            assert!(look.activity.has_work(), "{look:?}");
+            look.unsure
+        });
+        until("its waves are on the gpu", || sample(&mut eye, actor.pid()) > 0);
+        assert_eq!(look(&mut eye).activity, Activity::Running);
+        actor.ask("enough");
+        // Nothing in its memory tells that it ended.
+        assert_eq!(look(&mut eye).activity, Activity::Running);
+        until("its waves are gone", || sample(&mut eye, actor.pid()) == 0);
+        assert_eq!(look(&mut eye).activity, Activity::Idle);
+        actor.leave();
+    });
+}
+
+#[test]
+fn a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires() {
+    play("observe::a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires", &[], |stage| {
+        let mut actor = stage.actor();
+        let mut eye = watch(&mut actor);
+        for wait in ["all", "value"] {
+            actor.ask(&format!("gate {wait}"));
+            actor.ask("walk signalled");
+            until("the processor is at the wait", || look(&mut eye).activity == Activity::Blocked);
+            for _ in 0..100 {
+                let look = look(&mut eye);
+                assert_eq!((look.activity, look.unsure), (Activity::Blocked, false));
+            }
+            assert_eq!(sample(&mut eye, actor.pid()), 0);
+            assert_eq!(look(&mut eye).activity, Activity::Blocked);
+            actor.ask("fire");
+            assert!(look(&mut eye).activity.has_work());
+            until("the kernel behind it runs", || sample(&mut eye, actor.pid()) > 0);
+            assert_eq!(look(&mut eye).activity, Activity::Running);
+            actor.ask("enough");
+            assert_eq!(look(&mut eye).activity, Activity::Idle);
+        }
+        actor.leave();
+    });
+}
+
+#[test]
+fn a_process_that_only_copies_is_idle() {
+    play("observe::a_process_that_only_copies_is_idle", &[], |stage| {
+        let mut actor = stage.actor();
+        let mut eye = watch(&mut actor);
+        let mut during = 0;
+        until("a look fell into the copies", || {
+            actor.ask("copy");
+            assert_eq!(look(&mut eye).activity, Activity::Idle);
+            during += u32::from(actor.ask("copying") == "true");
+            actor.ask("copied");
+            during > 0
+        });
+        assert!(!eye.peek());
+        actor.leave();
+    });
+}
+
+#[test]
+fn a_process_that_was_killed_has_no_rings() {
+    play("observe::a_process_that_was_killed_has_no_rings", &[], |stage| {
+        let mut actor = stage.actor();
+        let mut eye = watch(&mut actor);
+        actor.ask("walk signalled");
+        assert!(look(&mut eye).activity.has_work());
+        actor.kill();
+        until("its memory is gone", || eye.look(now(), false).is_err());
+        assert!(eye.peek());
+    });
+}
