@@ -70,7 +70,7 @@ fn a_packet_that_is_announced_and_not_written_is_no_work_and_is_not_overlooked()
 fn a_head_that_waits_blocks_until_its_signals_let_it_pass() {
     let fake = Fake::new(64, 4);
     let (first, second) = (fake.signal(0), fake.signal(1));
-    let waits: [(Bytes, [(i64, i64, Activity); 3]); 3] = [
+    let waits = [
         (
             Bytes::wait_all(&[first, second]),
             [(1, 1, Activity::Blocked), (0, 1, Activity::Blocked), (0, 0, Activity::Wants)],

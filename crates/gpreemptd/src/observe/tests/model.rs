@@ -136,7 +136,7 @@ impl Model {
     /// Lets the processor pass the wait that it is at, if it can.
     fn pass(&mut self) {
         let Some(gate) = self.gate else { return };
-        if self.passes(gate) && (self.running.is_empty() || !self.entry(gate).ordered) {
+        if self.passes(gate) && (!self.entry(gate).ordered || self.running.is_empty()) {
             self.gate = None;
             self.complete(gate);
         }
