@@ -10,7 +10,6 @@ mod scene;
 
 mod actuate;
 mod guardian;
-mod observe;
 mod scout;
 
 use std::path::PathBuf;
