@@ -1,7 +1,8 @@
-//! The project's chores: `cargo xtask setup`, `cargo xtask test`, `cargo xtask accept NAME`.
+//! The project's chores: `cargo xtask setup`, `cargo xtask test`, `cargo xtask accept NAME`, `cargo xtask record`.
 #![forbid(unsafe_code)]
 
 mod accept;
+mod record;
 mod rocm;
 mod run;
 mod setup;
@@ -46,6 +47,11 @@ enum Chore {
         #[arg(long)]
         list: bool,
     },
+
+    /// Run the demo and put what it prints into the README.
+    ///
+    /// Measured, so best done on a quiet machine.
+    Record,
 }
 
 fn main() -> ExitCode {
@@ -53,6 +59,7 @@ fn main() -> ExitCode {
         Chore::Setup => setup::setup(),
         Chore::Test { full } => test::test(full),
         Chore::Accept { name, list } => accept::accept(name.as_deref(), list),
+        Chore::Record => record::demo(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
