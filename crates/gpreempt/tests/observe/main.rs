@@ -63,7 +63,7 @@ fn sample(eye: &mut Eye, pid: Pid) -> u32 {
 
 #[test]
 fn a_kernel_that_was_fetched_runs_until_its_signal_fires() {
-    play("observe::a_kernel_that_was_fetched_runs_until_its_signal_fires", &[], |stage| {
+    play("a_kernel_that_was_fetched_runs_until_its_signal_fires", &[], |stage| {
         let mut actor = stage.actor();
         let mut eye = watch(&mut actor);
         assert!(!eye.peek());
@@ -88,7 +88,7 @@ fn a_kernel_that_was_fetched_runs_until_its_signal_fires() {
 
 #[test]
 fn kernels_without_signals_run_until_a_sample_finds_no_waves() {
-    play("observe::kernels_without_signals_run_until_a_sample_finds_no_waves", &[], |stage| {
+    play("kernels_without_signals_run_until_a_sample_finds_no_waves", &[], |stage| {
         let mut actor = stage.actor();
         let mut eye = watch(&mut actor);
         actor.ask("walk silent");
@@ -110,7 +110,7 @@ fn kernels_without_signals_run_until_a_sample_finds_no_waves() {
 
 #[test]
 fn a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires() {
-    play("observe::a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires", &[], |stage| {
+    play("a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires", &[], |stage| {
         let mut actor = stage.actor();
         let mut eye = watch(&mut actor);
         for wait in ["all", "value"] {
@@ -136,7 +136,7 @@ fn a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires() {
 
 #[test]
 fn a_process_that_only_copies_is_idle() {
-    play("observe::a_process_that_only_copies_is_idle", &[], |stage| {
+    play("a_process_that_only_copies_is_idle", &[], |stage| {
         let mut actor = stage.actor();
         let mut eye = watch(&mut actor);
         let mut during = 0;
@@ -154,7 +154,7 @@ fn a_process_that_only_copies_is_idle() {
 
 #[test]
 fn a_process_that_was_killed_has_no_rings() {
-    play("observe::a_process_that_was_killed_has_no_rings", &[], |stage| {
+    play("a_process_that_was_killed_has_no_rings", &[], |stage| {
         let mut actor = stage.actor();
         let mut eye = watch(&mut actor);
         actor.ask("walk signalled");
