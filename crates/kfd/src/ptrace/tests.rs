@@ -236,7 +236,13 @@ fn a_program_is_traced_again_if_it_cannot_do_without() {
     let pid = shell.pid();
     let (leader, ended) = seize(pid);
     await_that("it waits for input", || calling::may_be_interrupted(pid));
-    leader.let_go(|| false);
+    let (sender, probed) = mpsc::channel();
+    leader.let_go(move || {
+        // Jobs that are posted before may run while the program is asked to stop.
+        sender.send(()).unwrap();
+        false
+    });
+    probed.recv().unwrap();
     assert!(leader.run(|| ()).is_ok() && !leader.is_let_go());
     assert_ne!(field(pid, "TracerPid:"), "0");
     send(pid, libc::SIGUSR1);
