@@ -48,6 +48,7 @@ impl Engine {
                 resetting_until: None,
                 measured: false,
                 spared_for: None,
+                spared_until: Nanos::ZERO,
                 contested: false,
                 contested_since: Nanos::ZERO,
                 upper: Vec::new(),
@@ -66,6 +67,10 @@ impl Engine {
         }
         let unreadable = found.memory.as_ref().err().cloned();
         if let Some(process) = self.world.processes.get_mut(&pid) {
+            let let_go = process.traced_by.is_some() && found.traced_by.is_none();
+            if let (true, Session::Refused { retry_at, .. }) = (let_go, &mut process.session) {
+                *retry_at = now;
+            }
             process.traced_by = found.traced_by;
             process.unreadable = unreadable;
             process.memory = found.memory.as_ref().ok().cloned();
@@ -98,6 +103,7 @@ impl Engine {
             identity,
             treatment,
             session: Session::None,
+            refusals: 0,
             traced_by: found.traced_by,
             abandoned,
             unreadable: None,
@@ -227,6 +233,7 @@ impl Engine {
         if let Some(until) = held_until {
             self.core.hold(core, until).ok()?;
             job.held_until = held_until;
+            self.ask_at(until);
         }
         self.world.jobs.insert(treatment.job.clone(), job);
         Some(core)

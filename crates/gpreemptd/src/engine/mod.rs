@@ -149,7 +149,7 @@ impl Engine {
                 if !self.take(input, now) {
                     break;
                 }
-            } else if due < Nanos::NEVER {
+            } else if due <= now {
                 self.record.daemon.wakeup.note(now.since(due));
             }
             if !self.drain(inbox, &mut now) {
@@ -285,6 +285,7 @@ impl Engine {
             self.changed = true;
             self.recover(now);
             self.end_holds(now);
+            self.ask_for_what_lies_ahead(now);
         }
         if self.changed {
             self.changed = false;

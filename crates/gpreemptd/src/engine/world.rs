@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpreempt_core::{
-    Activity, Entry, GpuId as Slot, GpuParams, GpuSet, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Parts,
+    Action, Activity, Entry, GpuId as Slot, GpuParams, GpuSet, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Parts,
     Permille, Reason, Scheduler, TenantId, TenantSlot,
 };
 use kfd::{Pid, ProcessMemory};
@@ -51,6 +51,8 @@ pub(super) struct Gpu {
     pub(super) measured: bool,
     /// The tenant whose burst is left alone, to see what happens without us.
     pub(super) spared_for: Option<Name>,
+    /// How long at most: a burst may have no end.
+    pub(super) spared_until: Nanos,
     /// Whether jobs there could get into each other's way, as of the last change.
     pub(super) contested: bool,
     pub(super) contested_since: Nanos,
@@ -80,6 +82,8 @@ pub(super) struct Process {
     pub(super) user: String,
     pub(super) treatment: Option<Treatment>,
     pub(super) session: Session,
+    /// Sessions refused in a row.
+    pub(super) refusals: u32,
     pub(super) traced_by: Option<Pid>,
     /// Given up by hand.
     pub(super) abandoned: bool,
@@ -107,8 +111,8 @@ pub(super) struct Tenant {
     /// Since when at least one is, and why.
     pub(super) stopped_at: Option<Nanos>,
     pub(super) why: Option<Reason>,
-    /// An order is under way.
-    pub(super) ordered: bool,
+    /// The order that is under way.
+    pub(super) ordered: Option<Action>,
     /// As the core was told.
     pub(super) stoppable: bool,
     pub(super) preempted: u64,
@@ -150,7 +154,7 @@ impl Tenant {
             stopped: BTreeSet::new(),
             stopped_at: None,
             why: None,
-            ordered: false,
+            ordered: None,
             stoppable: false,
             preempted: 0,
             stopped_total: Nanos::ZERO,
