@@ -94,6 +94,8 @@ pub struct Engine {
     /// Members or settings changed.
     changed: bool,
     publish: bool,
+    /// Somebody was left alone because there was no room.
+    crowded: bool,
     stopped: Vec<Pid>,
     /// Bursts that began and ended with the present looks.
     risen: Vec<(Name, Nanos)>,
@@ -132,6 +134,7 @@ impl Engine {
             beat_at: Nanos::ZERO,
             changed: true,
             publish: false,
+            crowded: false,
             stopped: Vec::new(),
             risen: Vec::new(),
             fallen: Vec::new(),
