@@ -233,7 +233,7 @@ impl Engine {
         self.changed = true;
     }
 
-    fn reset(&mut self, gpu: usize, now: Nanos) {
+    pub(super) fn reset(&mut self, gpu: usize, now: Nanos) {
         let place = &mut self.world.gpus[gpu];
         place.resetting_until = Some(now.plus(RESET));
         let _ = self.core.set_resetting(place.slot, true);

@@ -14,7 +14,6 @@ use crate::observe::Eye;
 use crate::scout::{self, Format, Ring};
 
 use super::Engine;
-use super::breaker::Breaker;
 use super::keep::kept_name;
 use super::world::{Gpu, Job, Name, Process, Session, Tenant};
 
@@ -23,39 +22,41 @@ const KIND_PM4: u32 = 0;
 const KIND_AQL: u32 = 2;
 
 impl Engine {
-    /// The gpus are these. Known ones keep their place in the core.
+    /// The gpus are these. Known ones keep their place in the core; that of one that is gone is given to another.
     pub(super) fn set_gpus(&mut self, found: Vec<scout::Gpu>) {
+        for gpu in &mut self.world.gpus {
+            gpu.present = found.iter().any(|about| about.id == gpu.about.id);
+        }
         for about in found {
             if let Some(index) = self.world.gpu_index(about.id.0) {
                 self.world.gpus[index].about = about;
                 continue;
             }
-            let index = self.world.gpus.len();
+            let index = self.vacant_gpu();
             let Some(slot) = u8::try_from(index).ok().filter(|_| index < GpuSet::CAPACITY).map(Slot) else {
                 tracing::warn!("gpu {} is left alone: more than {} are not managed", about.address, GpuSet::CAPACITY);
                 continue;
             };
             let (params, managed) = self.gpu_params(&about.address);
+            // It fails if there was none.
+            let _ = self.core.remove_gpu(slot);
             if let Err(error) = self.core.set_gpu(slot, params) {
                 tracing::error!("gpu {}: {error}", about.address);
                 continue;
             }
-            self.world.gpus.push(Gpu {
-                about,
-                slot,
-                params,
-                managed,
-                breaker: Breaker::default(),
-                resetting_until: None,
-                measured: false,
-                spared_for: None,
-                spared_until: Nanos::ZERO,
-                contested: false,
-                contested_since: Nanos::ZERO,
-                upper: Vec::new(),
-                lower: Vec::new(),
-            });
+            let gpu = Gpu::new(about, slot, params, managed);
+            match self.world.gpus.get_mut(index) {
+                Some(place) => *place = gpu,
+                None => self.world.gpus.push(gpu),
+            }
         }
+    }
+
+    /// The place of a gpu that is gone and has no tenants, or a new one.
+    fn vacant_gpu(&self) -> usize {
+        let in_use = |index: usize| self.world.tenants.values().any(|tenant| tenant.gpu == index);
+        let gone = self.world.gpus.iter().enumerate().find(|(index, gpu)| !gpu.present && !in_use(*index));
+        gone.map_or(self.world.gpus.len(), |(index, _)| index)
     }
 
     /// A process appeared, or its queues changed.

@@ -373,3 +373,6 @@ impl Engine {
         self.board.note(Event { at_ms: keep::now_ms(), kind, gpu: None, pid: None, job: None, uid: None });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,6 +42,8 @@ pub(super) fn new_core() -> Result<Core, gpreempt_core::Error> {
 pub(super) struct Gpu {
     pub(super) about: scout::Gpu,
     pub(super) slot: Slot,
+    /// The driver still has it.
+    pub(super) present: bool,
     pub(super) params: GpuParams,
     pub(super) managed: bool,
     pub(super) breaker: Breaker,
@@ -59,6 +61,28 @@ pub(super) struct Gpu {
     /// Tenants whose work would displace others, and those others: what is looked at, as of the last change.
     pub(super) upper: Vec<Name>,
     pub(super) lower: Vec<Name>,
+}
+
+impl Gpu {
+    /// One on which nothing has happened yet.
+    pub(super) fn new(about: scout::Gpu, slot: Slot, params: GpuParams, managed: bool) -> Gpu {
+        Gpu {
+            about,
+            slot,
+            present: true,
+            params,
+            managed,
+            breaker: Breaker::default(),
+            resetting_until: None,
+            measured: false,
+            spared_for: None,
+            spared_until: Nanos::ZERO,
+            contested: false,
+            contested_since: Nanos::ZERO,
+            upper: Vec::new(),
+            lower: Vec::new(),
+        }
+    }
 }
 
 /// How a session with a process stands.
