@@ -46,8 +46,9 @@ impl Engine {
             }
         };
         let known = name.and_then(|name| self.world.jobs.get(&name).map(|job| (name, job)));
-        // Whether something of another user exists is not told either.
-        let Some((name, _)) = known.filter(|(_, job)| job.uid == uid || self.may_all(uid)) else {
+        // Of a job that several users share none is the owner. Whether something of another user exists is not told either.
+        let owner = |pid: &Pid| self.world.processes.get(pid).is_some_and(|process| process.identity.uid == uid);
+        let Some((name, _)) = known.filter(|(_, job)| self.may_all(uid) || job.pids.iter().all(owner)) else {
             let message = format!("{said} is not managed, or not yours; `gpreempt ps` shows what is");
             return Err(refuse(RefusalKind::Unknown, message));
         };
@@ -71,11 +72,11 @@ impl Engine {
             return Err(refuse(RefusalKind::Forbidden, message));
         }
         let from = job.level();
-        job.level = Some(level);
+        (job.level, job.trusted) = (Some(level), trusted);
         let _ = self.core.set_job(job.core, job.effective());
-        self.keep.change(|by_hand| {
-            by_hand.levels.insert(name.clone(), level.get());
-        });
+        let kept = job.kept.clone();
+        let is_present = |name: &str| self.world.jobs.values().any(|job| job.kept == name);
+        self.keep.set_level(&kept, level.get(), trusted, is_present);
         self.changed = true;
         self.note_job(&name, EventKind::LevelSet { from: from.get(), to: level.get(), by_uid: uid });
         Ok(Some(format!("{name}: level {} -> {}", from.get(), level.get())))
@@ -97,7 +98,7 @@ impl Engine {
         job.held_until = Some(until);
         let _ = self.core.hold(job.core, until);
         self.keep.change(|by_hand| {
-            by_hand.holds.insert(name.clone(), now_ms().saturating_add(seconds.saturating_mul(1000)));
+            by_hand.holds.insert(job.kept.clone(), now_ms().saturating_add(seconds.saturating_mul(1000)));
         });
         self.ask_at(until);
         self.changed = true;
@@ -113,7 +114,7 @@ impl Engine {
         }
         let _ = self.core.release(job.core);
         self.keep.change(|by_hand| {
-            by_hand.holds.remove(&name);
+            by_hand.holds.remove(&job.kept);
         });
         self.changed = true;
         self.note_job(&name, EventKind::Released);

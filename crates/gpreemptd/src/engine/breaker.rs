@@ -30,6 +30,8 @@ pub(super) struct Breaker {
     open: Option<Open>,
     /// Doubles with each trip, and starts anew after a good time.
     pause: Nanos,
+    /// When the last pause ended.
+    closed_at: Nanos,
 }
 
 #[derive(Clone, Debug)]
@@ -110,6 +112,7 @@ impl Breaker {
         let over = self.open.as_ref().is_some_and(|open| now >= open.until);
         if over {
             self.open = None;
+            self.closed_at = now;
         }
         over
     }
@@ -117,7 +120,7 @@ impl Breaker {
     /// Nothing went wrong for long enough: the next pause is a short one again.
     pub(super) fn quiet(&mut self, now: Nanos, config: &config::Breaker) {
         let window = nanos(config.longest);
-        if self.open.is_none() && self.failures.back().is_none_or(|&last| now.since(last) > window) {
+        if self.open.is_none() && now.since(self.closed_at) > window {
             self.pause = Nanos::ZERO;
         }
     }
@@ -185,6 +188,19 @@ mod tests {
             .collect();
         assert_eq!(pauses, [10, 20, 40, 80, 160, 300, 300]);
         assert!(!breaker.retry(at(6001)) && breaker.retry(at(6301)) && breaker.open().is_none());
+    }
+
+    #[test]
+    fn only_a_long_good_time_makes_the_next_pause_a_short_one() {
+        let (mut breaker, config) = (Breaker::default(), config());
+        let mut pause_at = |turn| {
+            breaker.quiet(at(turn), &config);
+            let trip = (0..3).filter_map(|_| breaker.failed(at(turn), &config)).last();
+            let pause = trip.map_or(Nanos::ZERO, |trip| trip.pause);
+            assert!(breaker.retry(at(turn).plus(pause)));
+            pause
+        };
+        assert_eq!([1000, 1100, 1200, 2000].map(&mut pause_at), [10, 20, 40, 10].map(at));
     }
 
     #[test]

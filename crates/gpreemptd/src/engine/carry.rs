@@ -11,7 +11,7 @@ use crate::scout::Errand;
 
 use super::Engine;
 use super::words;
-use super::world::Name;
+use super::world::{Name, World};
 
 /// How long a gpu is left alone after the driver said that it is being reset.
 const RESET: Nanos = Nanos::from_secs(1);
@@ -50,10 +50,15 @@ impl Engine {
     fn order(&mut self, entry: &Entry, seen: Nanos) {
         let Some(name) = self.world.by_core(entry.tenant) else { return };
         let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
-        let mut queues: Vec<u32> = tenant.about.compute.iter().map(|queue| queue.0).collect();
         let preempt = entry.action == Action::Preempt;
-        queues.retain(|queue| tenant.stopped.contains(queue) != preempt);
-        tenant.ordered = true;
+        let running = tenant.about.compute.iter().map(|queue| queue.0).filter(|queue| !tenant.stopped.contains(queue));
+        let queues: Vec<u32> = if preempt { running.collect() } else { tenant.stopped.iter().copied().collect() };
+        if queues.is_empty() || self.actuator.link.is_none() {
+            // There is nothing to call the driver for, or nobody who could.
+            let stopped_queues = queues.is_empty().then_some(tenant.stopped_queues());
+            return self.answer_for(name, entry.action, stopped_queues, crate::clock::now());
+        }
+        tenant.ordered = Some(entry.action);
         let gpu = tenant.gpu;
         self.next_ticket += 1;
         let (ticket, pid) = (self.next_ticket, name.0.0);
@@ -72,6 +77,14 @@ impl Engine {
         if preempt {
             let place = &self.world.gpus[gpu];
             self.record.gpu(place.about.id.0, &place.about.address).plan.note(sent_at.since(seen));
+        }
+    }
+
+    /// Tells the core what became of an order that the actuator gives no answer to.
+    pub(super) fn answer_for(&mut self, name: Name, action: Action, stopped_queues: Option<u16>, now: Nanos) {
+        self.observe_again(name, now);
+        if let Some(id) = self.world.tenants.get(&name).and_then(|tenant| tenant.core) {
+            let _ = self.core.report(id, action, Report { at: now, took: Nanos::ZERO, stopped_queues });
         }
     }
 
@@ -97,8 +110,13 @@ impl Engine {
 
     fn done(&mut self, ticket: u64, queues: &[u32], failed: &[u32], called: Nanos, answered: Nanos, now: Nanos) {
         let Some(ticket) = self.tickets.remove(&ticket) else { return };
-        let Some(tenant) = self.world.tenants.get_mut(&ticket.name) else { return };
-        tenant.ordered = false;
+        let Some(tenant) = self.world.tenants.get_mut(&ticket.name) else {
+            if ticket.action == Action::Preempt {
+                self.let_run(ticket.name.0, queues.iter().chain(failed).copied().collect());
+            }
+            return;
+        };
+        tenant.ordered = None;
         let changed = |queue: &u32| queues.contains(queue) || failed.contains(queue);
         for queue in &ticket.queues {
             match ticket.action {
@@ -129,6 +147,15 @@ impl Engine {
             trip = trip.or(place.breaker.failed(now, &self.config.breaker));
         }
         trip.into_iter().for_each(|trip| self.tripped(gpu, trip));
+    }
+
+    /// Queues were stopped for a tenant that ended meanwhile: they are new ones with the numbers of the old. Nobody waits for
+    /// the answer.
+    fn let_run(&mut self, pid: Pid, queues: Vec<u32>) {
+        if !queues.is_empty() && self.actuator.link.is_some() {
+            self.next_ticket += 1;
+            self.send(&Order::Resume { ticket: self.next_ticket, pid: pid.0, queues }, crate::clock::now());
+        }
     }
 
     fn record_call(&mut self, ticket: &Ticket, gpu: usize, called: Nanos, answered: Nanos, queues: u32) {
@@ -173,14 +200,18 @@ impl Engine {
             return;
         };
         let Some(tenant) = self.world.tenants.get_mut(&ticket.name) else { return };
-        tenant.ordered = false;
+        tenant.ordered = None;
         let gpu = tenant.gpu;
         if let Some(id) = tenant.core {
             let report = Report { at: now, took: Nanos::ZERO, stopped_queues: None };
             let _ = self.core.report(id, ticket.action, report);
         }
         match refused.kind {
-            RefusedKind::Gone => return,
+            RefusedKind::Gone => {
+                // If it is not the process that is gone, the session is, and a new one is needed.
+                self.release_process(ticket.name.0);
+                return self.session_ended(ticket.name.0, now);
+            }
             RefusedKind::Runtime | RefusedKind::Debugger | RefusedKind::Permission => {
                 // The session is worth nothing any more; what was stopped under it is let go with it.
                 self.release_process(ticket.name.0);
@@ -202,7 +233,7 @@ impl Engine {
         self.changed = true;
     }
 
-    fn reset(&mut self, gpu: usize, now: Nanos) {
+    pub(super) fn reset(&mut self, gpu: usize, now: Nanos) {
         let place = &mut self.world.gpus[gpu];
         place.resetting_until = Some(now.plus(RESET));
         let _ = self.core.set_resetting(place.slot, true);
@@ -228,14 +259,31 @@ impl Engine {
                 place.resetting_until = None;
                 let _ = self.core.set_resetting(place.slot, false);
             }
+            if now >= place.spared_until
+                && let Some(name) = place.spared_for.take()
+                && let Some(tenant) = self.world.tenants.get_mut(&name)
+            {
+                // From here on it is protected, so its length says nothing of either kind.
+                tenant.seen.contested = false;
+            }
             place.breaker.quiet(now, &self.config.breaker);
             if place.breaker.retry(now) {
                 self.note_gpu(gpu, EventKind::Recovered);
                 self.changed = true;
             }
-            if let Some((_, until)) = self.world.gpus[gpu].breaker.open() {
-                self.ask_at(until);
-            }
         }
+    }
+
+    /// Asks for everything that is still to come. Only the earliest instant is remembered, and that one has passed.
+    pub(super) fn ask_for_what_lies_ahead(&mut self, now: Nanos) {
+        let World { gpus, processes, jobs, .. } = &self.world;
+        let places = gpus.iter().flat_map(|gpu| {
+            let spared = gpu.spared_for.map(|_| gpu.spared_until);
+            [gpu.resetting_until, gpu.breaker.open().map(|(_, until)| until), spared]
+        });
+        let holds = jobs.values().map(|job| job.held_until);
+        let leaving = processes.values().map(|process| Some(process.leaving_until));
+        let next = places.chain(holds).chain(leaving).flatten().filter(|&at| at > now).min();
+        next.into_iter().for_each(|at| self.ask_at(at));
     }
 }

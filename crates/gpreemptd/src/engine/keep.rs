@@ -1,36 +1,80 @@
 //! What was set by hand and outlives the daemon: levels and holds, in its runtime directory.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use kfd::Pid;
 use serde::{Deserialize, Serialize};
 
+use crate::identity::{Identity, started};
+
 const FILE: &str = "by-hand.json";
+
+/// Levels that are kept. With more, those of jobs that are not there are forgotten.
+const MOST_LEVELS: usize = 4096;
 
 /// What was set by hand, by job, and the processes given up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ByHand {
     pub(super) levels: BTreeMap<String, u8>,
+    /// Jobs whose level the operator set: it may be more than the rules allow.
+    pub(super) trusted: BTreeSet<String>,
     /// Until when, in milliseconds since 1970.
     pub(super) holds: BTreeMap<String, u64>,
     /// By process, with its start time, so that a later one of the same number is not meant.
     pub(super) abandoned: BTreeMap<u32, u64>,
 }
 
+impl ByHand {
+    /// Forgets what has no meaning any more.
+    fn tidy(&mut self) {
+        self.levels.retain(|name, _| !is_over(name));
+        self.trusted.retain(|name| self.levels.contains_key(name));
+        let now = now_ms();
+        self.holds.retain(|name, until| *until > now && !is_over(name));
+        self.abandoned.retain(|pid, since| started(Pid(*pid)).is_ok_and(|start| start == *since));
+    }
+}
+
+/// The name under which something is kept for the job of a process. A job that is named after its process ends with it, and
+/// the number may be another's later.
+pub(super) fn kept_name(job: &str, process: &Identity) -> String {
+    if job == format!("pid-{}", process.pid) { format!("{job}@{}", process.started) } else { job.to_owned() }
+}
+
+/// Whether a job that is named after its process has ended.
+fn is_over(name: &str) -> bool {
+    let parts = name.strip_prefix("pid-").and_then(|rest| rest.split_once('@'));
+    let Some((Ok(pid), Ok(since))) = parts.map(|(pid, since)| (pid.parse(), since.parse::<u64>())) else {
+        return false;
+    };
+    started(Pid(pid)).map_or(true, |start| start != since)
+}
+
 /// The file.
 #[derive(Debug)]
 pub(super) struct Keep {
-    path: PathBuf,
+    /// Absent if others could write what is kept there.
+    path: Option<PathBuf>,
     pub(super) by_hand: ByHand,
 }
 
 impl Keep {
     /// Reads what an earlier daemon left. A file that cannot be understood is set aside, so that nothing is lost.
     pub(super) fn open(directory: &Path) -> Keep {
+        if !is_ours(directory) {
+            tracing::warn!(
+                "others than this user may write to {}: a restart forgets what was set by hand. Give the daemon a socket \
+                 in a directory of its own",
+                directory.display()
+            );
+            return Keep { path: None, by_hand: ByHand::default() };
+        }
         let path = directory.join(FILE);
         let by_hand = match fs::read(&path) {
             Ok(text) => serde_json::from_slice(&text).unwrap_or_else(|error| {
@@ -45,25 +89,35 @@ impl Keep {
                 ByHand::default()
             }
         };
-        Keep { path, by_hand }
+        Keep { path: Some(path), by_hand }
     }
 
     /// Changes what is kept and writes it.
     pub(super) fn change(&mut self, change: impl FnOnce(&mut ByHand)) {
         let before = self.by_hand.clone();
         change(&mut self.by_hand);
-        self.by_hand.holds.retain(|_, until| *until > now_ms());
-        if before != self.by_hand
-            && let Err(error) = self.write()
+        self.by_hand.tidy();
+        if let Some(path) = &self.path
+            && before != self.by_hand
+            && let Err(error) = write(path, &self.by_hand)
         {
-            tracing::warn!("cannot write {}: {error}; a restart forgets what was set by hand", self.path.display());
+            tracing::warn!("cannot write {}: {error}; a restart forgets what was set by hand", path.display());
         }
     }
 
-    fn write(&self) -> io::Result<()> {
-        let aside = self.path.with_extension("json.new");
-        fs::write(&aside, serde_json::to_vec_pretty(&self.by_hand)?)?;
-        fs::rename(aside, &self.path)
+    /// Keeps the level of a job. `present` says which jobs are there.
+    pub(super) fn set_level(&mut self, job: &str, level: u8, trusted: bool, present: impl Fn(&str) -> bool) {
+        self.change(|by_hand| {
+            if by_hand.levels.len() >= MOST_LEVELS {
+                by_hand.levels.retain(|name, _| present(name));
+            }
+            by_hand.levels.insert(job.to_owned(), level);
+            if trusted {
+                by_hand.trusted.insert(job.to_owned());
+            } else {
+                by_hand.trusted.remove(job);
+            }
+        });
     }
 
     /// How long a job is still held.
@@ -71,6 +125,20 @@ impl Keep {
         let left = self.by_hand.holds.get(job)?.checked_sub(now_ms())?;
         (left > 0).then(|| Duration::from_millis(left))
     }
+}
+
+/// Whether nobody but this user, or root, can put a file there.
+fn is_ours(directory: &Path) -> bool {
+    let own = nix::unistd::geteuid().as_raw();
+    fs::metadata(directory).is_ok_and(|about| (about.uid() == own || about.uid() == 0) && about.mode() & 0o022 == 0)
+}
+
+/// Names of jobs are not for everybody.
+fn write(path: &Path, by_hand: &ByHand) -> io::Result<()> {
+    let aside = path.with_extension("json.new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
+    file.write_all(&serde_json::to_vec_pretty(by_hand)?)?;
+    fs::rename(aside, path)
 }
 
 /// Milliseconds since 1970.
@@ -104,5 +172,53 @@ mod tests {
         fs::write(directory.path().join(FILE), "{ no").unwrap();
         assert_eq!(Keep::open(directory.path()).by_hand, ByHand::default());
         assert_eq!(fs::read_to_string(directory.path().join("by-hand.json.bad")).unwrap(), "{ no");
+    }
+
+    #[test]
+    fn what_belongs_to_a_process_ends_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut keep = Keep::open(directory.path());
+        let pid = std::process::id();
+        let own = Identity { pid, started: started(Pid(pid)).unwrap(), ..Identity::default() };
+        let earlier = Identity { started: own.started - 1, ..own.clone() };
+        let job = format!("pid-{pid}");
+        assert_ne!(kept_name(&job, &own), kept_name(&job, &earlier));
+        assert_eq!(kept_name("alice/train", &own), "alice/train");
+        for process in [&own, &earlier] {
+            keep.set_level(&kept_name(&job, process), 3, true, |_| true);
+        }
+        keep.change(|by_hand| {
+            by_hand.holds.insert(kept_name(&job, &earlier), now_ms() + 60_000);
+            by_hand.abandoned.insert(pid, earlier.started);
+        });
+        let expected = ByHand {
+            levels: [(kept_name(&job, &own), 3)].into(),
+            trusted: [kept_name(&job, &own)].into(),
+            ..ByHand::default()
+        };
+        assert_eq!(Keep::open(directory.path()).by_hand, expected);
+    }
+
+    #[test]
+    fn levels_of_jobs_that_are_not_there_do_not_pile_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut keep = Keep { path: None, ..Keep::open(directory.path()) };
+        keep.by_hand.levels = (0..MOST_LEVELS).map(|job| (format!("job {job}"), 1)).collect();
+        keep.set_level("one more", 1, false, |name| name == "job 7");
+        assert!(keep.by_hand.levels.keys().eq(["job 7", "one more"]));
+    }
+
+    #[test]
+    fn nothing_is_read_or_written_where_others_may_write() {
+        let directory = tempfile::tempdir().unwrap();
+        Keep::open(directory.path()).set_level("train", 2, false, |_| true);
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(&directory.path().join(FILE)), 0o600);
+        fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        let mut keep = Keep::open(directory.path());
+        assert_eq!(keep.by_hand, ByHand::default());
+        keep.set_level("serve", 9, false, |_| true);
+        let kept = fs::read_to_string(directory.path().join(FILE)).unwrap();
+        assert!(kept.contains("train") && !kept.contains("serve"), "{kept}");
     }
 }

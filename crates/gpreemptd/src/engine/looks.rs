@@ -5,6 +5,7 @@ use gpreempt_proto::{EventKind, Mode};
 use kfd::GpuId;
 
 use crate::clock;
+use crate::observe::Look;
 use crate::scout::{Errand, Sample};
 
 use super::Engine;
@@ -15,6 +16,9 @@ const SAMPLE_EVERY: Nanos = Nanos::from_millis(1);
 
 /// Occupancy that is older says nothing.
 const SAMPLE_VALID: Nanos = Nanos::from_millis(20);
+
+/// A burst that was chosen to be left alone is protected after this time. One that takes longer needs no comparison.
+const SPARED: Nanos = Nanos::from_millis(250);
 
 impl Engine {
     /// The quick look between scans: at those whose work would displace others, and at all others while it does.
@@ -74,9 +78,17 @@ impl Engine {
     fn look(&mut self, name: Name, now: Nanos) {
         let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
         let stopped = tenant.is_stopped();
-        // Memory that cannot be read any more belongs to a process that ends; the scout tells.
-        let Some(Ok(look)) = tenant.eye.as_mut().map(|eye| eye.look(now, stopped)) else { return };
         let before = tenant.seen;
+        let look = match tenant.eye.as_mut().map(|eye| eye.look(now, stopped)) {
+            Some(Ok(look)) => look,
+            // Memory that cannot be read any more belongs to a process that ends, which the scout tells, or to one that
+            // hides it: nobody is kept stopped for either.
+            Some(Err(_)) => {
+                let since = if before.activity.has_work() { now } else { before.since };
+                Look { activity: Activity::Idle, since, pending: 0, unsure: false }
+            }
+            None => return,
+        };
         let risen = look.activity.has_work() && !before.activity.has_work();
         let fallen = before.activity.has_work() && !look.activity.has_work();
         tenant.seen.at = now;
@@ -186,6 +198,8 @@ impl Engine {
         let spared = enforce && free && place.breaker.spare(&self.config.breaker);
         if spared {
             place.spared_for = Some(name);
+            place.spared_until = now.plus(SPARED);
+            self.due = self.due.min(place.spared_until);
             self.changed = true;
         }
         let watched_since = place.contested_since;

@@ -14,7 +14,7 @@ use crate::observe::Eye;
 use crate::scout::{self, Format, Ring};
 
 use super::Engine;
-use super::breaker::Breaker;
+use super::keep::kept_name;
 use super::world::{Gpu, Job, Name, Process, Session, Tenant};
 
 /// Kinds of queues as the driver numbers them for a tracer.
@@ -22,38 +22,41 @@ const KIND_PM4: u32 = 0;
 const KIND_AQL: u32 = 2;
 
 impl Engine {
-    /// The gpus are these. Known ones keep their place in the core.
+    /// The gpus are these. Known ones keep their place in the core; that of one that is gone is given to another.
     pub(super) fn set_gpus(&mut self, found: Vec<scout::Gpu>) {
+        for gpu in &mut self.world.gpus {
+            gpu.present = found.iter().any(|about| about.id == gpu.about.id);
+        }
         for about in found {
             if let Some(index) = self.world.gpu_index(about.id.0) {
                 self.world.gpus[index].about = about;
                 continue;
             }
-            let index = self.world.gpus.len();
+            let index = self.vacant_gpu();
             let Some(slot) = u8::try_from(index).ok().filter(|_| index < GpuSet::CAPACITY).map(Slot) else {
                 tracing::warn!("gpu {} is left alone: more than {} are not managed", about.address, GpuSet::CAPACITY);
                 continue;
             };
             let (params, managed) = self.gpu_params(&about.address);
+            // It fails if there was none.
+            let _ = self.core.remove_gpu(slot);
             if let Err(error) = self.core.set_gpu(slot, params) {
                 tracing::error!("gpu {}: {error}", about.address);
                 continue;
             }
-            self.world.gpus.push(Gpu {
-                about,
-                slot,
-                params,
-                managed,
-                breaker: Breaker::default(),
-                resetting_until: None,
-                measured: false,
-                spared_for: None,
-                contested: false,
-                contested_since: Nanos::ZERO,
-                upper: Vec::new(),
-                lower: Vec::new(),
-            });
+            let gpu = Gpu::new(about, slot, params, managed);
+            match self.world.gpus.get_mut(index) {
+                Some(place) => *place = gpu,
+                None => self.world.gpus.push(gpu),
+            }
         }
+    }
+
+    /// The place of a gpu that is gone and has no tenants, or a new one.
+    fn vacant_gpu(&self) -> usize {
+        let in_use = |index: usize| self.world.tenants.values().any(|tenant| tenant.gpu == index);
+        let gone = self.world.gpus.iter().enumerate().find(|(index, gpu)| !gpu.present && !in_use(*index));
+        gone.map_or(self.world.gpus.len(), |(index, _)| index)
     }
 
     /// A process appeared, or its queues changed.
@@ -65,7 +68,16 @@ impl Engine {
             self.add_process(&found);
         }
         let unreadable = found.memory.as_ref().err().cloned();
+        if let Some(process) = self.world.processes.get_mut(&pid).filter(|old| old.identity != found.identity) {
+            // Rules ask for more than before, or somebody moved it to another control group.
+            process.identity = found.identity.clone();
+            self.judge(pid, now);
+        }
         if let Some(process) = self.world.processes.get_mut(&pid) {
+            let let_go = process.traced_by.is_some() && found.traced_by.is_none();
+            if let (true, Session::Refused { retry_at, .. }) = (let_go, &mut process.session) {
+                *retry_at = now;
+            }
             process.traced_by = found.traced_by;
             process.unreadable = unreadable;
             process.memory = found.memory.as_ref().ok().cloned();
@@ -98,6 +110,7 @@ impl Engine {
             identity,
             treatment,
             session: Session::None,
+            refusals: 0,
             traced_by: found.traced_by,
             abandoned,
             unreadable: None,
@@ -184,8 +197,9 @@ impl Engine {
         let slot = gpu.slot;
         let Some(process) = self.world.processes.get(&name.0).filter(|process| !process.abandoned) else { return };
         let Some(treatment) = process.treatment.clone() else { return };
-        let uid = process.identity.uid;
-        let Some(job) = self.job_for(&treatment, uid, now) else {
+        let (uid, kept) = (process.identity.uid, kept_name(&treatment.job, &process.identity));
+        let Some(job) = self.job_for(&treatment, uid, kept, now) else {
+            self.crowded = true;
             tracing::warn!("process {} is left alone: no room for more jobs", name.0);
             return;
         };
@@ -201,23 +215,43 @@ impl Engine {
                     tenant.stoppable = false;
                 }
             }
-            Err(error) => tracing::warn!("process {} is left alone: {error}", name.0),
+            Err(error) => {
+                tracing::warn!("process {} is left alone: {error}", name.0);
+                self.crowded = true;
+                self.forget_if_empty(&treatment.job);
+            }
         }
         self.changed = true;
     }
 
-    fn job_for(&mut self, treatment: &Treatment, uid: u32, now: Nanos) -> Option<gpreempt_core::JobId> {
+    /// There is room again for those who found none.
+    fn enlist_the_rest(&mut self, now: Nanos) {
+        if std::mem::take(&mut self.crowded) {
+            let left_out = self.world.tenants.values().filter(|tenant| tenant.core.is_none());
+            let names: Vec<Name> = left_out.map(|tenant| tenant.name).collect();
+            for name in names {
+                if self.crowded {
+                    break;
+                }
+                self.enlist(name, now);
+            }
+        }
+    }
+
+    fn job_for(&mut self, treatment: &Treatment, uid: u32, kept: String, now: Nanos) -> Option<gpreempt_core::JobId> {
         if let Some(job) = self.world.jobs.get(&treatment.job) {
             return Some(job.core);
         }
-        let by_hand = self.keep.by_hand.levels.get(&treatment.job).copied().and_then(Level::new);
-        let held_until = self.keep.held(&treatment.job).map(|left| now.plus(super::breaker::nanos(left)));
+        let by_hand = self.keep.by_hand.levels.get(&kept).copied().and_then(Level::new);
+        let held_until = self.keep.held(&kept).map(|left| now.plus(super::breaker::nanos(left)));
         let mut job = Job {
             core: self.core.add_job(treatment.params).ok()?,
             rule: treatment.rule.clone(),
             max_level: treatment.max_level,
             params: treatment.params,
             level: by_hand,
+            trusted: self.keep.by_hand.trusted.contains(&kept),
+            kept,
             held_until: None,
             pids: BTreeSet::new(),
             uid,
@@ -227,6 +261,7 @@ impl Engine {
         if let Some(until) = held_until {
             self.core.hold(core, until).ok()?;
             job.held_until = held_until;
+            self.ask_at(until);
         }
         self.world.jobs.insert(treatment.job.clone(), job);
         Some(core)
@@ -237,9 +272,9 @@ impl Engine {
         let Some(job) = self.world.jobs.get_mut(name) else { return };
         let members = job.pids.iter().filter_map(|pid| self.world.processes.get(pid)?.treatment.as_ref());
         let Some(treatment) = Treatment::of_job(members) else { return };
-        job.max_level = treatment.max_level;
-        if (job.params, &job.rule) != (treatment.params, &treatment.rule) {
-            (job.params, job.rule) = (treatment.params, treatment.rule);
+        let before = (job.params, job.max_level, &job.rule);
+        if before != (treatment.params, treatment.max_level, &treatment.rule) {
+            (job.params, job.max_level, job.rule) = (treatment.params, treatment.max_level, treatment.rule);
             let _ = self.core.set_job(job.core, job.effective());
             self.changed = true;
         }
@@ -268,6 +303,7 @@ impl Engine {
         }
         self.discharge(name, now);
         self.world.tenants.remove(&name);
+        self.enlist_the_rest(now);
     }
 
     /// Takes a tenant out of its job and out of the core. What of it is stopped has to be let go by other means.
@@ -289,8 +325,12 @@ impl Engine {
             job.pids.remove(&name.0);
             self.tune_job(&job_name);
         }
-        let empty = !self.world.tenants.values().any(|tenant| tenant.job.as_deref() == Some(job_name.as_str()));
-        if empty && let Some(job) = self.world.jobs.remove(&job_name) {
+        self.forget_if_empty(&job_name);
+    }
+
+    fn forget_if_empty(&mut self, name: &str) {
+        let empty = !self.world.tenants.values().any(|tenant| tenant.job.as_deref() == Some(name));
+        if empty && let Some(job) = self.world.jobs.remove(name) {
             let _ = self.core.remove_job(job.core);
         }
     }
@@ -304,35 +344,34 @@ impl Engine {
             let _ = self.core.set_gpu(gpu.slot, params);
         }
         let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
-        for pid in pids {
-            let Some(process) = self.world.processes.get_mut(&pid) else { continue };
-            let treatment = self.config.treat(&process.identity);
-            let same_job = |old: &Treatment, new: &Treatment| old.job == new.job;
-            let stays = match (&process.treatment, &treatment) {
-                (Some(old), Some(new)) => same_job(old, new),
-                (None, None) => true,
-                _ => false,
-            };
-            process.treatment = treatment.clone();
-            if let (true, Some(new)) = (stays, &treatment) {
-                self.tune_job(&new.job);
-            }
-            let managed = |gpu: usize| self.world.gpus.get(gpu).is_some_and(|gpu| gpu.managed);
-            let moves: Vec<Name> = self
-                .world
-                .tenants_of(pid)
-                .filter(|tenant| !stays || tenant.core.is_some() != managed(tenant.gpu))
-                .map(|tenant| tenant.name)
-                .collect();
-            if !moves.is_empty() {
-                self.release_process(pid);
-            }
-            for name in moves {
-                self.discharge(name, now);
-                self.enlist(name, now);
-            }
-        }
+        pids.into_iter().for_each(|pid| self.judge(pid, now));
         self.changed = true;
+    }
+
+    /// Judges a process anew.
+    fn judge(&mut self, pid: Pid, now: Nanos) {
+        let Some(process) = self.world.processes.get_mut(&pid) else { return };
+        let treatment = self.config.treat(&process.identity);
+        let job = |treatment: &Option<Treatment>| treatment.as_ref().map(|treatment| treatment.job.clone());
+        let stays = job(&process.treatment) == job(&treatment);
+        process.treatment.clone_from(&treatment);
+        if let (true, Some(new)) = (stays, &treatment) {
+            self.tune_job(&new.job);
+        }
+        let managed = |gpu: usize| self.world.gpus.get(gpu).is_some_and(|gpu| gpu.managed);
+        let moves: Vec<Name> = self
+            .world
+            .tenants_of(pid)
+            .filter(|tenant| !stays || tenant.core.is_some() != managed(tenant.gpu))
+            .map(|tenant| tenant.name)
+            .collect();
+        if !moves.is_empty() {
+            self.release_process(pid);
+        }
+        for name in moves {
+            self.discharge(name, now);
+            self.enlist(name, now);
+        }
     }
 }
 

@@ -94,6 +94,8 @@ pub struct Engine {
     /// Members or settings changed.
     changed: bool,
     publish: bool,
+    /// Somebody was left alone because there was no room.
+    crowded: bool,
     stopped: Vec<Pid>,
     /// Bursts that began and ended with the present looks.
     risen: Vec<(Name, Nanos)>,
@@ -132,6 +134,7 @@ impl Engine {
             beat_at: Nanos::ZERO,
             changed: true,
             publish: false,
+            crowded: false,
             stopped: Vec::new(),
             risen: Vec::new(),
             fallen: Vec::new(),
@@ -149,7 +152,7 @@ impl Engine {
                 if !self.take(input, now) {
                     break;
                 }
-            } else if due < Nanos::NEVER {
+            } else if due <= now {
                 self.record.daemon.wakeup.note(now.since(due));
             }
             if !self.drain(inbox, &mut now) {
@@ -285,6 +288,7 @@ impl Engine {
             self.changed = true;
             self.recover(now);
             self.end_holds(now);
+            self.ask_for_what_lies_ahead(now);
         }
         if self.changed {
             self.changed = false;
@@ -369,3 +373,6 @@ impl Engine {
         self.board.note(Event { at_ms: keep::now_ms(), kind, gpu: None, pid: None, job: None, uid: None });
     }
 }
+
+#[cfg(test)]
+mod tests;

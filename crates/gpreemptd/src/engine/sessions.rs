@@ -15,6 +15,9 @@ use super::world::{Job, Name, Session, Tenant};
 const RETRY: Nanos = Nanos::from_secs(1);
 const RETRY_PERMISSION: Nanos = Nanos::from_secs(10);
 
+/// How often that time doubles while refusals go on.
+const DOUBLINGS: u32 = 4;
+
 /// How long the actuator stays without anybody to manage.
 const IDLE: Nanos = Nanos::from_secs(5);
 
@@ -161,9 +164,7 @@ impl Engine {
 
     fn back_off(&mut self, now: Nanos) {
         let actuator = &mut self.actuator;
-        // One that lived for a while gives no reason for a longer wait.
-        let short = now.since(actuator.started_at) > RESTART_LONGEST || actuator.delay == Nanos::ZERO;
-        actuator.delay = if short { RESTART } else { actuator.delay.times(2).min(RESTART_LONGEST) };
+        actuator.delay = actuator.delay.times(2).clamp(RESTART, RESTART_LONGEST);
         actuator.start_at = now.plus(actuator.delay);
         self.ask_at(self.actuator.start_at);
     }
@@ -220,7 +221,12 @@ impl Engine {
             self.send(&Order::Detach { pid: pid.0 }, now);
             return;
         };
+        if !matches!(process.session, Session::Asked | Session::Open { .. }) {
+            // It was ended meanwhile, before this was heard.
+            return;
+        }
         process.session = Session::Open { runtime };
+        process.refusals = 0;
         self.set_traced(pid, queues, now);
         self.changed = true;
     }
@@ -228,7 +234,7 @@ impl Engine {
     /// An order to attach was refused.
     pub(super) fn session_refused(&mut self, refused: &Refused, now: Nanos) {
         let pid = Pid(refused.pid);
-        let wait = match refused.kind {
+        let first = match refused.kind {
             RefusedKind::Permission => RETRY_PERMISSION,
             _ => RETRY,
         };
@@ -237,6 +243,9 @@ impl Engine {
             RefusedKind::Runtime => "runtime not enabled".to_string(),
             _ => refused.message.clone(),
         };
+        // An attempt that fails late costs cycles of all its gpus.
+        let wait = first.times(1 << process.refusals.min(DOUBLINGS));
+        process.refusals = process.refusals.saturating_add(1);
         let told_before = matches!(&process.session, Session::Refused { why: old, .. } if *old == why);
         process.session = Session::Refused { why, retry_at: now.plus(wait) };
         self.ask_at(now.plus(wait));
@@ -278,6 +287,10 @@ impl Engine {
             }
             self.all_run(pid, now);
         }
+        if now.since(self.actuator.started_at) > RESTART_LONGEST {
+            // One that lived for a while gives no reason for a longer wait.
+            self.actuator.delay = Nanos::ZERO;
+        }
         self.back_off(now);
         self.note_machine(EventKind::Actuator { message: format!("lost: {why}") });
         self.changed = true;
@@ -287,12 +300,16 @@ impl Engine {
     fn all_run(&mut self, pid: Pid, now: Nanos) {
         let names: Vec<Name> = self.world.tenants_of(pid).map(|tenant| tenant.name).collect();
         for name in names {
-            if let Some(tenant) = self.world.tenants.get_mut(&name) {
+            let ordered = self.world.tenants.get_mut(&name).and_then(|tenant| {
                 tenant.stopped.clear();
-                tenant.ordered = false;
-            }
+                tenant.ordered.take()
+            });
             self.settle_stop(name, now);
-            self.observe_again(name, now);
+            match ordered {
+                // Its answer does not come any more, and the core would wait for it.
+                Some(action) => self.answer_for(name, action, Some(0), now),
+                None => self.observe_again(name, now),
+            }
         }
         self.changed = true;
     }

@@ -27,8 +27,9 @@ impl Engine {
         self.board.publish(status, stats);
     }
 
-    fn status(&mut self, now: Nanos) -> Status {
-        let gpus = (0..self.world.gpus.len()).map(|gpu| self.gpu_status(gpu, now)).collect();
+    pub(super) fn status(&mut self, now: Nanos) -> Status {
+        let present: Vec<usize> = (0..self.world.gpus.len()).filter(|&gpu| self.world.gpus[gpu].present).collect();
+        let gpus = present.into_iter().map(|gpu| self.gpu_status(gpu, now)).collect();
         let names: Vec<String> = self.world.jobs.keys().cloned().collect();
         let mut jobs: Vec<JobStatus> = names.iter().filter_map(|name| self.job_status(name, now)).collect();
         jobs.sort_by_key(|job| std::cmp::Reverse(job.level));

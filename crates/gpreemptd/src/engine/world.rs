@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpreempt_core::{
-    Activity, Entry, GpuId as Slot, GpuParams, GpuSet, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Parts,
+    Action, Activity, Entry, GpuId as Slot, GpuParams, GpuSet, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Parts,
     Permille, Reason, Scheduler, TenantId, TenantSlot,
 };
 use kfd::{Pid, ProcessMemory};
@@ -42,6 +42,8 @@ pub(super) fn new_core() -> Result<Core, gpreempt_core::Error> {
 pub(super) struct Gpu {
     pub(super) about: scout::Gpu,
     pub(super) slot: Slot,
+    /// The driver still has it.
+    pub(super) present: bool,
     pub(super) params: GpuParams,
     pub(super) managed: bool,
     pub(super) breaker: Breaker,
@@ -51,12 +53,36 @@ pub(super) struct Gpu {
     pub(super) measured: bool,
     /// The tenant whose burst is left alone, to see what happens without us.
     pub(super) spared_for: Option<Name>,
+    /// How long at most: a burst may have no end.
+    pub(super) spared_until: Nanos,
     /// Whether jobs there could get into each other's way, as of the last change.
     pub(super) contested: bool,
     pub(super) contested_since: Nanos,
     /// Tenants whose work would displace others, and those others: what is looked at, as of the last change.
     pub(super) upper: Vec<Name>,
     pub(super) lower: Vec<Name>,
+}
+
+impl Gpu {
+    /// One on which nothing has happened yet.
+    pub(super) fn new(about: scout::Gpu, slot: Slot, params: GpuParams, managed: bool) -> Gpu {
+        Gpu {
+            about,
+            slot,
+            present: true,
+            params,
+            managed,
+            breaker: Breaker::default(),
+            resetting_until: None,
+            measured: false,
+            spared_for: None,
+            spared_until: Nanos::ZERO,
+            contested: false,
+            contested_since: Nanos::ZERO,
+            upper: Vec::new(),
+            lower: Vec::new(),
+        }
+    }
 }
 
 /// How a session with a process stands.
@@ -80,6 +106,8 @@ pub(super) struct Process {
     pub(super) user: String,
     pub(super) treatment: Option<Treatment>,
     pub(super) session: Session,
+    /// Sessions refused in a row.
+    pub(super) refusals: u32,
     pub(super) traced_by: Option<Pid>,
     /// Given up by hand.
     pub(super) abandoned: bool,
@@ -107,8 +135,8 @@ pub(super) struct Tenant {
     /// Since when at least one is, and why.
     pub(super) stopped_at: Option<Nanos>,
     pub(super) why: Option<Reason>,
-    /// An order is under way.
-    pub(super) ordered: bool,
+    /// The order that is under way.
+    pub(super) ordered: Option<Action>,
     /// As the core was told.
     pub(super) stoppable: bool,
     pub(super) preempted: u64,
@@ -150,7 +178,7 @@ impl Tenant {
             stopped: BTreeSet::new(),
             stopped_at: None,
             why: None,
-            ordered: false,
+            ordered: None,
             stoppable: false,
             preempted: 0,
             stopped_total: Nanos::ZERO,
@@ -188,6 +216,10 @@ pub(super) struct Job {
     pub(super) params: JobParams,
     /// Set by hand.
     pub(super) level: Option<Level>,
+    /// By the operator, who is not bound by the rules.
+    pub(super) trusted: bool,
+    /// The name under which that is kept.
+    pub(super) kept: String,
     pub(super) held_until: Option<Nanos>,
     pub(super) pids: BTreeSet<Pid>,
     /// Whose it is.
@@ -196,7 +228,8 @@ pub(super) struct Job {
 
 impl Job {
     pub(super) fn level(&self) -> Level {
-        self.level.unwrap_or(self.params.level)
+        let by_hand = self.level.map(|level| if self.trusted { level } else { level.min(self.max_level) });
+        by_hand.unwrap_or(self.params.level)
     }
 
     /// What the core is told.

@@ -8,7 +8,7 @@ use kfd::{GpuId, Pid, Processes, QueueId, SysfsQueueType};
 
 use super::program::Program;
 use super::rings::{Rings, Wanted};
-use super::{Process, Tenant};
+use super::{Process, Scouted, Tenant};
 
 #[derive(Debug, Default)]
 pub(super) struct Known {
@@ -22,6 +22,8 @@ pub(super) struct Known {
     /// What was told last, and who traced it then.
     told: Option<(Vec<Tenant>, Option<Pid>)>,
     dirty: bool,
+    /// The engine knows of it, whatever has to be read again meanwhile.
+    announced: bool,
 }
 
 /// What it has on one gpu.
@@ -109,6 +111,18 @@ impl Known {
     /// Who it is has to be read and told again.
     pub(super) fn forget_program(&mut self) {
         self.program = None;
+        self.tell_again();
+    }
+
+    /// Tells that it is gone, if anybody knew of it.
+    pub(super) fn leave(&mut self, pid: Pid, found: &mut Vec<Scouted>) {
+        if std::mem::take(&mut self.announced) {
+            found.push(Scouted::Gone { pid });
+        }
+    }
+
+    /// What was told has to be told again.
+    pub(super) fn tell_again(&mut self) {
         self.told = None;
         self.dirty = true;
     }
@@ -158,6 +172,7 @@ impl Known {
             return None;
         }
         self.told = Some(now);
+        self.announced = true;
         Some(Process {
             identity: program.identity.clone(),
             memory: program.memory.clone(),

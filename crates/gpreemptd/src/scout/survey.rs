@@ -48,6 +48,11 @@ impl Survey {
         }
     }
 
+    /// Everybody who is known is told again.
+    pub(super) fn tell_again(&mut self) {
+        self.known.values_mut().for_each(Known::tell_again);
+    }
+
     /// Being traced by this process is no obstacle.
     pub(super) fn set_actuator(&mut self, actuator: Option<Pid>) {
         self.actuator = actuator;
@@ -62,8 +67,8 @@ impl Survey {
         });
         self.known.retain(|pid, known| {
             let stays = pids.binary_search(pid).is_ok();
-            if !stays && known.program.is_some() {
-                found.push(Scouted::Gone { pid: *pid });
+            if !stays {
+                known.leave(*pid, found);
             }
             stays
         });
@@ -100,7 +105,7 @@ impl Survey {
     ) -> kfd::Result<bool> {
         let known = self.known.entry(pid).or_default();
         if known.program.as_ref().is_some_and(|program| program.has_ended(pace.slow)) {
-            found.push(Scouted::Gone { pid });
+            known.leave(pid, found);
             *known = Known::departed(now);
         }
         let listing = self.processes.queue_ids(pid)?.unwrap_or_default();
@@ -113,8 +118,8 @@ impl Survey {
         }
         let mut changed = known.update_queues(pid, &listing, &self.processes, pace.thorough)?;
         if !known.has_compute() {
-            if known.program.take().is_some() {
-                found.push(Scouted::Gone { pid });
+            known.leave(pid, found);
+            if known.program.is_some() {
                 known.forget_program();
             }
             return Ok(changed);

@@ -72,6 +72,10 @@ impl Thread {
     fn scan(&mut self, now: Instant) -> Result<Duration, Unheard> {
         let at = clock::now();
         let mut found: Vec<Scouted> = self.gpus.look(now, &mut self.complaints).into_iter().collect();
+        if !found.is_empty() {
+            // Who was on a gpu that nobody knew has been told in vain.
+            self.survey.tell_again();
+        }
         let in_use = self.survey.scan(now, &mut self.complaints, &mut found);
         self.stopped.look(&mut found);
         found.push(Scouted::Scanned { at });
