@@ -9,9 +9,12 @@ mod actor;
 mod scene;
 
 mod actuate;
+mod basic;
 mod guardian;
 mod observe;
+mod program;
 mod scout;
+mod stage;
 
 use std::path::PathBuf;
 
