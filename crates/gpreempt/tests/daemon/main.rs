@@ -10,11 +10,16 @@ mod scene;
 
 mod actuate;
 mod basic;
+mod boundary;
+mod by_hand;
 mod guardian;
 mod observe;
+mod policies;
 mod program;
+mod restraint;
 mod scout;
 mod stage;
+mod together;
 
 use std::path::PathBuf;
 

@@ -7,8 +7,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use gpreempt_proto::{
-    Answer, Client, ClientError, Event, EventKind, GpuStats, Refusal, Request, State, Stats, Status, Target,
-    TenantStatus,
+    Answer, Client, ClientError, Event, EventKind, GpuStats, Refusal, RefusalKind, Request, State, Stats, Status,
+    Target, TenantStatus,
 };
 use kfd::Pid;
 use nix::sys::signal::{Signal, kill};
@@ -116,6 +116,18 @@ impl<'s> Service<'s> {
         Client::connect_to(&self.socket(), PATIENCE)?.call(request)
     }
 
+    /// Asks something that changes nothing, again while the daemon has no time, as on a machine with much to do.
+    fn look(&self, request: &Request) -> Answer {
+        let begun = Instant::now();
+        loop {
+            match self.try_ask(request.clone()) {
+                Ok(answer) => return answer,
+                Err(ClientError::Refused(Refusal { kind: RefusalKind::Busy, .. })) if begun.elapsed() < PATIENCE => {}
+                Err(error) => panic!("{request:?}: {error}"),
+            }
+        }
+    }
+
     /// Asks something that must work; what is answered in words.
     pub(super) fn ask(&self, request: Request) -> String {
         match self.try_ask(request.clone()) {
@@ -133,15 +145,15 @@ impl<'s> Service<'s> {
     }
 
     pub(super) fn status(&self) -> Status {
-        match self.try_ask(Request::Status) {
-            Ok(Answer::Status(status)) => *status,
+        match self.look(&Request::Status) {
+            Answer::Status(status) => *status,
             other => panic!("no status: {other:?}"),
         }
     }
 
     pub(super) fn stats(&self) -> Stats {
-        match self.try_ask(Request::Stats) {
-            Ok(Answer::Stats(stats)) => *stats,
+        match self.look(&Request::Stats) {
+            Answer::Stats(stats) => *stats,
             other => panic!("no statistics: {other:?}"),
         }
     }
@@ -157,8 +169,8 @@ impl<'s> Service<'s> {
     }
 
     pub(super) fn events(&self, target: Option<Target>) -> Vec<Event> {
-        match self.try_ask(Request::Log { since_ms: None, target, limit: None }) {
-            Ok(Answer::Log { events, .. }) => events,
+        match self.look(&Request::Log { since_ms: None, target, limit: None }) {
+            Answer::Log { events, .. } => events,
             other => panic!("no log: {other:?}"),
         }
     }
@@ -293,6 +305,12 @@ pub(super) fn tenants(status: &Status, pid: Pid) -> impl Iterator<Item = &Tenant
 /// How often a process was stopped.
 pub(super) fn stops(events: &[EventKind]) -> usize {
     events.iter().filter(|kind| matches!(kind, EventKind::Preempted { .. })).count()
+}
+
+/// The letter by which the kernel tells what a process does: T for one that was stopped by a signal.
+pub(super) fn letter(pid: Pid) -> char {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+    text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).expect("a state")
 }
 
 /// The process that traces a process, if any.
