@@ -9,8 +9,16 @@ mod actor;
 mod scene;
 
 mod actuate;
+mod basic;
+mod boundary;
+mod by_hand;
 mod guardian;
+mod policies;
+mod program;
+mod restraint;
 mod scout;
+mod stage;
+mod together;
 
 use std::path::PathBuf;
 

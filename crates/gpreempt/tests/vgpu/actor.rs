@@ -133,6 +133,8 @@ struct Actor {
     runtime: Option<Runtime>,
     ways: Vec<Way>,
     jobs: Vec<Job>,
+    /// What queues wait for, and what fires when they have passed it.
+    gates: Vec<(Signal, Signal)>,
 }
 
 impl Actor {
@@ -178,6 +180,13 @@ impl Actor {
                     job.enough.write(0, &1u32.to_le_bytes())?;
                 }
             }
+            "gate" => {
+                let queue = &mut self.way(small(0)).queue;
+                let (gate, passed) = (Signal::new(queue.device(), 1)?, Signal::new(queue.device(), 1)?);
+                queue.barrier_and(&[&gate], Order::AfterPrevious, &passed)?;
+                self.gates.push((gate, passed));
+            }
+            "fire" => self.gates.iter().try_for_each(|(gate, _)| gate.set(0))?,
             "done" => said = (self.jobs[number(0) as usize].done.value()? == 0).to_string(),
             "wait" => said = self.finish(number(0) as usize)?,
             "destroy" => {

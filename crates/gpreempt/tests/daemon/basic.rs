@@ -1,0 +1,92 @@
+//! The life of the daemon: lower levels stop while a higher one wants, and nothing is lost by it.
+
+use gpreempt_proto::{Event, EventKind, State};
+
+use super::scene::{self, play};
+use super::stage::{Rules, Service, stops, suspended};
+
+/// Kernels that fill a gpu of this size for long enough to be met in the middle.
+const SMALL_GPU: &[&str] = &["--cus", "8"];
+const OFFLINE: &[&str] = &["offline", "--steps", "2000"];
+
+#[test]
+fn lower_work_stops_while_higher_work_runs_and_goes_on_where_it_was() {
+    play("basic::lower_work_stops_while_higher_work_runs_and_goes_on_where_it_was", SMALL_GPU, |stage| {
+        let service = Service::start(stage, Rules::default());
+        let offline = service.load(2, OFFLINE);
+        offline.until("kernel");
+        let (mut online, _) = service.walker(12);
+        service.must_be(offline.pid(), State::Stopped);
+        assert_eq!(suspended(offline.pid()), (1, 1));
+        service.must_be(online.pid(), State::Running);
+        let tenant = service.tenant(offline.pid());
+        let why = tenant.why.expect("a reason");
+        assert_eq!((why.rule.as_str(), tenant.level, tenant.attached), ("higher_wants", Some(2), true));
+        assert_eq!(why.by, service.tenant(online.pid()).job);
+        assert!(!service.tenant(online.pid()).attached);
+
+        // What was printed before the stop is passed over: while it lasts there is no more.
+        offline.printed();
+        online.enough();
+        online.must_end_right(0);
+        service.must_work(offline.pid());
+        offline.until("kernel");
+        let events = service.events_of(offline.pid());
+        assert!(stops(&events) >= 1, "{events:?}");
+        let resumed = |kind: &EventKind| matches!(kind, EventKind::Resumed { stopped_us, .. } if *stopped_us > 0.0);
+        assert!(events.iter().any(resumed), "{events:?}");
+        offline.must_end_right();
+        online.leave();
+        service.stop();
+    });
+}
+
+#[test]
+fn hundreds_of_stops_lose_nothing_and_the_device_counts_as_many() {
+    play("basic::hundreds_of_stops_lose_nothing_and_the_device_counts_as_many", SMALL_GPU, |stage| {
+        let service = Service::start(stage, Rules::default());
+        let offline = service.load(2, OFFLINE);
+        offline.until("kernel");
+        // As many rounds as it takes: on a busy machine several bursts become one.
+        let words = ["online", "--requests", "100", "--kernels", "2", "--steps", "50", "--rate", "60", "--wait"];
+        while service.count(|gpu| gpu.preempts) < 100 {
+            let mut online = service.load(12, &words);
+            online.until("ready");
+            service.must_be_known(online.pid());
+            online.begin();
+            assert_eq!(online.must_end_right(), 202);
+        }
+        service.must_work(offline.pid());
+        let kernels = offline.must_end_right();
+        let (preempts, resumes) = (service.count(|gpu| gpu.preempts), service.count(|gpu| gpu.resumes));
+        let device = &scene::status()["gpus"][0]["cycles"];
+        let counted = |cause: &str| device[cause]["count"].as_u64().unwrap_or(0);
+        assert_eq!((preempts, resumes), (counted("suspend"), counted("resume")));
+        assert_eq!((service.count(|gpu| gpu.failures), service.count(|gpu| gpu.cycles)), (0, preempts + resumes));
+        assert!(kernels > 0);
+    });
+}
+
+#[test]
+fn a_second_daemon_on_the_same_gpu_only_watches() {
+    play("basic::a_second_daemon_on_the_same_gpu_only_watches", &[], |stage| {
+        let service = Service::start(stage, Rules::default());
+        let (mut offline, _) = service.walker(2);
+        let (mut online, _) = service.walker(12);
+        service.must_be(offline.pid(), State::Stopped);
+        let second = Service::start(stage, Rules::default());
+        let told = |event: &Event| {
+            let EventKind::Actuator { message } = &event.kind else { return false };
+            message.contains("the actuator of another daemon")
+        };
+        second.until("it says why it stops nothing", |_| second.events(None).iter().any(told));
+        assert_eq!(second.tenant(offline.pid()).unstoppable.as_deref(), Some("another daemon manages this gpu"));
+        // The first goes, and what it stopped goes on until the second takes over.
+        service.stop();
+        second.must_be(offline.pid(), State::Stopped);
+        online.enough();
+        online.must_end_right(0);
+        offline.enough();
+        offline.must_end_right(0);
+    });
+}

@@ -1,0 +1,154 @@
+//! What operators do to jobs and to the configuration.
+
+use std::fs;
+
+use gpreempt_proto::{Event, EventKind, RefusalKind, Request, State, Target};
+use nix::sys::signal::Signal;
+
+use super::scene::{play, process, status};
+use super::stage::{Rules, Service, suspended, tenants, tracer};
+
+#[test]
+fn a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released() {
+    play("by_hand::a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released", &[], |stage| {
+        let service = Service::start(stage, Rules { daemon: "hold_max_s = 1000", ..Rules::default() });
+        let (mut actor, _) = service.walker(2);
+        let pid = actor.pid();
+        let target = || Target::Pid(pid.0);
+        for seconds in [0, 1001] {
+            assert_eq!(service.refusal(Request::Hold { target: target(), seconds }).kind, RefusalKind::Range);
+        }
+        let nobody = Request::Hold { target: Target::Job("nobody".into()), seconds: 1 };
+        assert_eq!(service.refusal(nobody).kind, RefusalKind::Unknown);
+
+        service.ask(Request::Hold { target: target(), seconds: 900 });
+        service.must_be(pid, State::Stopped);
+        assert_eq!(service.tenant(pid).why.expect("a reason").rule, "held");
+        let jobs = service.status().jobs;
+        assert!(jobs[0].held_s.is_some_and(|left| left > 0.0 && left <= 900.0), "{jobs:?}");
+        service.ask(Request::Release { target: target() });
+        service.must_work(pid);
+        assert_eq!(suspended(pid), (0, 1));
+
+        // A lease that runs out.
+        service.ask(Request::Hold { target: target(), seconds: 1 });
+        service.must_be(pid, State::Stopped);
+        service.must_work(pid);
+        let released = |event: &Event| matches!(event.kind, EventKind::Released);
+        service.until("it is told", |_| service.events(None).iter().filter(|event| released(event)).count() == 2);
+        assert_eq!(service.status().jobs[0].held_s, None);
+        actor.enough();
+        actor.must_end_right(0);
+    });
+}
+
+#[test]
+fn a_process_given_up_is_let_go_and_never_stopped_again() {
+    play("by_hand::a_process_given_up_is_let_go_and_never_stopped_again", &[], |stage| {
+        let service = Service::start(stage, Rules::default());
+        let (mut offline, _) = service.walker(2);
+        let (mut other, _) = service.walker(3);
+        let (mut online, _) = service.walker(12);
+        let pid = offline.pid();
+        service.must_be(pid, State::Stopped);
+        service.must_be(other.pid(), State::Stopped);
+        let (status, said) = service.command(&["release", &pid.to_string()]);
+        assert!(status.success() && said.contains("given up"), "{said}");
+        service.must_work(pid);
+        assert_eq!((suspended(pid), tracer(pid)), ((0, 1), None));
+        let scans = service.stats().daemon.scans;
+        service.until("many scans", |status| {
+            let mut found = tenants(status, pid);
+            assert!(found.all(|tenant| tenant.state != State::Stopped && !tenant.attached && tenant.job.is_none()));
+            service.stats().daemon.scans > scans + 30
+        });
+        assert!(process(&self::status(), pid.0).expect("uses the gpu")["debugger"].is_null());
+        assert_eq!(service.tenant(pid).unstoppable.as_deref(), Some("given up by hand"));
+        assert_eq!(service.tenant(other.pid()).state, State::Stopped);
+        online.enough();
+        online.must_end_right(0);
+        for actor in [&mut offline, &mut other] {
+            actor.enough();
+            actor.must_end_right(0);
+        }
+    });
+}
+
+#[test]
+fn new_rules_hold_for_what_is_stopped_and_faulty_ones_for_nobody() {
+    play("by_hand::new_rules_hold_for_what_is_stopped_and_faulty_ones_for_nobody", &[], |stage| {
+        let service = Service::start(stage, Rules::default());
+        let (mut offline, _) = service.walker(2);
+        let (mut online, _) = service.walker(12);
+        let pid = offline.pid();
+        service.must_be(pid, State::Stopped);
+        let good = fs::read_to_string(service.config()).expect("written before");
+        let reloads = |said: &str| {
+            let told = |event: &&Event| {
+                let EventKind::Reloaded { message } = &event.kind else { return false };
+                message.contains(said)
+            };
+            service.events(None).iter().filter(told).count()
+        };
+
+        // Faulty: the place is named and nothing changes, whichever way it comes.
+        fs::write(service.config(), good.replace("level = 0\n", "level = 77\n")).expect("can be written");
+        let line = good.lines().position(|line| line == "level = 0").expect("a rule") + 1;
+        let place = format!("rules.toml:{line}:9");
+        let (status, said) = service.command(&["reload"]);
+        assert!(!status.success() && said.contains(&place), "{said}");
+        service.send(Signal::SIGHUP);
+        service.until("the signal was obeyed", |_| reloads(&place) == 2);
+        assert_eq!((service.tenant(pid).state, service.tenant(pid).level), (State::Stopped, Some(2)));
+
+        // Everybody has the same level: nobody is in the way of anybody.
+        fs::write(service.config(), good.replace("max_level = 15", "max_level = 0")).expect("can be written");
+        let (status, said) = service.command(&["reload"]);
+        assert!(status.success(), "{said}");
+        service.must_work(pid);
+        assert_eq!(service.tenant(online.pid()).level, Some(0));
+
+        fs::write(service.config(), good.replace("name = \"stage\"", "name = \"again\"")).expect("can be written");
+        service.send(Signal::SIGHUP);
+        service.must_be(pid, State::Stopped);
+        assert!(service.status().jobs.iter().all(|job| job.rule == "again"));
+
+        // Rules that no process matches.
+        fs::write(service.config(), "mode = \"enforce\"\n").expect("can be written");
+        service.send(Signal::SIGHUP);
+        service.must_work(pid);
+        service.until("nobody has a job", |status| status.jobs.is_empty());
+        assert_eq!(service.tenant(pid).level, None);
+        for actor in [&mut offline, &mut online] {
+            actor.enough();
+            actor.must_end_right(0);
+        }
+        service.stop();
+    });
+}
+
+#[test]
+fn a_daemon_that_changes_to_observing_lets_everything_go() {
+    play("by_hand::a_daemon_that_changes_to_observing_lets_everything_go", &[], |stage| {
+        let service = Service::start(stage, Rules::default());
+        let (mut offline, _) = service.walker(2);
+        let (mut online, _) = service.walker(12);
+        let pid = offline.pid();
+        service.must_be(pid, State::Stopped);
+        let good = fs::read_to_string(service.config()).expect("written before");
+        fs::write(service.config(), good.replace("enforce", "observe")).expect("can be written");
+        let (status, said) = service.command(&["reload"]);
+        assert!(status.success(), "{said}");
+        service.must_work(pid);
+        service.until("the actuator is gone", |status| status.actuator_pid.is_none());
+        assert_eq!((suspended(pid), tracer(pid)), ((0, 1), None));
+        // And back.
+        fs::write(service.config(), good).expect("can be written");
+        service.send(Signal::SIGHUP);
+        service.must_be(pid, State::Stopped);
+        for actor in [&mut online, &mut offline] {
+            actor.enough();
+            actor.must_end_right(0);
+        }
+    });
+}

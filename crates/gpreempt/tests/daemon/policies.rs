@@ -1,0 +1,109 @@
+//! Policies other than strict levels, and what bounds those.
+
+use gpreempt_proto::{EventKind, State};
+
+use super::scene::{Actor, play};
+use super::stage::{Rules, Service, stops};
+
+/// Both of two are stopped so often.
+fn take_turns(service: &Service<'_>, actors: [&Actor; 2], turns: u64) {
+    service.until("both had their turns", |status| {
+        actors
+            .iter()
+            .all(|actor| status.tenants.iter().any(|tenant| tenant.pid == actor.pid().0 && tenant.preempted >= turns))
+    });
+}
+
+fn must_end_right(actors: [&mut Actor; 2]) {
+    for actor in actors {
+        actor.enough();
+        actor.must_end_right(0);
+    }
+}
+
+/// Rules whose settings depend on the level asked for.
+const fn by_level(gpu: &'static str, before: &'static str) -> Rules {
+    Rules { mode: "enforce", daemon: "", job: "max_stop_ms = 600000", gpu, before }
+}
+
+#[test]
+fn equals_take_turns_where_the_gpu_has_slices() {
+    play("policies::equals_take_turns_where_the_gpu_has_slices", &[], |stage| {
+        let gpu = "small = 0.0\nweigh = false\nslice_ms = 20";
+        let service = Service::start(stage, Rules { gpu, ..Rules::default() });
+        let (mut first, _) = service.walker(4);
+        let (mut second, _) = service.walker(4);
+        take_turns(&service, [&first, &second], 5);
+        for actor in [&first, &second] {
+            let events = service.events_of(actor.pid());
+            let slice = |kind: &&EventKind| matches!(kind, EventKind::Preempted { rule, .. } if rule == "slice_over");
+            assert!(events.iter().filter(slice).count() >= 5, "{events:?}");
+        }
+        must_end_right([&mut first, &mut second]);
+    });
+}
+
+#[test]
+fn shares_follow_weights_where_the_gpu_is_fair() {
+    play("policies::shares_follow_weights_where_the_gpu_is_fair", &[], |stage| {
+        let heavy = "[[rule]]\nname = \"heavy\"\nuser = \"*\"\nenvironment = { GPREEMPT_LEVEL = \"3\" }\n\
+                     level = 3\nweight = 400\nmax_stop_ms = 600000\n";
+        let gpu = "small = 0.0\nweigh = false\npolicy = \"fair\"\nslice_ms = 20";
+        let service = Service::start(stage, by_level(gpu, heavy));
+        let (mut light, _) = service.walker(2);
+        let (mut heavy, _) = service.walker(3);
+        take_turns(&service, [&light, &heavy], 20);
+        let status = service.status();
+        assert_eq!(status.gpus[0].policy, "fair");
+        let stopped = |actor: &Actor| {
+            let tenant = status.tenants.iter().find(|tenant| tenant.pid == actor.pid().0).expect("listed");
+            tenant.stopped_s
+        };
+        // One is stopped while the other runs: four times as long, were the turns exact.
+        assert!(stopped(&light) > 1.5 * stopped(&heavy), "{} and {} s", stopped(&light), stopped(&heavy));
+        must_end_right([&mut light, &mut heavy]);
+    });
+}
+
+#[test]
+fn a_deadline_goes_before_a_level() {
+    play("policies::a_deadline_goes_before_a_level", &[], |stage| {
+        let urgent = "[[rule]]\nname = \"urgent\"\nuser = \"*\"\nenvironment = { GPREEMPT_LEVEL = \"3\" }\n\
+                      level = 3\nperiod_ms = 1000\ndeadline_ms = 500\nmax_stop_ms = 600000\n";
+        let service = Service::start(stage, by_level("small = 0.0\nweigh = false\npolicy = \"deadline\"", urgent));
+        let (mut effort, _) = service.walker(12);
+        let (mut below, _) = service.walker(2);
+        service.must_be(below.pid(), State::Stopped);
+        service.must_work(effort.pid());
+        let (mut urgent, _) = service.walker(3);
+        service.must_be(effort.pid(), State::Stopped);
+        assert_eq!(service.tenant(effort.pid()).why.expect("a reason").rule, "earlier_deadline");
+        service.must_work(urgent.pid());
+        urgent.enough();
+        urgent.must_end_right(0);
+        service.must_work(effort.pid());
+        service.must_be(below.pid(), State::Stopped);
+        must_end_right([&mut effort, &mut below]);
+    });
+}
+
+#[test]
+fn lower_work_gets_somewhere_although_higher_work_never_ends() {
+    play("policies::lower_work_gets_somewhere_although_higher_work_never_ends", &[], |stage| {
+        let service = Service::start(stage, Rules { job: "max_stop_ms = 100\nmin_run_ms = 10", ..Rules::default() });
+        let (mut offline, _) = service.walker(2);
+        let (mut online, _) = service.walker(12);
+        service.until("it was stopped again and again", |status| {
+            status.tenants.iter().any(|tenant| tenant.pid == offline.pid().0 && tenant.preempted >= 5)
+        });
+        let events = service.events_of(offline.pid());
+        let aged = |kind: &&EventKind| matches!(kind, EventKind::Resumed { rule, .. } if rule == "aged");
+        assert!(events.iter().filter(aged).count() >= 4, "{events:?}");
+        // It completes in its turns.
+        offline.enough();
+        offline.must_end_right(0);
+        assert!(!online.is_done(0));
+        assert_eq!(stops(&service.events_of(online.pid())), 0);
+        must_end_right([&mut online, &mut offline]);
+    });
+}
