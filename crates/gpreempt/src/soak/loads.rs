@@ -17,9 +17,13 @@ use crate::load::{End, Line};
 
 /// A program that nobody keeps from it and that does not move on for so long is stuck.
 const STUCK: Duration = Duration::from_secs(20);
+/// How long the end of what a program said may take to come after its own.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Lengths of kernels when nothing else runs.
 const ONLINE_US: f64 = 300.0;
 const OFFLINE_US: f64 = 10_000.0;
+/// How often the length of kernels is measured until that works.
+const MEASUREMENTS: u32 = 5;
 /// A request of an online program, and how many there are until it ends and its results are checked.
 const ONLINE_KERNELS: u32 = 8;
 const ONLINE_GROUPS: u32 = 4;
@@ -51,6 +55,8 @@ struct Load {
     stderr: Option<ChildStderr>,
     moved: Instant,
     end: Option<End>,
+    /// It has said everything.
+    silent: bool,
     /// By the soak.
     killed: bool,
     frozen: bool,
@@ -91,6 +97,10 @@ impl<'a> Loads<'a> {
                     return Ok(steps);
                 }
             }
+        };
+        // On a busy machine a measurement may be of no use.
+        let measure = |flags: &[&str], target| {
+            (1..MEASUREMENTS).find_map(|_| measure(flags, target).ok()).map_or_else(|| measure(flags, target), Ok)
         };
         let online_steps = measure(&["--groups", &ONLINE_GROUPS.to_string(), "--batch", "8"], ONLINE_US)?;
         let offline_steps = measure(&[], OFFLINE_US)?;
@@ -140,6 +150,7 @@ impl<'a> Loads<'a> {
             stderr,
             moved: Instant::now(),
             end: None,
+            silent: false,
             killed: false,
             frozen: false,
             held_until: None,
@@ -275,8 +286,9 @@ fn take_in(member: &mut Load, text: &str, tally: &mut Tally) {
     match serde_json::from_str(text) {
         Ok(Line::End(end)) => member.end = Some(end),
         Ok(_) => {}
+        Err(_) if text.is_empty() => member.silent = true,
         // A program that is killed may leave half a line.
-        Err(_) if text.is_empty() || member.killed => return,
+        Err(_) if member.killed => return,
         Err(error) => tally.fail(&format!("{} program {}: {error}: {text}", member.role.name(), member.child.id())),
     }
     member.moved = Instant::now();
@@ -285,14 +297,13 @@ fn take_in(member: &mut Load, text: &str, tally: &mut Tally) {
 /// A program ended: waits for its last words and checks its result.
 fn settle(member: &mut Load, status: ExitStatus, said: &Receiver<Said>, others: &mut [Load], tally: &mut Tally) {
     let own = member.child.id();
-    let deadline = Instant::now() + Duration::from_secs(5);
-    // Somebody else may hold its output open for ever, which shows as a result that is missing.
-    while let Ok((pid, text)) = said.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+    // Whoever was killed has no last words, and the device may hold its output open for a while.
+    let deadline = Instant::now() + if member.killed { Duration::ZERO } else { LAST_WORDS };
+    while !member.silent
+        && let Ok((pid, text)) = said.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+    {
         if pid == own {
             take_in(member, &text, tally);
-            if text.is_empty() {
-                break;
-            }
         } else if let Some(other) = others.iter_mut().find(|other| other.child.id() == pid) {
             take_in(other, &text, tally);
         }
