@@ -9,8 +9,11 @@ mod actor;
 mod scene;
 
 mod actuate;
+mod basic;
 mod guardian;
+mod program;
 mod scout;
+mod stage;
 
 use std::path::PathBuf;
 

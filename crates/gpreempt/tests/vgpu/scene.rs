@@ -70,8 +70,14 @@ pub(super) struct Stage {
 impl Stage {
     /// An actor that has done nothing yet.
     pub(super) fn actor(&self) -> Actor {
+        self.actor_with(&[])
+    }
+
+    /// An actor with these variables in its environment.
+    pub(super) fn actor_with(&self, variables: &[(&str, &str)]) -> Actor {
         let mut command = Command::new(own());
         again(&mut command, self.test, "actor");
+        command.envs(variables.iter().copied());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("can be started");
         let input = child.stdin.take().expect("piped");
         let output = BufReader::new(child.stdout.take().expect("piped"));
