@@ -10,10 +10,13 @@ mod scene;
 
 mod actuate;
 mod basic;
+mod deaths;
+mod debuggers;
 mod guardian;
 mod program;
 mod scout;
 mod stage;
+mod users;
 
 use std::path::PathBuf;
 
