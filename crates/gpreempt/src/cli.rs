@@ -4,6 +4,7 @@ mod control;
 mod demo;
 mod duration;
 mod lab;
+mod soak;
 mod storm;
 mod vgpu;
 
@@ -17,6 +18,7 @@ pub(crate) use control::{
 pub(crate) use demo::{Demo, DemoClient, Load, LoadCalibrate, LoadOffline, LoadOnline};
 use kfd_workload::suite::{self, Test};
 pub(crate) use lab::{Compare, Lab, Plausibility, Run, Timeline};
+pub(crate) use soak::Soak;
 pub(crate) use storm::{StormClient, VgpuClient, VgpuStorm};
 pub(crate) use vgpu::{
     VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell, VgpuStatus, VgpuStress, VgpuStressClient, VgpuStressTracer,
@@ -61,7 +63,15 @@ pub(crate) enum Command {
     /// gpreempt, so that nothing was shown.
     Demo(Demo),
 
-    /// Programs that `demo` starts.
+    /// Kill and stop everybody at random moments while gpreempt works, and look for what goes wrong.
+    ///
+    /// Several programs compute on this machine's gpu or on a virtual one, the daemon comes between them, and daemon, guardian,
+    /// actuator and programs are killed or stopped and replaced while levels, holds and rules change. Ends with code 1 if a
+    /// result is wrong, a program does not move on, anybody stays stopped or traced without a daemon, anything is left at the
+    /// end, or too little happened.
+    Soak(Soak),
+
+    /// Programs that `demo` and `soak` start.
     #[command(hide = true)]
     Load {
         #[command(subcommand)]

@@ -24,6 +24,7 @@ mod reload;
 mod run;
 mod selftest;
 mod set;
+mod soak;
 mod stats;
 mod vgpu;
 mod watch;
@@ -68,6 +69,7 @@ fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<ExitCode> {
         Command::Guardian => return Ok(logging::with(actuate::guardian_main)),
         Command::Actuator => return Ok(logging::with(actuate::actuator_main)),
         Command::Demo(options) => demo::run(&options, out)?,
+        Command::Soak(options) => soak::run(&options, out)?,
         Command::Load { load } => load::run(&load, out)?,
         Command::Lab { experiment } => lab::run(experiment, out)?,
         Command::Selftest(options) => selftest::run(&options, out)?,

@@ -25,10 +25,13 @@ use crate::cli::{Demo, DemoClient};
 use crate::output;
 use crate::vgpu::hip_programs;
 use block::{Arm, Setting};
-use interrupt::Interrupt;
-use place::Place;
 use report::{About, Report};
 use workload::Workload;
+
+pub(crate) use interrupt::Interrupt;
+pub(crate) use place::Place;
+pub(crate) use program::Program;
+pub(crate) use workload::VirtualGpu;
 
 /// Every round has a block of each.
 const ARMS: [Arm; 4] = [Arm::OfflineAlone, Arm::Alone, Arm::Without, Arm::With];

@@ -54,10 +54,10 @@ pub(super) struct Blocks {
 /// The gpu if there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct VirtualGpu {
-    pub(super) profile: String,
+pub(crate) struct VirtualGpu {
+    pub(crate) profile: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) cus: Option<u32>,
+    pub(crate) cus: Option<u32>,
 }
 
 impl Workload {

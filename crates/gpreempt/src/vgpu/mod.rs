@@ -18,6 +18,7 @@ use vgpu::profile::ProfileError;
 use crate::cli::Vgpu;
 pub(crate) use run::DETACH;
 pub(crate) use storm::hip_programs;
+pub(crate) use stress::below;
 
 pub(crate) fn run(action: Vgpu, out: &mut impl Write) -> Result<()> {
     match action {

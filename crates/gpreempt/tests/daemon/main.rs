@@ -12,6 +12,8 @@ mod actuate;
 mod basic;
 mod boundary;
 mod by_hand;
+mod deaths;
+mod debuggers;
 mod guardian;
 mod policies;
 mod program;
@@ -19,6 +21,7 @@ mod restraint;
 mod scout;
 mod stage;
 mod together;
+mod users;
 
 use std::path::PathBuf;
 

@@ -74,11 +74,15 @@ impl<'s> Service<'s> {
     /// Starts it as an argument of this command, or as the command itself.
     pub(super) fn start_with(stage: &'s Stage, rules: Rules, mut command: Command) -> Service<'s> {
         let directory = tempfile::tempdir().expect("a temporary directory");
+        fs::write(directory.path().join("rules.toml"), rules.text()).expect("can be written");
+        Service::start_in(stage, directory, &mut command)
+    }
+
+    fn start_in(stage: &'s Stage, directory: TempDir, command: &mut Command) -> Service<'s> {
         let (config, socket) = (directory.path().join("rules.toml"), directory.path().join("socket"));
-        fs::write(&config, rules.text()).expect("can be written");
         command.arg("daemon").arg("--config").arg(config).arg("--socket").arg(socket);
         command.stdin(Stdio::null());
-        let child = end_with_us(&mut command).spawn().expect("can be started");
+        let child = end_with_us(command).spawn().expect("can be started");
         let mut service = Service { stage, child, directory };
         until("the daemon answers", || {
             assert_eq!(service.child.try_wait().expect("is a child"), None, "the daemon ended at once");
@@ -259,6 +263,19 @@ impl<'s> Service<'s> {
         let mut command = Command::new(executable());
         command.arg("load").args(words).env("GPREEMPT_LEVEL", level.to_string());
         Program::start(end_with_us(&mut command))
+    }
+
+    /// Kills it; what it kept is there for the next.
+    pub(super) fn kill(&mut self) {
+        self.child.kill().expect("is a child");
+        self.child.wait().expect("ends");
+    }
+
+    /// Another one in the place of one that was killed.
+    pub(super) fn start_again(mut self) -> Service<'s> {
+        let elsewhere = tempfile::tempdir().expect("a temporary directory");
+        let directory = std::mem::replace(&mut self.directory, elsewhere);
+        Service::start_in(self.stage, directory, &mut Command::new(executable()))
     }
 
     /// Ends it as an operator would.

@@ -13,7 +13,7 @@ use super::actor;
 use super::executable;
 
 /// Says which part this process plays.
-const PART: &str = "GPREEMPT_TEST_PART";
+pub(super) const PART: &str = "GPREEMPT_TEST_PART";
 /// Longest time a whole test may take; whoever waits for something that never comes is ended then.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -28,7 +28,7 @@ pub(super) fn play(test: &'static str, flags: &[&str], director: fn(&Stage)) {
 
 /// This program again, with one test.
 fn again(command: &mut Command, test: &str, part: &str) {
-    command.args(["--exact", test, "--nocapture"]).env(PART, part);
+    command.args(["--exact", test, "--nocapture", "--include-ignored"]).env(PART, part);
 }
 
 fn own() -> std::path::PathBuf {

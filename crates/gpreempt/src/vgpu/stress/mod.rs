@@ -24,10 +24,10 @@ use crate::cli::VgpuStress;
 use crate::output;
 use crowd::{Crowd, Kind};
 use deaths::Deaths;
-use random::below;
 use report::{End, Report};
 
 pub(crate) use client::run as run_client;
+pub(crate) use random::below;
 pub(crate) use tracer::run as run_tracer;
 
 /// Pause between two looks at the crowd.

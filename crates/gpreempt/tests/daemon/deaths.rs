@@ -1,0 +1,220 @@
+//! Whoever is killed or stopped while a tenant is stopped: everything runs again, and nothing is lost by it.
+
+use std::fs;
+
+use gpreempt_proto::{EventKind, Request, State, Target};
+use kfd::Pid;
+use nix::sys::signal::Signal;
+
+use super::scene::{Actor, Stage, play, until};
+use super::stage::{Rules, Service, send, suspended, tracer};
+
+/// What `/proc/PID/stat` says after the name.
+fn fields(pid: Pid) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(text.rsplit_once(')')?.1.split_ascii_whitespace().map(str::to_owned).collect())
+}
+
+fn lives(pid: Pid) -> bool {
+    fields(pid).is_some_and(|fields| fields[0] != "Z" && fields[0] != "X")
+}
+
+/// Whether a process stands still because of a signal, under a tracer or without.
+fn is_halted(pid: Pid) -> bool {
+    fields(pid).is_some_and(|fields| ["T", "t"].contains(&fields[0].as_str()))
+}
+
+/// The actuator, and its guardian.
+fn helpers(service: &Service<'_>) -> (Pid, Pid) {
+    let actuator = service.until("there is an actuator", |status| status.actuator_pid.is_some()).actuator_pid;
+    let actuator = Pid(actuator.expect("it is there"));
+    let guardian = fields(actuator).expect("it runs")[1].parse().expect("a number");
+    (actuator, Pid(guardian))
+}
+
+/// A process that is stopped, and the one on whose account.
+fn stopped(service: &Service<'_>) -> (Actor, Actor) {
+    let (offline, _) = service.walker(2);
+    let (online, _) = service.walker(12);
+    service.must_be(offline.pid(), State::Stopped);
+    (offline, online)
+}
+
+fn must_end_right(actors: [Actor; 2]) {
+    for mut actor in actors {
+        actor.enough();
+        actor.must_end_right(0);
+        actor.leave();
+    }
+}
+
+fn must_be_free(offline: &Actor) {
+    until("nothing is stopped or traced", || suspended(offline.pid()) == (0, 1) && tracer(offline.pid()).is_none());
+}
+
+#[test]
+fn a_killed_daemon_leaves_nobody_stopped_and_no_process() {
+    play("deaths::a_killed_daemon_leaves_nobody_stopped_and_no_process", &[], |stage| {
+        let mut service = Service::start(stage, Rules::default());
+        let (offline, online) = stopped(&service);
+        let (actuator, guardian) = helpers(&service);
+        service.kill();
+        must_be_free(&offline);
+        until("its processes are gone", || !lives(actuator) && !lives(guardian));
+        must_end_right([offline, online]);
+    });
+}
+
+#[test]
+fn a_killed_daemon_whose_guardian_is_stopped_leaves_nobody_stopped() {
+    play("deaths::a_killed_daemon_whose_guardian_is_stopped_leaves_nobody_stopped", &[], |stage| {
+        let mut service = Service::start(stage, Rules::default());
+        let (offline, online) = stopped(&service);
+        let (actuator, guardian) = helpers(&service);
+        send(guardian, Signal::SIGSTOP);
+        until("it is stopped", || is_halted(guardian));
+        service.kill();
+        must_be_free(&offline);
+        until("the actuator is gone", || !lives(actuator));
+        send(guardian, Signal::SIGCONT);
+        until("the guardian is gone", || !lives(guardian));
+        must_end_right([offline, online]);
+    });
+}
+
+#[test]
+fn a_stopped_daemon_loses_its_actuator_and_manages_again_when_it_goes_on() {
+    play("deaths::a_stopped_daemon_loses_its_actuator_and_manages_again_when_it_goes_on", &[], |stage| {
+        let service = Service::start(stage, Rules::default());
+        let (offline, online) = stopped(&service);
+        let (actuator, _) = helpers(&service);
+        service.send(Signal::SIGSTOP);
+        must_be_free(&offline);
+        until("the actuator is gone", || !lives(actuator));
+        service.send(Signal::SIGCONT);
+        service
+            .until("there is another actuator", |status| status.actuator_pid.is_some_and(|found| found != actuator.0));
+        service.must_be(offline.pid(), State::Stopped);
+        assert!(service.stats().daemon.actuator_kills >= 1);
+        must_end_right([online, offline]);
+        service.stop();
+    });
+}
+
+#[test]
+fn a_guardian_or_actuator_that_is_killed_or_stopped_is_replaced() {
+    play("deaths::a_guardian_or_actuator_that_is_killed_or_stopped_is_replaced", &[], |stage| {
+        let service = Service::start(stage, Rules::default());
+        let (offline, online) = stopped(&service);
+        for (of_guardian, signal) in [(true, Signal::SIGKILL), (false, Signal::SIGKILL), (false, Signal::SIGSTOP)] {
+            let (actuator, guardian) = helpers(&service);
+            send(if of_guardian { guardian } else { actuator }, signal);
+            until("the actuator is gone", || !lives(actuator));
+            service.until("there is another actuator", |status| {
+                status.actuator_pid.is_some_and(|found| found != actuator.0)
+            });
+            service.must_be(offline.pid(), State::Stopped);
+            assert_eq!(suspended(offline.pid()), (1, 1));
+            let lost = |kind: &EventKind| matches!(kind, EventKind::Actuator { message } if message.contains("lost"));
+            assert!(service.events(None).iter().any(|event| lost(&event.kind)));
+            until("the guardian is gone", || !lives(guardian));
+        }
+        must_end_right([online, offline]);
+        service.stop();
+    });
+}
+
+#[test]
+fn everybody_goes_on_when_the_one_on_whose_account_they_are_stopped_is_killed() {
+    play("deaths::everybody_goes_on_when_the_one_on_whose_account_they_are_stopped_is_killed", &[], |stage| {
+        let service = Service::start(stage, Rules::default());
+        let (mut offline, online) = stopped(&service);
+        let gone = online.pid();
+        online.kill();
+        service.must_be_gone(gone);
+        service.must_work(offline.pid());
+        offline.enough();
+        offline.must_end_right(0);
+        offline.leave();
+        service.stop();
+    });
+}
+
+#[test]
+fn levels_and_holds_set_by_hand_survive_every_end_of_the_daemon() {
+    play("deaths::levels_and_holds_set_by_hand_survive_every_end_of_the_daemon", &[], |stage| {
+        let mut service = Service::start(stage, Rules::default());
+        let (mut held, _) = service.walker(12);
+        let (mut raised, _) = service.walker(1);
+        let target = |actor: &Actor| Target::Pid(actor.pid().0);
+        service.ask(Request::Set { target: target(&raised), level: 9 });
+        service.ask(Request::Hold { target: target(&held), seconds: 600 });
+        for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+            service.must_be(held.pid(), State::Stopped);
+            service.send(signal);
+            until("nothing is stopped", || suspended(held.pid()) == (0, 1));
+            service.kill();
+            service = service.start_again();
+            service.must_be(held.pid(), State::Stopped);
+            service.must_work(raised.pid());
+            let status = service.status();
+            let job =
+                |actor: &Actor| status.jobs.iter().find(|job| job.pids == [actor.pid().0]).expect("a job").clone();
+            assert_eq!((job(&raised).level, job(&raised).level_set), (9, true));
+            assert!(job(&held).held_s.is_some_and(|left| left > 0.0 && left < 600.0), "{status:?}");
+        }
+        service.ask(Request::Release { target: target(&held) });
+        service.must_work(held.pid());
+        for actor in [&mut held, &mut raised] {
+            actor.enough();
+            actor.must_end_right(0);
+        }
+        service.stop();
+    });
+}
+
+/// Ctrl-Z and `fg`, while a tenant is stopped and while it runs.
+fn live_through_job_control(stage: &Stage) {
+    let service = Service::start(stage, Rules::default());
+    let (mut offline, mut online) = stopped(&service);
+    for signal in [Signal::SIGTSTP, Signal::SIGSTOP] {
+        send(offline.pid(), signal);
+        until("it is halted", || is_halted(offline.pid()));
+        assert_eq!(service.tenant(offline.pid()).state, State::Stopped);
+        send(offline.pid(), Signal::SIGCONT);
+        until("it goes on", || !is_halted(offline.pid()));
+        assert_eq!(service.tenant(offline.pid()).state, State::Stopped);
+    }
+    // The gpu works for a process that is halted.
+    send(online.pid(), Signal::SIGSTOP);
+    until("it is halted", || is_halted(online.pid()));
+    assert_eq!(service.tenant(offline.pid()).state, State::Stopped);
+    send(online.pid(), Signal::SIGCONT);
+    online.enough();
+    online.must_end_right(0);
+    service.must_work(offline.pid());
+    // A halted process can be stopped and resumed, and stays halted.
+    send(offline.pid(), Signal::SIGSTOP);
+    until("it is halted", || is_halted(offline.pid()));
+    let (mut again, _) = service.walker(12);
+    service.must_be(offline.pid(), State::Stopped);
+    again.enough();
+    again.must_end_right(0);
+    service.must_work(offline.pid());
+    assert!(is_halted(offline.pid()));
+    send(offline.pid(), Signal::SIGCONT);
+    offline.enough();
+    offline.must_end_right(0);
+    service.stop();
+}
+
+#[test]
+fn job_control_of_tenants_works_where_the_daemon_need_not_trace() {
+    play("deaths::job_control_of_tenants_works_where_the_daemon_need_not_trace", &[], live_through_job_control);
+}
+
+#[test]
+fn job_control_of_tenants_works_where_the_daemon_has_to_trace() {
+    let test = "deaths::job_control_of_tenants_works_where_the_daemon_has_to_trace";
+    play(test, &["--debug-permission", "original"], live_through_job_control);
+}

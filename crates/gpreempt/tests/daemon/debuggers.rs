@@ -1,0 +1,105 @@
+//! Processes under a debugger of somebody else are left alone, and shown so.
+
+use std::process::{Child, Command, Stdio};
+
+use gpreempt_proto::{State, Status};
+use kfd::Pid;
+use nix::sys::signal::Signal;
+
+use super::scene::{Stage, play, until};
+use super::stage::{Rules, Service, send, suspended, tenants, tracer};
+
+/// A debugger that stays attached until it is told to go.
+struct Debugger(Child);
+
+impl Debugger {
+    fn attach(command: &mut Command, pid: Pid) -> Debugger {
+        let own = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let debugger = Debugger(own.expect("it is installed"));
+        until("it is attached", || tracer(pid) == Some(debugger.0.id()));
+        debugger
+    }
+
+    fn strace(pid: Pid) -> Debugger {
+        Debugger::attach(Command::new("strace").args(["-f", "-o", "/dev/null", "-p", &pid.to_string()]), pid)
+    }
+
+    /// Reads commands from its input, so it stays while that is open.
+    fn gdb(pid: Pid) -> Debugger {
+        let flags = ["-nx", "-q", "-iex", "set auto-load no", "-iex", "set debuginfod enabled off"];
+        Debugger::attach(Command::new("gdb").args(flags).args(["-p", &pid.to_string()]), pid)
+    }
+
+    /// It detaches and ends.
+    fn leave(mut self) {
+        drop(self.0.stdin.take());
+        // strace ends by this, gdb with its input.
+        send(Pid(self.0.id()), Signal::SIGINT);
+        until("it is gone", || self.0.try_wait().expect("is a child").is_some());
+    }
+}
+
+impl Drop for Debugger {
+    fn drop(&mut self) {
+        // Only if the test failed is it still there.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn is_left_alone(status: &Status, pid: Pid, debugger: u32) -> bool {
+    let left = |why: &String| why.contains(&format!("debugger {debugger}"));
+    tenants(status, pid).all(|tenant| tenant.state != State::Stopped && tenant.unstoppable.as_ref().is_some_and(left))
+}
+
+/// A debugger attaches before anybody could be stopped, and goes; later, when the daemon has a session; and while its
+/// process is stopped.
+fn come_and_go(stage: &Stage, attach: fn(Pid) -> Debugger) {
+    let service = Service::start(stage, Rules::default());
+    let (mut offline, _) = service.walker(2);
+    let pid = offline.pid();
+    let debugger = attach(pid);
+    let (mut online, _) = service.walker(12);
+    let number = debugger.0.id();
+    service.until("it is shown as the debugger's", |status| is_left_alone(status, pid, number));
+    // The higher work has been seen for many scans, and nothing was done.
+    let begun = service.stats().daemon.scans;
+    service.until("scans pass", |status| {
+        assert!(is_left_alone(status, pid, number), "{status:#?}");
+        service.stats().daemon.scans >= begun + 20
+    });
+    assert_eq!(suspended(pid), (0, 1));
+    let (worked, shown) = service.command(&["ps", "--json"]);
+    assert!(worked.success() && shown.contains(&format!("debugger {number} is attached")), "{shown}");
+    debugger.leave();
+    service.must_be(pid, State::Stopped);
+    // One that comes while it is stopped gets it running.
+    let debugger = attach(pid);
+    let number = debugger.0.id();
+    service.until("it is left alone", |status| is_left_alone(status, pid, number));
+    until("the device runs it", || suspended(pid) == (0, 1));
+    debugger.leave();
+    service.must_be(pid, State::Stopped);
+    online.enough();
+    online.must_end_right(0);
+    service.must_work(pid);
+    offline.enough();
+    offline.must_end_right(0);
+    service.stop();
+}
+
+#[test]
+#[ignore = "needs strace"]
+fn a_process_under_strace_is_left_alone_until_it_is_gone() {
+    play("debuggers::a_process_under_strace_is_left_alone_until_it_is_gone", &[], |stage| {
+        come_and_go(stage, Debugger::strace);
+    });
+}
+
+#[test]
+#[ignore = "needs gdb"]
+fn a_process_under_gdb_is_left_alone_until_it_is_gone() {
+    play("debuggers::a_process_under_gdb_is_left_alone_until_it_is_gone", &[], |stage| {
+        come_and_go(stage, Debugger::gdb);
+    });
+}
