@@ -27,9 +27,9 @@ const MEASUREMENTS: u32 = 5;
 /// A request of an online program, and how many there are until it ends and its results are checked.
 const ONLINE_KERNELS: u32 = 8;
 const ONLINE_GROUPS: u32 = 4;
-const ONLINE_REQUESTS: u32 = 60;
+const ONLINE_REQUESTS: u32 = 150;
 /// Requests in a second.
-const ONLINE_RATE: f64 = 5.0;
+const ONLINE_RATE: f64 = 12.0;
 
 /// What a program is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -299,7 +299,9 @@ fn rules(token: &str, offline: u8) -> String {
         )
     };
     let breaker = "\n[breaker]\npause_s = 1\nlongest_s = 2\n";
-    format!("mode = \"enforce\"\n{breaker}{}{}", rule("online", 12), rule("offline", offline))
+    // Nobody is spared because stopping costs more than it frees: the soak is about stops, not about their worth.
+    let gpu = "\n[[gpu]]\ngpu = \"*\"\nsmall = 0.0\nweigh = false\n";
+    format!("mode = \"enforce\"\n{breaker}{}{}{gpu}", rule("online", 12), rule("offline", offline))
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ fn a_guardian_or_actuator_that_is_killed_or_stopped_is_replaced() {
                 status.actuator_pid.is_some_and(|found| found != actuator.0)
             });
             service.must_be(offline.pid(), State::Stopped);
-            assert_eq!(suspended(offline.pid()), (1, 1));
+            until("the device has it stopped", || suspended(offline.pid()) == (1, 1));
             let lost = |kind: &EventKind| matches!(kind, EventKind::Actuator { message } if message.contains("lost"));
             assert!(service.events(None).iter().any(|event| lost(&event.kind)));
             until("the guardian is gone", || !lives(guardian));

@@ -1,5 +1,6 @@
 //! Processes under a debugger of somebody else are left alone, and shown so.
 
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
 use gpreempt_proto::{State, Status};
@@ -10,13 +11,17 @@ use super::scene::{Stage, play, until};
 use super::stage::{Rules, Service, send, suspended, tenants, tracer};
 
 /// A debugger that stays attached until it is told to go.
-struct Debugger(Child);
+struct Debugger {
+    child: Child,
+    is_strace: bool,
+}
 
 impl Debugger {
     fn attach(command: &mut Command, pid: Pid) -> Debugger {
         let own = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let debugger = Debugger(own.expect("it is installed"));
-        until("it is attached", || tracer(pid) == Some(debugger.0.id()));
+        let is_strace = command.get_program() == "strace";
+        let debugger = Debugger { child: own.expect("it is installed"), is_strace };
+        until("it is attached", || tracer(pid) == Some(debugger.child.id()));
         debugger
     }
 
@@ -32,18 +37,21 @@ impl Debugger {
 
     /// It detaches and ends.
     fn leave(mut self) {
-        drop(self.0.stdin.take());
-        // strace ends by this, gdb with its input.
-        send(Pid(self.0.id()), Signal::SIGINT);
-        until("it is gone", || self.0.try_wait().expect("is a child").is_some());
+        // gdb does what its input says; strace reads none, and goes when it is asked to.
+        let mut input = self.child.stdin.take().expect("it has not been sent away");
+        let _ = input.write_all(b"detach\nquit\n");
+        if self.is_strace {
+            send(Pid(self.child.id()), Signal::SIGINT);
+        }
+        until("it is gone", || self.child.try_wait().expect("is a child").is_some());
     }
 }
 
 impl Drop for Debugger {
     fn drop(&mut self) {
         // Only if the test failed is it still there.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -60,7 +68,7 @@ fn come_and_go(stage: &Stage, attach: fn(Pid) -> Debugger) {
     let pid = offline.pid();
     let debugger = attach(pid);
     let (mut online, _) = service.walker(12);
-    let number = debugger.0.id();
+    let number = debugger.child.id();
     service.until("it is shown as the debugger's", |status| is_left_alone(status, pid, number));
     // The higher work has been seen for many scans, and nothing was done.
     let begun = service.stats().daemon.scans;
@@ -75,7 +83,7 @@ fn come_and_go(stage: &Stage, attach: fn(Pid) -> Debugger) {
     service.must_be(pid, State::Stopped);
     // One that comes while it is stopped gets it running.
     let debugger = attach(pid);
-    let number = debugger.0.id();
+    let number = debugger.child.id();
     service.until("it is left alone", |status| is_left_alone(status, pid, number));
     until("the device runs it", || suspended(pid) == (0, 1));
     debugger.leave();

@@ -2,14 +2,14 @@
 
 use std::process::{Command, Output};
 
-use gpreempt_proto::{EventKind, State};
+use gpreempt_proto::{EventKind, State, TenantStatus};
 use kfd::Pid;
 use nix::unistd::geteuid;
 
 use super::executable;
 use super::program::Program;
 use super::scene::{self, Stage, play};
-use super::stage::{Rules, Service, suspended, tracer};
+use super::stage::{Rules, Service, tracer};
 
 /// Somebody without any rights; every system has it.
 const NOBODY: &str = "65534";
@@ -108,28 +108,37 @@ fn a_daemon_that_may_not_trace_a_process_says_so_and_manages_the_others() {
     let test = "users::a_daemon_that_may_not_trace_a_process_says_so_and_manages_the_others";
     play_on_gpu_of_nobody(test, |stage| {
         // Root without this right may do to the processes of others what any user may: nothing.
-        let mut command = Command::new("setpriv");
-        command.args(["--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace", "--"]).arg(executable());
-        let service = Service::start_with(stage, Rules::default(), command);
+        let restrained = || {
+            let mut command = Command::new("setpriv");
+            command.args(["--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace", "--"]).arg(executable());
+            command
+        };
+        let service = Service::start_with(stage, Rules::default(), restrained());
+        let offline = |mut command: Command| {
+            let program = Program::start(command.args(OFFLINE).env("GPREEMPT_LEVEL", "2"));
+            program.until("kernel");
+            program
+        };
         let mut foreign = as_nobody();
-        foreign.arg(executable()).args(OFFLINE).env("GPREEMPT_LEVEL", "2");
-        let foreign = Program::start(&mut foreign);
-        foreign.until("kernel");
-        let (mut own, _) = service.walker(3);
+        foreign.arg(executable());
+        let (foreign, own) = (offline(foreign), offline(restrained()));
         let (mut online, _) = service.walker(12);
         service.must_be(own.pid(), State::Stopped);
-        let said = |kind: &EventKind| matches!(kind, EventKind::Failed { action, .. } if action == "attach");
-        service.until("it is refused", |_| service.events_of(foreign.pid()).iter().any(said));
-        let tenant = service.tenant(foreign.pid());
-        let why = tenant.unstoppable.expect("a reason");
-        assert!(why.contains("CAP_SYS_PTRACE") || why.contains("permi"), "{why}");
+        let status = service.until("it is refused", |status| {
+            let refused = |tenant: &TenantStatus| tenant.pid == foreign.pid().0 && tenant.unstoppable.is_some();
+            status.tenants.iter().any(refused)
+        });
+        let tenant = status.tenants.iter().find(|tenant| tenant.pid == foreign.pid().0).expect("it is known");
+        let why = tenant.unstoppable.as_deref().expect("a reason");
+        assert!(why.contains("belongs to another user"), "{why}");
         assert!(!tenant.attached && tenant.state != State::Stopped);
-        assert_eq!((suspended(foreign.pid()), tracer(foreign.pid())), ((0, 1), None));
+        assert_eq!(tracer(foreign.pid()), None);
+        // What was printed before is passed over: it goes on while the other is stopped.
+        foreign.printed();
         foreign.until("kernel");
-        for actor in [&mut online, &mut own] {
-            actor.enough();
-            actor.must_end_right(0);
-        }
+        online.enough();
+        online.must_end_right(0);
+        own.must_end_right();
         foreign.must_end_right();
         service.stop();
     });
@@ -139,7 +148,8 @@ fn a_daemon_that_may_not_trace_a_process_says_so_and_manages_the_others() {
 fn a_second_daemon_on_the_same_gpus_stops_nothing_until_the_first_is_gone() {
     play("users::a_second_daemon_on_the_same_gpus_stops_nothing_until_the_first_is_gone", &[], |stage| {
         let first = Service::start(stage, Rules::default());
-        let (mut offline, _) = first.walker(2);
+        let offline = first.load(2, &OFFLINE[1..]);
+        offline.until("kernel");
         let (mut online, _) = first.walker(12);
         first.must_be(offline.pid(), State::Stopped);
         let actuator = first.status().actuator_pid.expect("there is one");
@@ -158,10 +168,9 @@ fn a_second_daemon_on_the_same_gpus_stops_nothing_until_the_first_is_gone() {
         first.stop();
         second.must_be(offline.pid(), State::Stopped);
         assert!(second.status().actuator_pid.is_some_and(|found| Pid(found) != Pid(actuator)));
-        for actor in [&mut online, &mut offline] {
-            actor.enough();
-            actor.must_end_right(0);
-        }
+        online.enough();
+        online.must_end_right(0);
+        offline.must_end_right();
         second.stop();
     });
 }
