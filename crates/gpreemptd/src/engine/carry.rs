@@ -247,6 +247,7 @@ impl Engine {
             && let Some(since) = tenant.stopped_at.take()
         {
             tenant.stopped_total = tenant.stopped_total.plus(now.since(since));
+            tenant.resumed_at = now;
             tenant.why = None;
         }
     }

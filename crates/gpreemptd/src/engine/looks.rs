@@ -14,6 +14,9 @@ use super::world::{Name, Tenant};
 /// The driver's occupancy is dear (it stops the gpu's registers for a moment): not more often than this for one tenant.
 const SAMPLE_EVERY: Nanos = Nanos::from_millis(1);
 
+/// A resumed queue has its waves back after this long: the driver answers before.
+const RESTORED: Nanos = Nanos::from_millis(10);
+
 /// Occupancy that is older says nothing.
 const SAMPLE_VALID: Nanos = Nanos::from_millis(20);
 
@@ -157,6 +160,10 @@ impl Engine {
         let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
         tenant.sampling = false;
         tenant.sampled_at = now;
+        // Waves that are saved, or on their way back, tell nothing by being away.
+        if tenant.is_stopped() || tenant.ordered.is_some() || sample.at < tenant.resumed_at.plus(RESTORED) {
+            return;
+        }
         let cus = self.world.gpus.get(tenant.gpu).map_or(1, |gpu| gpu.about.cus.max(1));
         tenant.occupancy = sample.occupied_cus.map(|held| {
             let share = u64::from(held) * 1000 / u64::from(cus);

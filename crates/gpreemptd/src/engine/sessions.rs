@@ -23,7 +23,7 @@ const IDLE: Nanos = Nanos::from_secs(5);
 
 /// First and longest time before a lost actuator is started again.
 const RESTART: Nanos = Nanos::from_millis(50);
-const RESTART_LONGEST: Nanos = Nanos::from_secs(10);
+const RESTART_LONGEST: Nanos = Nanos::from_secs(2);
 
 /// The way to the actuator, and when it may be started.
 #[derive(Debug, Default)]
@@ -245,8 +245,8 @@ impl Engine {
         };
         // An attempt that fails late costs cycles of all its gpus.
         let wait = first.times(1 << process.refusals.min(DOUBLINGS));
+        let told_before = process.refusals > 0;
         process.refusals = process.refusals.saturating_add(1);
-        let told_before = matches!(&process.session, Session::Refused { why: old, .. } if *old == why);
         process.session = Session::Refused { why, retry_at: now.plus(wait) };
         self.ask_at(now.plus(wait));
         self.changed = true;

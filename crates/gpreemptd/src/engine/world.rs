@@ -134,6 +134,8 @@ pub(super) struct Tenant {
     pub(super) stopped: BTreeSet<u32>,
     /// Since when at least one is, and why.
     pub(super) stopped_at: Option<Nanos>,
+    /// When the last stop ended.
+    pub(super) resumed_at: Nanos,
     pub(super) why: Option<Reason>,
     /// The order that is under way.
     pub(super) ordered: Option<Action>,
@@ -177,6 +179,7 @@ impl Tenant {
             seen: Seen { changed_at: now, ..Seen::default() },
             stopped: BTreeSet::new(),
             stopped_at: None,
+            resumed_at: Nanos::ZERO,
             why: None,
             ordered: None,
             stoppable: false,

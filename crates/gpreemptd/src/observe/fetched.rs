@@ -137,11 +137,11 @@ impl Fetched {
         }
     }
 
-    /// No waves of the tenant were on the gpu. If others had none either (`alone`), what we saw come has ended, too, once
-    /// that was found twice; else it may wait for room.
+    /// No waves of the tenant were on the gpu. If others had none either (`alone`), what was there before us has ended, and
+    /// what we saw come, too, once that was found twice; else both may wait for room.
     pub(super) fn no_waves(&mut self, again: bool, alone: bool) {
         self.silent = None;
-        self.awaited.retain(|awaited| awaited.fresh && !(again && alone));
+        self.awaited.retain(|awaited| !alone || (awaited.fresh && !again));
         self.parked = !self.awaited.is_empty();
     }
 
