@@ -137,11 +137,11 @@ impl Fetched {
         }
     }
 
-    /// No waves of the tenant were on the gpu. If others had none either (`alone`), what we saw come has ended, too, once
-    /// that was found twice; else it may wait for room.
-    pub(super) fn no_waves(&mut self, again: bool, alone: bool) {
+    /// No waves of the tenant were on the gpu. What we saw come has `ended`, too, if others had none either, once that was
+    /// found twice; else it may wait for room. What was there before us has ended if there are none for a `lasting` time.
+    pub(super) fn no_waves(&mut self, ended: bool, lasting: bool) {
         self.silent = None;
-        self.awaited.retain(|awaited| awaited.fresh && !(again && alone));
+        self.awaited.retain(|awaited| !(ended && awaited.fresh || lasting && !awaited.fresh));
         self.parked = !self.awaited.is_empty();
     }
 
