@@ -9,6 +9,9 @@ const SETTLING: Nanos = Nanos::from_millis(1);
 const RESTORING: Nanos = Nanos::from_millis(5);
 /// A signal that says "unfinished" is believed so long without any other sign of life.
 const BELIEF: Nanos = Nanos::from_millis(2);
+/// Waves that are away for so long have ended. Each cycle of the gpu takes all waves off it for a moment, also cycles that
+/// others cause, so that one sample without waves, and even two, may have fallen into one.
+const ABSENCE: Nanos = Nanos::from_millis(50);
 /// Longest time between two samples that are worth asking for.
 const LONGEST: Nanos = Nanos::from_millis(64);
 /// Where the driver tells no occupancy, packets without signals count as done after this time.
@@ -25,8 +28,9 @@ pub(super) struct Doubt {
     due: Nanos,
     /// How long the next confirmation is believed.
     belief: Nanos,
-    /// Samples without waves, in a row.
+    /// Samples without waves, in a row, and when the first of them was taken.
     zeros: u8,
+    absent: Nanos,
     /// The driver does not tell.
     untold: bool,
 }
@@ -42,13 +46,15 @@ pub(super) enum Verdict {
     NoWaves {
         /// And there were none the time before.
         again: bool,
+        /// And there have been none for longer than any cycle takes.
+        lasting: bool,
     },
 }
 
 impl Doubt {
     pub(super) fn new(now: Nanos) -> Doubt {
         let due = now.plus(BELIEF);
-        Doubt { moved: now, settled: now.plus(SETTLING), due, belief: BELIEF, zeros: 0, untold: false }
+        Doubt { moved: now, settled: now.plus(SETTLING), due, belief: BELIEF, zeros: 0, absent: now, untold: false }
     }
 
     /// An index or a signal moved.
@@ -83,8 +89,11 @@ impl Doubt {
         self.untold = occupied_cus.is_none();
         match occupied_cus {
             Some(0) if at >= self.settled => {
+                if self.zeros == 0 {
+                    self.absent = at;
+                }
                 self.zeros = self.zeros.saturating_add(1);
-                Verdict::NoWaves { again: self.zeros > 1 }
+                Verdict::NoWaves { again: self.zeros > 1, lasting: at.since(self.absent) >= ABSENCE }
             }
             Some(0) | None => Verdict::Nothing,
             Some(_) if at < self.moved => Verdict::Nothing,

@@ -137,11 +137,11 @@ impl Fetched {
         }
     }
 
-    /// No waves of the tenant were on the gpu. If others had none either (`alone`), what was there before us has ended, and
-    /// what we saw come, too, once that was found twice; else both may wait for room.
-    pub(super) fn no_waves(&mut self, again: bool, alone: bool) {
+    /// No waves of the tenant were on the gpu. What we saw come has `ended`, if others had none either and that was found
+    /// twice; else it may wait for room. What was there before us has ended if that lasts (`lasting`).
+    pub(super) fn no_waves(&mut self, ended: bool, lasting: bool) {
         self.silent = None;
-        self.awaited.retain(|awaited| !alone || (awaited.fresh && !again));
+        self.awaited.retain(|awaited| !(ended && awaited.fresh || lasting && !awaited.fresh));
         self.parked = !self.awaited.is_empty();
     }
 

@@ -315,7 +315,9 @@ impl Watched {
         }
         let verdict = self.doubt.sampled(at, occupied_cus);
         match (&mut self.contents, verdict) {
-            (Contents::Packets { fetched, .. }, Verdict::NoWaves { again }) => fetched.no_waves(again, alone),
+            (Contents::Packets { fetched, .. }, Verdict::NoWaves { again, lasting }) => {
+                fetched.no_waves(again && alone, lasting && alone);
+            }
             (Contents::Packets { fetched, .. }, Verdict::Waves) => fetched.waves(),
             (Contents::Commands { silent, .. }, Verdict::NoWaves { .. }) => *silent = false,
             (Contents::Commands { .. }, Verdict::Waves) | (_, Verdict::Nothing) => {}

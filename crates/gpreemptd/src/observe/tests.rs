@@ -211,17 +211,27 @@ fn a_kernel_that_finds_no_room_wants_and_one_whose_signal_is_stale_ends_when_the
     assert!(!eye.peek());
 }
 
+/// A cycle that others cause takes its waves off the gpu for a moment, and samples may fall into that.
 #[test]
-fn what_was_there_before_us_is_believed_only_until_a_sample() {
+fn what_was_there_before_us_is_believed_until_its_waves_are_away_for_long() {
     let fake = Fake::new(64, 1);
     fake.set_signal(0, 1);
     fake.submit(0, &[Bytes::kernel().completes(fake.signal(0))]);
     fake.fetch(0, 1);
     let mut eye = eye(&fake);
     assert_eq!(activity(&mut eye, ms(1)), Activity::Running);
-    assert!(look(&mut eye, ms(4)).unsure);
-    eye.sampled(&sample(ms(4), Some(0), 0), false);
-    assert_eq!(activity(&mut eye, ms(4)), Activity::Idle);
+    for at in [4, 6, 40] {
+        assert!(look(&mut eye, ms(at)).unsure);
+        eye.sampled(&sample(ms(at), Some(0), 0), false);
+        assert_eq!(activity(&mut eye, ms(at)), Activity::Wants);
+    }
+    eye.sampled(&sample(ms(60), Some(4), 0), false);
+    assert_eq!(activity(&mut eye, ms(60)), Activity::Running);
+    for (at, expected) in [(500, Activity::Wants), (560, Activity::Idle)] {
+        assert!(look(&mut eye, ms(at)).unsure);
+        eye.sampled(&sample(ms(at), Some(0), 0), true);
+        assert_eq!(activity(&mut eye, ms(at)), expected);
+    }
 }
 
 #[test]
