@@ -24,6 +24,7 @@ mod reload;
 mod run;
 mod selftest;
 mod set;
+mod stage;
 mod stats;
 mod vgpu;
 mod watch;

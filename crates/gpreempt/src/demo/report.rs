@@ -3,12 +3,12 @@
 use gpreempt_proto::Distribution;
 use serde::Serialize;
 
-use super::block::{Arm, Calibration, Outcome};
-use super::measure::Latency;
-use super::place::Counters;
 use crate::cli::DemoClient;
 use crate::load::End;
 use crate::output;
+use crate::stage::block::{Arm, Calibration, Outcome};
+use crate::stage::measure::Latency;
+use crate::stage::place::Counters;
 
 /// If requests do not take so many times longer without gpreempt, there was nothing to show.
 const SHOWS: f64 = 3.0;

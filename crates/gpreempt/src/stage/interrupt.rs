@@ -1,4 +1,4 @@
-//! Ctrl-C: the demo ends its programs before itself.
+//! Ctrl-C: the command ends its programs before itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +9,12 @@ use nix::sys::signal::{SigSet, Signal};
 
 /// Whether the user has had enough.
 #[derive(Clone, Debug)]
-pub(super) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Takes SIGINT, SIGTERM and SIGHUP from now on. Programs started by this thread inherit that they are blocked, as
     /// services often find them.
-    pub(super) fn watch() -> Result<Interrupt> {
+    pub(crate) fn watch() -> Result<Interrupt> {
         let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
         signals.thread_block().context("cannot block signals")?;
         let flag = Arc::new(AtomicBool::new(false));
@@ -29,7 +29,7 @@ impl Interrupt {
     }
 
     /// Fails if the user has had enough.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) { bail!("interrupted") } else { Ok(()) }
     }
 }
@@ -37,7 +37,7 @@ impl Interrupt {
 #[cfg(test)]
 impl Interrupt {
     /// Nobody can interrupt.
-    pub(super) fn never() -> Interrupt {
+    pub(crate) fn never() -> Interrupt {
         Interrupt(Arc::default())
     }
 }

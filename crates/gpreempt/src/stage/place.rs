@@ -1,4 +1,4 @@
-//! Where the demo runs: on a gpu of the machine, or on a virtual one.
+//! Where programs run: on a gpu of the machine, or on a virtual one.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, IsTerminal, Write};
@@ -15,29 +15,29 @@ use super::workload::VirtualGpu;
 use crate::vgpu::DETACH;
 
 /// Where programs find a gpu.
-pub(super) enum Place {
+pub(crate) enum Place {
     /// The machine's driver.
     Hardware,
     /// A virtual gpu that this command already runs on.
     Inside(Running),
-    /// A virtual gpu that was started for the demo.
+    /// A virtual gpu that was started for them.
     Started(Started),
 }
 
 /// What only the device knows. Counted since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     /// Unmap-and-map cycles, whatever caused them.
-    pub(super) cycles: u64,
+    pub(crate) cycles: u64,
     /// Queues taken off with at least one wave on them.
-    pub(super) saves: u64,
+    pub(crate) saves: u64,
     /// Waves written to save areas.
-    pub(super) waves: u64,
+    pub(crate) waves: u64,
 }
 
 impl Counters {
     /// What happened since `earlier`.
-    pub(super) fn since(self, earlier: Counters) -> Counters {
+    pub(crate) fn since(self, earlier: Counters) -> Counters {
         Counters {
             cycles: self.cycles.saturating_sub(earlier.cycles),
             saves: self.saves.saturating_sub(earlier.saves),
@@ -46,7 +46,7 @@ impl Counters {
     }
 
     /// Both together.
-    pub(super) fn plus(self, other: Counters) -> Counters {
+    pub(crate) fn plus(self, other: Counters) -> Counters {
         Counters {
             cycles: self.cycles + other.cycles,
             saves: self.saves + other.saves,
@@ -67,7 +67,7 @@ impl Counters {
 
 impl Place {
     /// The machine's gpu if there is one, else a virtual one. Asks before it disturbs others, unless `yes`.
-    pub(super) fn find(gpu: &VirtualGpu, yes: bool) -> Result<Place> {
+    pub(crate) fn find(gpu: &VirtualGpu, yes: bool) -> Result<Place> {
         if let Ok(running) = Running::own() {
             return Ok(Place::Inside(running));
         }
@@ -83,12 +83,12 @@ impl Place {
     }
 
     /// Whether times are those of a gpu.
-    pub(super) fn is_hardware(&self) -> bool {
+    pub(crate) fn is_hardware(&self) -> bool {
         matches!(self, Place::Hardware)
     }
 
     /// The first line that the user reads.
-    pub(super) fn describe(&self) -> Result<String> {
+    pub(crate) fn describe(&self) -> Result<String> {
         Ok(match (self, self.status()?) {
             (Place::Hardware, _) => "On this machine's gpu.".to_owned(),
             (_, Some(Status { profile, cus, .. })) => {
@@ -99,7 +99,7 @@ impl Place {
     }
 
     /// A command that finds the gpu.
-    pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         match self {
             Place::Hardware | Place::Inside(_) => Command::new(program),
             Place::Started(started) => started.command(program),
@@ -115,7 +115,7 @@ impl Place {
     }
 
     /// The device's counters; hardware has none that can be read.
-    pub(super) fn counters(&self) -> Result<Option<Counters>> {
+    pub(crate) fn counters(&self) -> Result<Option<Counters>> {
         Ok(self.status()?.as_ref().map(Counters::of))
     }
 }
@@ -132,7 +132,7 @@ fn ask(yes: bool) -> Result<()> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         bail!("{who}; they would be disturbed and so would the measurement: wait until they are gone, or use --yes");
     }
-    eprint!("There are {who}. The demo disturbs them and they disturb the demo. Go on? [y/N] ");
+    eprint!("There are {who}. They are disturbed, and so is what is measured. Go on? [y/N] ");
     std::io::stderr().flush()?;
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;

@@ -1,4 +1,4 @@
-//! The programs of the demo, as processes that end with it.
+//! Programs, as processes that end with it.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 const COMPLAINT: usize = 2000;
 
 /// A program that prints [`Line`]s. Killed when dropped.
-pub(super) struct Program {
+pub(crate) struct Program {
     name: &'static str,
     child: Child,
     stdin: Option<ChildStdin>,
@@ -31,8 +31,8 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts it, out of reach of the terminal's Ctrl-C: the demo ends it in good order.
-    pub(super) fn start(name: &'static str, command: &mut Command, interrupt: &Interrupt) -> Result<Program> {
+    /// Starts it, out of reach of the terminal's Ctrl-C: this command ends it in good order.
+    pub(crate) fn start(name: &'static str, command: &mut Command, interrupt: &Interrupt) -> Result<Program> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().with_context(|| format!("cannot start the {name} program"))?;
         let (sender, lines) = mpsc::channel();
@@ -53,23 +53,23 @@ impl Program {
         Ok(Program { name, child, stdin, lines, complaints, interrupt: interrupt.clone() })
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Tells it to begin.
-    pub(super) fn begin(&mut self) -> Result<()> {
+    pub(crate) fn begin(&mut self) -> Result<()> {
         let Some(stdin) = &mut self.stdin else { return Ok(()) };
         writeln!(stdin, "begin").with_context(|| format!("the {} program does not listen", self.name))
     }
 
     /// Tells it to end.
-    pub(super) fn enough(&mut self) {
+    pub(crate) fn enough(&mut self) {
         self.stdin = None;
     }
 
     /// The next line.
-    pub(super) fn line(&mut self) -> Result<Line> {
+    pub(crate) fn line(&mut self) -> Result<Line> {
         let begun = Instant::now();
         loop {
             self.interrupt.check()?;
@@ -88,7 +88,7 @@ impl Program {
     }
 
     /// Lines up to one that is wanted, which comes last.
-    pub(super) fn until(&mut self, wanted: impl Fn(&Line) -> bool) -> Result<VecDeque<Line>> {
+    pub(crate) fn until(&mut self, wanted: impl Fn(&Line) -> bool) -> Result<VecDeque<Line>> {
         let mut lines = VecDeque::new();
         loop {
             let line = self.line()?;
@@ -109,7 +109,7 @@ impl Program {
     }
 
     /// Waits for its end, after its last line.
-    pub(super) fn wait(mut self) -> Result<()> {
+    pub(crate) fn wait(mut self) -> Result<()> {
         self.stdin = None;
         let status = self.child.wait().with_context(|| format!("cannot wait for the {} program", self.name))?;
         if !status.success() {
@@ -121,7 +121,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Only if the demo failed or was interrupted is it still there.
+        // Only if the command failed or was interrupted is it still there.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
