@@ -51,6 +51,7 @@ pub(crate) fn run(options: &Demo, out: &mut impl Write) -> Result<()> {
         interrupt: &interrupt,
         seed: options.seed,
         settings: String::new(),
+        online_arguments: Vec::new(),
         hip,
     };
     let arms: Vec<Arm> = ARMS.into_iter().filter(|arm| *arm != Arm::With || !options.without_daemon).collect();

@@ -62,6 +62,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) seed: u64,
     /// Tables of the daemon's configuration, beside the rules for the two programs.
     pub(crate) settings: String,
+    /// Further words for the online program.
+    pub(crate) online_arguments: Vec<OsString>,
     /// What starts HIP programs, and the one to start; none for programs of this executable.
     pub(crate) hip: Option<(PathBuf, PathBuf)>,
 }
@@ -108,7 +110,7 @@ impl Setting<'_> {
     }
 
     /// This executable as one of the programs.
-    fn own(&self, words: &[&str]) -> Result<Command> {
+    pub(crate) fn own(&self, words: &[&str]) -> Result<Command> {
         let executable = std::env::current_exe().context("cannot find this executable")?;
         let mut command = self.place.command(executable);
         command.arg("load").args(words);
@@ -137,12 +139,12 @@ impl Setting<'_> {
         }
     }
 
-    fn start_online(&self, calibration: &Calibration, round: u32) -> Result<Program> {
+    pub(crate) fn start_online(&self, calibration: &Calibration, round: u32) -> Result<Program> {
         let Workload { online, blocks, .. } = self.workload;
         let requests = self.workload.block_requests();
         let rate = self.workload.rate(calibration.online_kernel_us);
         let mut command = self.load("online")?;
-        command.arg("--wait");
+        command.arg("--wait").args(&self.online_arguments);
         let numbers = [
             ("--requests", requests.to_string()),
             ("--kernels", online.kernels.to_string()),
@@ -159,7 +161,7 @@ impl Setting<'_> {
     }
 
     /// Starts the offline program and waits until it is at work.
-    fn start_offline(&self, calibration: &Calibration) -> Result<(Program, Vec<u64>)> {
+    pub(crate) fn start_offline(&self, calibration: &Calibration) -> Result<(Program, Vec<u64>)> {
         let mut command = self.load("offline")?;
         command.arg("--steps").arg(calibration.offline_steps.to_string());
         command.arg("--groups").arg(calibration.offline_groups.to_string());
@@ -235,7 +237,7 @@ impl Setting<'_> {
 
 impl Outcome {
     /// Lets requests arrive until all are answered or given up.
-    fn serve(&mut self, online: &mut Program, answered: &mut impl FnMut()) -> Result<()> {
+    pub(crate) fn serve(&mut self, online: &mut Program, answered: &mut impl FnMut()) -> Result<()> {
         online.begin()?;
         loop {
             match online.line()? {
@@ -249,7 +251,7 @@ impl Outcome {
                     self.online = Some(end);
                     return Ok(());
                 }
-                Line::Ready { .. } | Line::Kernel { .. } | Line::Calibrated { .. } => {}
+                _ => {}
             }
         }
     }

@@ -76,7 +76,13 @@ impl Daemon {
         Ok(daemon)
     }
 
-    fn socket(&self) -> PathBuf {
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> PathBuf {
         self.directory.path().join("socket")
     }
 

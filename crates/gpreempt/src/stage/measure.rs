@@ -31,6 +31,13 @@ fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }
 
+/// The value in the middle; not a number if there is none.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    percentile(&sorted, 0.50).unwrap_or(f64::NAN)
+}
+
 /// Kernels that had ended at an instant, the one under way in proportion. `ends` are the instants at which kernels ended, in
 /// order; before the first and after the last nothing is known.
 fn progress(ends: &[u64], at: u64) -> Option<f64> {

@@ -8,4 +8,5 @@ pub(crate) mod interrupt;
 pub(crate) mod measure;
 pub(crate) mod place;
 pub(crate) mod program;
+pub(crate) mod tally;
 pub(crate) mod workload;

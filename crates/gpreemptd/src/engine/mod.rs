@@ -94,6 +94,8 @@ pub struct Engine {
     /// Members or settings changed.
     changed: bool,
     publish: bool,
+    /// The core was told something since it last decided.
+    news: bool,
     stopped: Vec<Pid>,
     /// Bursts that began and ended with the present looks.
     risen: Vec<(Name, Nanos)>,
@@ -132,6 +134,7 @@ impl Engine {
             beat_at: Nanos::ZERO,
             changed: true,
             publish: false,
+            news: false,
             stopped: Vec::new(),
             risen: Vec::new(),
             fallen: Vec::new(),
@@ -292,6 +295,7 @@ impl Engine {
         }
         if now >= self.pace.next() {
             self.watch(now);
+            self.record.daemon.look.note(clock::now().since(now));
             if self.changed {
                 self.changed = false;
                 self.settle_members(now);
