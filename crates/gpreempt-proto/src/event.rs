@@ -51,6 +51,10 @@ pub enum EventKind {
         took_us: f64,
         /// Queues stopped.
         queues: u32,
+        /// When the look had ended that saw the work for which it was stopped: the machine's monotonic clock, nanoseconds.
+        /// Absent for holds by hand.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seen_ns: Option<u64>,
     },
     /// A tenant runs again.
     Resumed {

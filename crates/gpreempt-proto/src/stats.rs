@@ -53,6 +53,12 @@ pub struct DaemonStats {
     pub watch_period_us: Option<f64>,
     /// How much later than asked the deciding thread woke up.
     pub wakeup: Distribution,
+    /// How long a look took.
+    #[serde(default)]
+    pub look: Distribution,
+    /// How long the core took to decide, when there was something new to decide upon.
+    #[serde(default)]
+    pub decision: Distribution,
     /// Starts of the actuator.
     pub actuator_starts: u64,
     /// How often the guardian had to end it.

@@ -1,5 +1,6 @@
 //! The command line. These comments are the manual: the first line is the summary, what follows is the trade-off.
 
+mod bench;
 mod control;
 mod demo;
 mod duration;
@@ -10,12 +11,13 @@ mod vgpu;
 
 use std::path::PathBuf;
 
+pub(crate) use bench::{Bench, BenchPart};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 pub(crate) use control::{
     Config, ConfigFile, Daemon, Hold, Launch, Log, Notify, Reach, Release, Report, Set, Watch, Whom,
 };
-pub(crate) use demo::{Demo, DemoClient, Load, LoadCalibrate, LoadOffline, LoadOnline};
+pub(crate) use demo::{Demo, DemoClient, Load, LoadCalibrate, LoadDoorbell, LoadIdle, LoadOffline, LoadOnline};
 use kfd_workload::suite::{self, Test};
 pub(crate) use lab::{Compare, Lab, Plausibility, Run, Timeline};
 pub(crate) use soak::Soak;
@@ -71,7 +73,14 @@ pub(crate) enum Command {
     /// end, or too little happened.
     Soak(Soak),
 
-    /// Programs that `demo` and `soak` start.
+    /// Measure what gpreempt costs and promises, on this machine's gpu or on a virtual one.
+    ///
+    /// Added latency, throughput kept, detection against processor time, doorbells, many tenants, cycles: each against its
+    /// goal, all ratios within the run. Takes about four minutes and wants a machine that does nothing else. A missed goal is
+    /// reported with what was measured beside it and does not change the exit code.
+    Bench(Bench),
+
+    /// Programs that `demo`, `bench` and `soak` start.
     #[command(hide = true)]
     Load {
         #[command(subcommand)]

@@ -25,7 +25,7 @@ fn what(kind: &EventKind) -> String {
         }
         EventKind::Appeared { level: None, .. } => "appeared; no rule matches, so it is left alone".to_owned(),
         EventKind::Gone => "gone".to_owned(),
-        EventKind::Preempted { rule, by, bound, after_us, took_us, queues } => format!(
+        EventKind::Preempted { rule, by, bound, after_us, took_us, queues, seen_ns: _ } => format!(
             "stopped{} ({rule}, {bound}){}, {} in {}",
             account(by.as_deref()),
             // A hold by hand ends no inversion.
@@ -100,6 +100,7 @@ mod tests {
             after_us: 350.0,
             took_us: 1250.0,
             queues: 4,
+            seen_ns: Some(77),
         };
         let event = Event {
             at_ms: 951_827_696_789,

@@ -3,6 +3,7 @@
 //! Exit codes: 0 success, 1 failure, 2 wrong usage or wrong input. Results go to stdout, everything else to stderr.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod cli;
 mod client;
 mod config;
@@ -25,6 +26,7 @@ mod run;
 mod selftest;
 mod set;
 mod soak;
+mod stage;
 mod stats;
 mod vgpu;
 mod watch;
@@ -70,6 +72,7 @@ fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<ExitCode> {
         Command::Actuator => return Ok(logging::with(actuate::actuator_main)),
         Command::Demo(options) => demo::run(&options, out)?,
         Command::Soak(options) => soak::run(&options, out)?,
+        Command::Bench(options) => bench::run(&options, out)?,
         Command::Load { load } => load::run(&load, out)?,
         Command::Lab { experiment } => lab::run(experiment, out)?,
         Command::Selftest(options) => selftest::run(&options, out)?,

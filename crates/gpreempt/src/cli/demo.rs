@@ -65,6 +65,12 @@ pub(crate) enum Load {
 
     /// Find out how many steps a kernel of a given length has on this gpu.
     Calibrate(LoadCalibrate),
+
+    /// Ring doorbells and measure how long that takes, once for every line on the standard input.
+    Doorbell(LoadDoorbell),
+
+    /// Have queues and no work, until the standard input is closed.
+    Idle(LoadIdle),
 }
 
 #[derive(Args)]
@@ -93,6 +99,9 @@ pub(crate) struct LoadOnline {
     /// Begin with the first line on the standard input.
     #[arg(long)]
     pub(crate) wait: bool,
+    /// Tell the daemon at this socket of every request.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) notify: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -125,4 +134,21 @@ pub(crate) struct LoadCalibrate {
     /// Length of a kernel.
     #[arg(long, value_name = "US")]
     pub(crate) target_us: f64,
+}
+
+#[derive(Args)]
+pub(crate) struct LoadDoorbell {
+    /// Batches, of which the median counts.
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) batches: u32,
+    /// Doorbells of a batch.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=512))]
+    pub(crate) batch: u32,
+}
+
+#[derive(Args)]
+pub(crate) struct LoadIdle {
+    /// Queues.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) queues: u32,
 }

@@ -4,18 +4,11 @@
 //! and of both with gpreempt take turns, so that a machine that gets slower does so for all arms. Every block has processes of
 //! its own, and the requests of a round arrive at the same instants in all arms.
 
-mod block;
-mod daemon;
-mod interrupt;
-mod measure;
-mod place;
 mod print;
-mod program;
 mod report;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod workload;
 
 use std::io::Write;
 
@@ -23,15 +16,12 @@ use anyhow::{Context, Result, bail};
 
 use crate::cli::{Demo, DemoClient};
 use crate::output;
+use crate::stage::block::{Arm, Setting};
+use crate::stage::interrupt::Interrupt;
+use crate::stage::place::Place;
+use crate::stage::workload::{self, Workload};
 use crate::vgpu::hip_programs;
-use block::{Arm, Setting};
 use report::{About, Report};
-use workload::Workload;
-
-pub(crate) use interrupt::Interrupt;
-pub(crate) use place::Place;
-pub(crate) use program::Program;
-pub(crate) use workload::VirtualGpu;
 
 /// Every round has a block of each.
 const ARMS: [Arm; 4] = [Arm::OfflineAlone, Arm::Alone, Arm::Without, Arm::With];
@@ -55,7 +45,15 @@ pub(crate) fn run(options: &Demo, out: &mut impl Write) -> Result<()> {
         out.flush()?;
     }
     let interrupt = Interrupt::watch()?;
-    let setting = Setting { place: &place, workload: &workload, interrupt: &interrupt, seed: options.seed, hip };
+    let setting = Setting {
+        place: &place,
+        workload: &workload,
+        interrupt: &interrupt,
+        seed: options.seed,
+        settings: String::new(),
+        online_arguments: Vec::new(),
+        hip,
+    };
     let arms: Vec<Arm> = ARMS.into_iter().filter(|arm| *arm != Arm::With || !options.without_daemon).collect();
     let bar = output::progress(options.json, "requests {msg}");
     bar.set_length(u64::from(workload.block_requests() * workload.blocks.rounds) * (arms.len() as u64 - 1));

@@ -6,8 +6,9 @@ use anyhow::Result;
 use comfy_table::Cell;
 use gpreempt_proto::Distribution;
 
-use super::report::{Gpreempt, Offline, Online, Report};
+use super::report::{Gpreempt, Online, Report};
 use crate::output::{self, digits, factor, number, percent};
+use crate::stage::tally::Offline;
 
 /// Microseconds with the unit that suits them.
 fn time(micros: f64) -> String {

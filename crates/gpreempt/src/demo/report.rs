@@ -3,12 +3,13 @@
 use gpreempt_proto::Distribution;
 use serde::Serialize;
 
-use super::block::{Arm, Calibration, Outcome};
-use super::measure::Latency;
-use super::place::Counters;
 use crate::cli::DemoClient;
 use crate::load::End;
 use crate::output;
+use crate::stage::block::{Arm, Calibration, Outcome};
+use crate::stage::measure::Latency;
+use crate::stage::place::Counters;
+use crate::stage::tally::{Measured, Offline, latencies, of_arm};
 
 /// If requests do not take so many times longer without gpreempt, there was nothing to show.
 const SHOWS: f64 = 3.0;
@@ -66,21 +67,6 @@ pub(super) struct Online {
     pub(super) max_times_alone: Option<f64>,
 }
 
-/// The offline program.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Offline {
-    pub(super) alone_kernels_per_s: Option<f64>,
-    pub(super) without_kernels_per_s: Option<f64>,
-    pub(super) with_kernels_per_s: Option<f64>,
-    /// Of its throughput alone.
-    pub(super) without_kept_share: Option<f64>,
-    pub(super) with_kept_share: Option<f64>,
-    /// Share of the time that requests leave over when they run alone.
-    pub(super) ideal_share: Option<f64>,
-    /// Of that share.
-    pub(super) with_kept_of_ideal: Option<f64>,
-}
-
 /// What gpreempt did in all blocks of its arm.
 #[derive(Debug, Serialize)]
 pub(super) struct Gpreempt {
@@ -112,9 +98,6 @@ pub(super) struct Block {
     pub(super) online: Option<End>,
     pub(super) offline: Option<End>,
 }
-
-/// Everything measured, in the order of time.
-pub(super) type Measured = [(Arm, u32, Outcome)];
 
 /// What the report is about.
 pub(super) struct About<'a> {
@@ -190,13 +173,8 @@ impl Report {
     }
 }
 
-fn of_arm(measured: &Measured, arm: Arm) -> impl Iterator<Item = &Outcome> {
-    measured.iter().filter(move |(found, ..)| *found == arm).map(|(_, _, outcome)| outcome)
-}
-
 fn online(measured: &Measured, arm: Arm, alone: Option<&Latency>) -> Option<Online> {
-    let requests: Vec<f64> =
-        of_arm(measured, arm).flat_map(|outcome| outcome.requests.iter().map(|request| request.latency_us)).collect();
+    let requests = latencies(measured, arm);
     let latency = Latency::of(&requests)?;
     let times = |of: fn(&Latency) -> f64| Some(of(&latency) / of(alone?)).filter(|times| times.is_finite());
     Some(Online {
@@ -209,40 +187,6 @@ fn online(measured: &Measured, arm: Arm, alone: Option<&Latency>) -> Option<Onli
         max_times_alone: times(|latency| latency.max_us),
         latency,
     })
-}
-
-/// Kernels of the offline program in a second, over all blocks of an arm.
-fn rate(measured: &Measured, arm: Arm) -> Option<f64> {
-    let (mut kernels, mut seconds) = (0.0, 0.0);
-    for outcome in of_arm(measured, arm) {
-        kernels += outcome.window.kernels(&outcome.offline_ends)?;
-        seconds += outcome.window.seconds();
-    }
-    (seconds > 0.0).then(|| kernels / seconds)
-}
-
-impl Offline {
-    fn of(measured: &Measured) -> Offline {
-        let alone = rate(measured, Arm::OfflineAlone);
-        let (without, with) = (rate(measured, Arm::Without), rate(measured, Arm::With));
-        let kept = |rate: Option<f64>| Some(rate? / alone.filter(|&alone| alone > 0.0)?);
-        let seconds: f64 = of_arm(measured, Arm::Alone).map(|outcome| outcome.window.seconds()).sum();
-        let busy: f64 =
-            of_arm(measured, Arm::Alone).map(|outcome| outcome.busy_share() * outcome.window.seconds()).sum();
-        let ideal = (seconds > 0.0).then(|| (1.0 - busy / seconds).max(0.0));
-        Offline {
-            alone_kernels_per_s: alone,
-            without_kernels_per_s: without,
-            with_kernels_per_s: with,
-            without_kept_share: kept(without),
-            with_kept_share: kept(with),
-            ideal_share: ideal,
-            with_kept_of_ideal: kept(with)
-                .zip(ideal)
-                .filter(|(_, ideal)| *ideal > 0.0)
-                .map(|(kept, ideal)| kept / ideal),
-        }
-    }
 }
 
 impl Gpreempt {

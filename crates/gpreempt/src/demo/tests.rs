@@ -2,14 +2,14 @@
 
 use gpreempt_proto::{Distribution, GpuStats, Stats};
 
-use super::block::{Arm, Calibration, Outcome, Request};
-use super::daemon::Service;
-use super::measure::Window;
-use super::place::Counters;
 use super::print;
 use super::report::{About, Report};
 use crate::cli::DemoClient;
 use crate::load::End;
+use crate::stage::block::{Arm, Calibration, Outcome, Request};
+use crate::stage::daemon::Service;
+use crate::stage::measure::Window;
+use crate::stage::place::Counters;
 
 const CALIBRATION: Calibration = Calibration {
     online_steps: 400,

@@ -9,7 +9,7 @@ use gpreempt_lab::perfetto::{Event, List};
 use gpreempt_proto::EventKind;
 use serde_json::{Value, json};
 
-use super::block::Outcome;
+use crate::stage::block::Outcome;
 
 /// Rows of the trace.
 const REQUESTS: usize = 1;

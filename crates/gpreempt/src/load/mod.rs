@@ -5,6 +5,8 @@
 
 mod arrivals;
 mod calibrate;
+mod doorbell;
+mod idle;
 mod offline;
 mod online;
 
@@ -28,6 +30,8 @@ pub(crate) fn run(load: &Load, out: &mut impl Write) -> Result<()> {
         Load::Online(options) => online::run(options, out),
         Load::Offline(options) => offline::run(options, out),
         Load::Calibrate(options) => calibrate::run(options, out),
+        Load::Doorbell(options) => doorbell::run(options, out),
+        Load::Idle(options) => idle::run(options, out),
     }
 }
 
@@ -73,6 +77,11 @@ pub(crate) enum Line {
         steps: u32,
         /// How long one takes.
         kernel_us: f64,
+    },
+    /// Doorbells were rung.
+    Doorbells {
+        /// How long one took, the packet included: the median of batches.
+        each_ns: f64,
     },
     /// Everything is over.
     End(End),

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use gpreempt_proto::{Client, Request};
 use kfd_workload::chain::{Chain, Work};
 use kfd_workload::{Runtime, Signal};
 
@@ -12,13 +13,15 @@ use super::{End, LOST, Line, arrivals, now, say};
 use crate::cli::LoadOnline;
 
 pub(super) fn run(options: &LoadOnline, out: &mut impl Write) -> Result<()> {
-    let LoadOnline { requests, kernels, groups, steps, rate, seed, patience_ms, wait } = *options;
+    let LoadOnline { requests, kernels, groups, steps, rate, seed, patience_ms, wait, ref notify } = *options;
     ensure!(rate.is_finite() && rate > 0.0, "--rate has to be a positive number, not {rate}");
     ensure!(kernels > 0 && groups > 0, "--kernels and --groups have to be at least 1");
     let runtime = Runtime::open()?;
     let device = runtime.device(0)?;
     let work = Work { groups, steps };
-    let mut server = Server { chain: Chain::new(device, work, kernels)?, done: Signal::new(device, 0)?, kernels };
+    let notify = notify.as_deref().map(|socket| Client::connect_to(socket, LOST)).transpose()?;
+    let (chain, done) = (Chain::new(device, work, kernels)?, Signal::new(device, 0)?);
+    let mut server = Server { chain, done, kernels, notify };
     // The first request of a process pays for pages and caches that no later one does.
     server.answer()?;
     say(&Line::Ready { groups }, out)?;
@@ -59,6 +62,8 @@ struct Server {
     chain: Chain,
     done: Signal,
     kernels: u32,
+    /// The daemon, if it is told of requests.
+    notify: Option<Client>,
 }
 
 impl Server {
@@ -67,6 +72,9 @@ impl Server {
         self.done.set(1)?;
         for left in (0..self.kernels).rev() {
             self.chain.submit((left == 0).then_some(&self.done))?;
+        }
+        if let Some(daemon) = &mut self.notify {
+            daemon.call(Request::Notify { pid: None })?;
         }
         self.chain.wait(&self.done, LOST)?;
         Ok(())

@@ -12,7 +12,7 @@ use super::free;
 use super::loads::{Loads, Role};
 use super::service::{Part, Service};
 use super::tally::Tally;
-use crate::demo::Place;
+use crate::stage::place::Place;
 use crate::vgpu::below;
 
 /// Pause between two disturbances, in milliseconds: at least, and at most so many more.

@@ -8,7 +8,7 @@ use vgpu::protocol::{QueueState, Status};
 
 use super::procfs;
 use super::service::ROLE;
-use crate::demo::Place;
+use crate::stage::place::Place;
 
 /// How long death may take to be noticed by everybody.
 const PATIENCE: Duration = Duration::from_secs(10);

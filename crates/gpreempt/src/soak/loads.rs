@@ -12,8 +12,10 @@ use anyhow::{Context, Result};
 use super::procfs;
 use super::service::ROLE;
 use super::tally::Tally;
-use crate::demo::{Interrupt, Place, Program};
 use crate::load::{End, Line};
+use crate::stage::interrupt::Interrupt;
+use crate::stage::place::Place;
+use crate::stage::program::Program;
 
 /// A program that nobody keeps from it and that does not move on for so long is stuck.
 const STUCK: Duration = Duration::from_secs(20);

@@ -21,8 +21,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::cli::Soak;
-use crate::demo::{Interrupt, Place, VirtualGpu};
 use crate::output;
+use crate::stage::interrupt::Interrupt;
+use crate::stage::place::Place;
+use crate::stage::workload::VirtualGpu;
 use disturb::Disturber;
 use loads::{Loads, Role};
 use report::{About, Report};

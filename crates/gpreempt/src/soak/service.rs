@@ -16,7 +16,8 @@ use tempfile::TempDir;
 
 use super::procfs;
 use super::tally::Tally;
-use crate::demo::{Interrupt, Place};
+use crate::stage::interrupt::Interrupt;
+use crate::stage::place::Place;
 
 /// Variable by which the rules know the programs of the soak, and the soak what is left of it.
 pub(super) const ROLE: &str = "GPREEMPT_SOAK";

@@ -7,6 +7,7 @@ use gpreempt_proto::EventKind;
 use kfd::Pid;
 
 use crate::actuate::{Order, Refused, RefusedKind, Told};
+use crate::clock;
 use crate::scout::Errand;
 
 use super::Engine;
@@ -27,6 +28,8 @@ pub(super) struct Ticket {
     pub(super) reason: Reason,
     pub(super) queues: Vec<u32>,
     pub(super) sent_at: Nanos,
+    /// When the work on whose account this is was first seen.
+    pub(super) noticed: Option<Nanos>,
 }
 
 /// Orders under way.
@@ -35,8 +38,13 @@ pub(super) type Tickets = BTreeMap<u64, Ticket>;
 impl Engine {
     /// Asks the core and carries out what it says. `seen` is when the last look began.
     pub(super) fn decide(&mut self, seen: Nanos, now: Nanos) {
+        // Where nothing is new the core says so at once, which would hide what a decision costs.
+        let weighs = std::mem::take(&mut self.news) || now >= self.core_wake;
         let plan = self.core.decide(now, &COST);
         self.core_wake = plan.wake;
+        if weighs {
+            self.record.daemon.decision.note(clock::now().since(now));
+        }
         if plan.entries.is_empty() {
             return;
         }
@@ -49,6 +57,7 @@ impl Engine {
 
     fn order(&mut self, entry: &Entry, seen: Nanos) {
         let Some(name) = self.world.by_core(entry.tenant) else { return };
+        let noticed = entry.reason.cause.and_then(|cause| self.noticed(self.world.job_name(cause)?, name.1));
         let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
         let preempt = entry.action == Action::Preempt;
         let running = tenant.about.compute.iter().map(|queue| queue.0).filter(|queue| !tenant.stopped.contains(queue));
@@ -56,7 +65,7 @@ impl Engine {
         if queues.is_empty() || self.actuator.link.is_none() {
             // There is nothing to call the driver for, or nobody who could.
             let stopped_queues = queues.is_empty().then_some(tenant.stopped_queues());
-            return self.answer_for(name, entry.action, stopped_queues, crate::clock::now());
+            return self.answer_for(name, entry.action, stopped_queues, clock::now());
         }
         tenant.ordered = Some(entry.action);
         let gpu = tenant.gpu;
@@ -67,8 +76,8 @@ impl Engine {
             Action::Preempt => Order::Suspend { ticket, pid, queues, grace: self.config.grace_kiloclocks },
             Action::Resume => Order::Resume { ticket, pid, queues },
         };
-        let sent_at = crate::clock::now();
-        let record = Ticket { name, action: entry.action, reason: entry.reason, queues: asked, sent_at };
+        let sent_at = clock::now();
+        let record = Ticket { name, action: entry.action, reason: entry.reason, queues: asked, sent_at, noticed };
         self.tickets.insert(ticket, record);
         if !self.send(&order, sent_at) {
             // Everything runs, or soon will: the loss of the actuator is told by itself.
@@ -154,7 +163,7 @@ impl Engine {
     fn let_run(&mut self, pid: Pid, queues: Vec<u32>) {
         if !queues.is_empty() && self.actuator.link.is_some() {
             self.next_ticket += 1;
-            self.send(&Order::Resume { ticket: self.next_ticket, pid: pid.0, queues }, crate::clock::now());
+            self.send(&Order::Resume { ticket: self.next_ticket, pid: pid.0, queues }, clock::now());
         }
     }
 
@@ -174,7 +183,8 @@ impl Engine {
                 let after_us = ticket.reason.after.0 as f64 / 1e3;
                 let bound = words::bound(ticket.reason.bound).to_string();
                 let cause = by.clone();
-                let kind = EventKind::Preempted { rule, by, bound, after_us, took_us, queues };
+                let seen_ns = ticket.noticed.map(|at| at.0);
+                let kind = EventKind::Preempted { rule, by, bound, after_us, took_us, queues, seen_ns };
                 self.note_by(ticket.name, kind, cause.as_deref());
             }
             Action::Resume => {
@@ -190,6 +200,13 @@ impl Engine {
                 self.note(ticket.name, EventKind::Resumed { rule, stopped_us, took_us });
             }
         }
+    }
+
+    /// When the work of a job on a gpu was first seen.
+    fn noticed(&self, job: &str, gpu: u32) -> Option<Nanos> {
+        let here =
+            self.world.tenants.values().filter(|tenant| tenant.name.1 == gpu && tenant.job.as_deref() == Some(job));
+        here.filter(|tenant| tenant.seen.activity.has_work()).map(|tenant| tenant.seen.noticed_at).min()
     }
 
     fn refused(&mut self, refused: &Refused, now: Nanos) {

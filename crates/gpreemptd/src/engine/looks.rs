@@ -101,6 +101,7 @@ impl Engine {
         tenant.seen.unsure = look.unsure;
         if before.activity != look.activity {
             tenant.seen.changed_at = now;
+            self.news = true;
         }
         if risen {
             tenant.seen.contested = false;
@@ -181,6 +182,14 @@ impl Engine {
 
     /// Bursts that began and ended with the last looks.
     fn settle_bursts(&mut self, now: Nanos) {
+        if !self.risen.is_empty() {
+            let noticed = clock::now();
+            for (name, _) in &self.risen {
+                if let Some(tenant) = self.world.tenants.get_mut(name) {
+                    tenant.seen.noticed_at = noticed;
+                }
+            }
+        }
         for (name, looked_before) in std::mem::take(&mut self.risen) {
             self.burst_began(name, looked_before, now);
         }

@@ -96,6 +96,8 @@ pub struct Engine {
     publish: bool,
     /// Somebody was left alone because there was no room.
     crowded: bool,
+    /// The core was told something since it last decided.
+    news: bool,
     stopped: Vec<Pid>,
     /// Bursts that began and ended with the present looks.
     risen: Vec<(Name, Nanos)>,
@@ -135,6 +137,7 @@ impl Engine {
             changed: true,
             publish: false,
             crowded: false,
+            news: false,
             stopped: Vec::new(),
             risen: Vec::new(),
             fallen: Vec::new(),
@@ -296,6 +299,7 @@ impl Engine {
         }
         if now >= self.pace.next() {
             self.watch(now);
+            self.record.daemon.look.note(clock::now().since(now));
             if self.changed {
                 self.changed = false;
                 self.settle_members(now);

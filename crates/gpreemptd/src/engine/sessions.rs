@@ -45,6 +45,7 @@ impl Engine {
     /// every change.
     pub(super) fn settle_members(&mut self, now: Nanos) {
         self.world.sort_tenants();
+        self.news = true;
         for index in 0..self.world.gpus.len() {
             let contested = self.is_contested(index);
             let gpu = &mut self.world.gpus[index];

@@ -163,6 +163,8 @@ pub(super) struct Seen {
     pub(super) contested: bool,
     pub(super) spared: bool,
     pub(super) risen_at: Nanos,
+    /// When the look had ended that first saw the present work.
+    pub(super) noticed_at: Nanos,
 }
 
 impl Tenant {

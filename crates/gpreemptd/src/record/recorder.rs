@@ -81,6 +81,10 @@ pub struct DaemonRecord {
     pub watch_period: Option<Nanos>,
     /// How much later than asked the deciding thread woke up.
     pub wakeup: Times,
+    /// How long a look took.
+    pub look: Times,
+    /// How long the core took to decide.
+    pub decision: Times,
     /// Starts of the actuator.
     pub actuator_starts: u64,
     /// How often the guardian had to end it.
@@ -131,6 +135,8 @@ impl Recorder {
                 notifications: daemon.notifications,
                 watch_period_us: daemon.watch_period.map(|period| period.0 as f64 / 1_000.0),
                 wakeup: daemon.wakeup.distribution(),
+                look: daemon.look.distribution(),
+                decision: daemon.decision.distribution(),
                 actuator_starts: daemon.actuator_starts,
                 actuator_kills: daemon.actuator_kills,
             },

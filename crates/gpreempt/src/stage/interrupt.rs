@@ -1,4 +1,4 @@
-//! Ctrl-C: the demo ends its programs before itself.
+//! Ctrl-C: the command ends its programs before itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::daemon::{Daemon, ROLE, Service};
+use super::daemon::{self, Daemon, ROLE, Service};
 use super::interrupt::Interrupt;
 use super::measure::Window;
 use super::place::{Counters, Place};
@@ -21,7 +21,7 @@ const MOST_BATCH: u32 = 100;
 /// What runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Arm {
+pub(crate) enum Arm {
     /// The offline program, nothing else.
     OfflineAlone,
     /// The online program, nothing else.
@@ -34,7 +34,7 @@ pub(super) enum Arm {
 
 impl Arm {
     /// As in tables and JSON.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Arm::OfflineAlone => "offline alone",
             Arm::Alone => "alone",
@@ -46,48 +46,52 @@ impl Arm {
 
 /// Steps of kernels, found out before the first block.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Calibration {
-    pub(super) online_steps: u32,
-    pub(super) online_kernel_us: f64,
-    pub(super) offline_steps: u32,
-    pub(super) offline_kernel_us: f64,
-    pub(super) offline_groups: u32,
+pub(crate) struct Calibration {
+    pub(crate) online_steps: u32,
+    pub(crate) online_kernel_us: f64,
+    pub(crate) offline_steps: u32,
+    pub(crate) offline_kernel_us: f64,
+    pub(crate) offline_groups: u32,
 }
 
 /// Everything that blocks have in common.
-pub(super) struct Setting<'a> {
-    pub(super) place: &'a Place,
-    pub(super) workload: &'a Workload,
-    pub(super) interrupt: &'a Interrupt,
-    pub(super) seed: u64,
+pub(crate) struct Setting<'a> {
+    pub(crate) place: &'a Place,
+    pub(crate) workload: &'a Workload,
+    pub(crate) interrupt: &'a Interrupt,
+    pub(crate) seed: u64,
+    /// Tables of the daemon's configuration, beside the rules for the two programs.
+    pub(crate) settings: String,
+    /// Further words for the online program.
+    pub(crate) online_arguments: Vec<OsString>,
     /// What starts HIP programs, and the one to start; none for programs of this executable.
-    pub(super) hip: Option<(PathBuf, PathBuf)>,
+    pub(crate) hip: Option<(PathBuf, PathBuf)>,
 }
 
 /// One request as it was answered, or not.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Request {
-    pub(super) arrived_ns: u64,
-    pub(super) submitted_ns: Option<u64>,
-    pub(super) answered_ns: Option<u64>,
-    pub(super) latency_us: f64,
+pub(crate) struct Request {
+    pub(crate) arrived_ns: u64,
+    pub(crate) submitted_ns: Option<u64>,
+    pub(crate) answered_ns: Option<u64>,
+    pub(crate) latency_us: f64,
 }
 
 /// What happened in a block.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// From the moment at which requests could arrive until the last was answered.
-    pub(super) window: Window,
-    pub(super) requests: Vec<Request>,
-    pub(super) online: Option<End>,
-    pub(super) offline: Option<End>,
+    pub(crate) window: Window,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) online: Option<End>,
+    pub(crate) offline: Option<End>,
     /// When kernels of the offline program ended.
-    pub(super) offline_ends: Vec<u64>,
+    pub(crate) offline_ends: Vec<u64>,
     /// What the device counted in the window.
-    pub(super) counters: Option<Counters>,
+    pub(crate) counters: Option<Counters>,
     /// What the daemon counted in the window, and did.
-    pub(super) service: Option<Service>,
-    pub(super) offline_pid: u32,
+    pub(crate) service: Option<Service>,
+    pub(crate) offline_pid: u32,
 }
 
 impl Setting<'_> {
@@ -106,7 +110,7 @@ impl Setting<'_> {
     }
 
     /// This executable as one of the programs.
-    fn own(&self, words: &[&str]) -> Result<Command> {
+    pub(crate) fn own(&self, words: &[&str]) -> Result<Command> {
         let executable = std::env::current_exe().context("cannot find this executable")?;
         let mut command = self.place.command(executable);
         command.arg("load").args(words);
@@ -114,7 +118,7 @@ impl Setting<'_> {
     }
 
     /// Finds out how long kernels are here.
-    pub(super) fn calibrate(&self) -> Result<Calibration> {
+    pub(crate) fn calibrate(&self) -> Result<Calibration> {
         let Workload { online, offline, .. } = self.workload;
         let (groups, batch) = (online.groups.to_string(), online.kernels.min(MOST_BATCH).to_string());
         let (online_us, offline_us) = (online.kernel_us.to_string(), (offline.kernel_ms * 1e3).to_string());
@@ -135,12 +139,12 @@ impl Setting<'_> {
         }
     }
 
-    fn start_online(&self, calibration: &Calibration, round: u32) -> Result<Program> {
+    pub(crate) fn start_online(&self, calibration: &Calibration, round: u32) -> Result<Program> {
         let Workload { online, blocks, .. } = self.workload;
         let requests = self.workload.block_requests();
         let rate = self.workload.rate(calibration.online_kernel_us);
         let mut command = self.load("online")?;
-        command.arg("--wait");
+        command.arg("--wait").args(&self.online_arguments);
         let numbers = [
             ("--requests", requests.to_string()),
             ("--kernels", online.kernels.to_string()),
@@ -157,7 +161,7 @@ impl Setting<'_> {
     }
 
     /// Starts the offline program and waits until it is at work.
-    fn start_offline(&self, calibration: &Calibration) -> Result<(Program, Vec<u64>)> {
+    pub(crate) fn start_offline(&self, calibration: &Calibration) -> Result<(Program, Vec<u64>)> {
         let mut command = self.load("offline")?;
         command.arg("--steps").arg(calibration.offline_steps.to_string());
         command.arg("--groups").arg(calibration.offline_groups.to_string());
@@ -168,15 +172,16 @@ impl Setting<'_> {
     }
 
     /// Runs a block. `answered` is called for every request.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         arm: Arm,
         round: u32,
         calibration: &Calibration,
         mut answered: impl FnMut(),
     ) -> Result<Outcome> {
-        let daemon =
-            (arm == Arm::With).then(|| Daemon::start(self.place, self.workload, self.interrupt)).transpose()?;
+        let daemon = (arm == Arm::With)
+            .then(|| Daemon::start(self.place, &daemon::rules(self.workload, &self.settings), self.interrupt))
+            .transpose()?;
         let mut online = (arm != Arm::OfflineAlone).then(|| self.start_online(calibration, round)).transpose()?;
         let mut offline = (arm != Arm::Alone).then(|| self.start_offline(calibration)).transpose()?;
         let mut outcome = Outcome::default();
@@ -232,7 +237,7 @@ impl Setting<'_> {
 
 impl Outcome {
     /// Lets requests arrive until all are answered or given up.
-    fn serve(&mut self, online: &mut Program, answered: &mut impl FnMut()) -> Result<()> {
+    pub(crate) fn serve(&mut self, online: &mut Program, answered: &mut impl FnMut()) -> Result<()> {
         online.begin()?;
         loop {
             match online.line()? {
@@ -246,24 +251,24 @@ impl Outcome {
                     self.online = Some(end);
                     return Ok(());
                 }
-                Line::Ready { .. } | Line::Kernel { .. } | Line::Calibrated { .. } => {}
+                _ => {}
             }
         }
     }
 
     /// Share of the window in which a request was worked on.
-    pub(super) fn busy_share(&self) -> f64 {
+    pub(crate) fn busy_share(&self) -> f64 {
         let busy = |request: &Request| Some(request.answered_ns?.saturating_sub(request.submitted_ns?) as f64 / 1e9);
         self.requests.iter().filter_map(busy).sum::<f64>() / self.window.seconds().max(1e-9)
     }
 
     /// Requests without an answer.
-    pub(super) fn unanswered(&self) -> usize {
+    pub(crate) fn unanswered(&self) -> usize {
         self.given_up_us().count()
     }
 
     /// How long those had waited.
-    pub(super) fn given_up_us(&self) -> impl Iterator<Item = f64> {
+    pub(crate) fn given_up_us(&self) -> impl Iterator<Item = f64> {
         self.requests.iter().filter(|request| request.answered_ns.is_none()).map(|request| request.latency_us)
     }
 }

@@ -1,4 +1,4 @@
-//! The daemon of the demo: this executable, with rules for the two programs, in a directory of its own.
+//! The daemon: this executable, with rules for the two programs, in a directory of its own.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -20,13 +20,13 @@ use crate::load::now;
 
 /// How long the daemon may take to answer for the first time, to see programs, to end.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Variable by which the rules of the demo know its programs.
-pub(super) const ROLE: &str = "GPREEMPT_DEMO";
+/// Variable by which the rules know the programs.
+pub(crate) const ROLE: &str = "GPREEMPT_DEMO";
 /// Between two looks at something that takes a moment.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A running daemon. Killed when dropped: what it had stopped runs again.
-pub(super) struct Daemon {
+pub(crate) struct Daemon {
     child: Child,
     directory: TempDir,
     interrupt: Interrupt,
@@ -34,34 +34,34 @@ pub(super) struct Daemon {
 
 /// What the daemon did in a block.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Service {
+pub(crate) struct Service {
     /// Everything it counted since it started.
-    pub(super) stats: Stats,
+    pub(crate) stats: Stats,
     /// Tenants stopped in the window.
-    pub(super) stops: u64,
+    pub(crate) stops: u64,
     /// Cycles that calls of the daemon cost in the window, by its own count.
-    pub(super) cycles: u64,
+    pub(crate) cycles: u64,
     /// Share of one processor in the window: the deciding process, and its actuator.
-    pub(super) cpu_share: f64,
+    pub(crate) cpu_share: f64,
     /// What it logged.
-    pub(super) events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// To bring its wall clock to the monotonic one: what to subtract, in nanoseconds.
-    pub(super) clock_offset_ns: i128,
+    pub(crate) clock_offset_ns: i128,
 }
 
 impl Daemon {
-    /// Starts it and waits until it answers.
-    pub(super) fn start(place: &Place, workload: &Workload, interrupt: &Interrupt) -> Result<Daemon> {
+    /// Starts it with this configuration and waits until it answers.
+    pub(crate) fn start(place: &Place, config: &str, interrupt: &Interrupt) -> Result<Daemon> {
         let directory = tempfile::tempdir().context("cannot make a directory for the daemon")?;
-        let config = directory.path().join("demo.toml");
-        fs::write(&config, rules(workload)).with_context(|| format!("cannot write {}", config.display()))?;
+        let file = directory.path().join("gpreempt.toml");
+        fs::write(&file, config).with_context(|| format!("cannot write {}", file.display()))?;
         let complaints = fs::File::create(directory.path().join("log")).context("cannot write the daemon's log")?;
         let executable = std::env::current_exe().context("cannot find this executable")?;
         let child = place
             .command(executable)
             .arg("daemon")
             .arg("--config")
-            .arg(&config)
+            .arg(&file)
             .arg("--socket")
             .arg(directory.path().join("socket"))
             .env("RUNTIME_DIRECTORY", directory.path())
@@ -76,7 +76,13 @@ impl Daemon {
         Ok(daemon)
     }
 
-    fn socket(&self) -> PathBuf {
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> PathBuf {
         self.directory.path().join("socket")
     }
 
@@ -115,7 +121,7 @@ impl Daemon {
     }
 
     /// Counters since it started.
-    pub(super) fn stats(&self) -> Result<Stats> {
+    pub(crate) fn stats(&self) -> Result<Stats> {
         match self.ask(Request::Stats)? {
             Answer::Stats(stats) => Ok(*stats),
             other => bail!("the daemon does not tell its statistics: {other:?}"),
@@ -123,7 +129,7 @@ impl Daemon {
     }
 
     /// Waits until it has seen queues of these processes and has a rule for them.
-    pub(super) fn wait_until_known(&self, pids: &[u32]) -> Result<()> {
+    pub(crate) fn wait_until_known(&self, pids: &[u32]) -> Result<()> {
         let begun = Instant::now();
         loop {
             self.interrupt.check()?;
@@ -141,7 +147,7 @@ impl Daemon {
     }
 
     /// What it did since `before`.
-    pub(super) fn service(&self, before: &Stats) -> Result<Service> {
+    pub(crate) fn service(&self, before: &Stats) -> Result<Service> {
         let stats = self.stats()?;
         let sum = |stats: &Stats, of: fn(&gpreempt_proto::GpuStats) -> u64| stats.gpus.iter().map(of).sum::<u64>();
         let cpu = |stats: &Stats| stats.daemon.cpu_s + stats.daemon.actuator_cpu_s;
@@ -158,7 +164,7 @@ impl Daemon {
     }
 
     /// Ends it as an operator would.
-    pub(super) fn stop(mut self) -> Result<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         // It may have ended by itself, which the wait tells.
         let _ = kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM);
         let begun = Instant::now();
@@ -177,7 +183,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Only if the demo failed or was interrupted is it still there.
+        // Only if the command failed or was interrupted is it still there.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -189,8 +195,8 @@ fn offset() -> i128 {
     wall.as_nanos().cast_signed() - i128::from(now())
 }
 
-/// Rules for the two programs of this user; everybody else is left alone.
-fn rules(workload: &Workload) -> String {
+/// Rules for the two programs of this user; everybody else is left alone. `settings` are further tables.
+pub(crate) fn rules(workload: &Workload, settings: &str) -> String {
     let uid = getuid();
     let rule = |role: &str, level: u8| {
         format!(
@@ -198,5 +204,5 @@ fn rules(workload: &Workload) -> String {
         )
     };
     let (online, offline) = (rule("online", workload.online.level), rule("offline", workload.offline.level));
-    format!("mode = \"enforce\"\n{online}{offline}")
+    format!("mode = \"enforce\"\n{settings}{online}{offline}")
 }

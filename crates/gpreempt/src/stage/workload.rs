@@ -7,48 +7,48 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 /// The built-in workload.
-pub(super) const BUILT_IN: &str = include_str!("../../demo.toml");
+pub(crate) const BUILT_IN: &str = include_str!("../../demo.toml");
 
 /// The whole file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Workload {
-    pub(super) online: Online,
-    pub(super) offline: Offline,
-    pub(super) blocks: Blocks,
+pub(crate) struct Workload {
+    pub(crate) online: Online,
+    pub(crate) offline: Offline,
+    pub(crate) blocks: Blocks,
     #[serde(rename = "virtual")]
-    pub(super) virtual_gpu: VirtualGpu,
+    pub(crate) virtual_gpu: VirtualGpu,
 }
 
 /// Requests that arrive at random.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Online {
-    pub(super) kernels: u32,
-    pub(super) kernel_us: f64,
-    pub(super) groups: u32,
-    pub(super) duty: f64,
-    pub(super) level: u8,
+pub(crate) struct Online {
+    pub(crate) kernels: u32,
+    pub(crate) kernel_us: f64,
+    pub(crate) groups: u32,
+    pub(crate) duty: f64,
+    pub(crate) level: u8,
 }
 
 /// Kernels without a pause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Offline {
-    pub(super) kernel_ms: f64,
-    pub(super) fill: u32,
-    pub(super) queued: u32,
-    pub(super) level: u8,
+pub(crate) struct Offline {
+    pub(crate) kernel_ms: f64,
+    pub(crate) fill: u32,
+    pub(crate) queued: u32,
+    pub(crate) level: u8,
 }
 
 /// How measurements are spread over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Blocks {
-    pub(super) rounds: u32,
-    pub(super) requests: u32,
-    pub(super) alone_ms: u64,
-    pub(super) patience_ms: u64,
+pub(crate) struct Blocks {
+    pub(crate) rounds: u32,
+    pub(crate) requests: u32,
+    pub(crate) alone_ms: u64,
+    pub(crate) patience_ms: u64,
 }
 
 /// The gpu if there is none.
@@ -62,7 +62,7 @@ pub(crate) struct VirtualGpu {
 
 impl Workload {
     /// The workload of a file, or the built-in one.
-    pub(super) fn load(file: Option<&Path>) -> Result<Workload> {
+    pub(crate) fn load(file: Option<&Path>) -> Result<Workload> {
         let (name, text) = match file {
             None => ("the built-in workload".to_owned(), BUILT_IN.to_owned()),
             Some(path) => {
@@ -100,12 +100,12 @@ impl Workload {
     }
 
     /// Requests of one block.
-    pub(super) fn block_requests(&self) -> u32 {
+    pub(crate) fn block_requests(&self) -> u32 {
         self.blocks.requests.div_ceil(self.blocks.rounds)
     }
 
     /// Requests in a second, if a kernel takes `kernel_us`.
-    pub(super) fn rate(&self, kernel_us: f64) -> f64 {
+    pub(crate) fn rate(&self, kernel_us: f64) -> f64 {
         self.online.duty / (f64::from(self.online.kernels) * kernel_us * 1e-6)
     }
 }

@@ -1,4 +1,4 @@
-//! The programs of the demo, as processes that end with it.
+//! Programs, as processes that end with it.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -31,7 +31,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts it, out of reach of the terminal's Ctrl-C: the demo ends it in good order.
+    /// Starts it, out of reach of the terminal's Ctrl-C: this command ends it in good order.
     pub(crate) fn start(name: &'static str, command: &mut Command, interrupt: &Interrupt) -> Result<Program> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().with_context(|| format!("cannot start the {name} program"))?;
@@ -121,7 +121,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Only if the demo failed or was interrupted is it still there.
+        // Only if the command failed or was interrupted is it still there.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

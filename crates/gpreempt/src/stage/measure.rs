@@ -4,16 +4,16 @@ use serde::Serialize;
 
 /// Latencies of one arm, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Latency {
-    pub(super) p50_us: f64,
-    pub(super) p95_us: f64,
-    pub(super) p99_us: f64,
-    pub(super) max_us: f64,
+pub(crate) struct Latency {
+    pub(crate) p50_us: f64,
+    pub(crate) p95_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) max_us: f64,
 }
 
 impl Latency {
     /// Of these latencies; `None` if there are none.
-    pub(super) fn of(latencies: &[f64]) -> Option<Latency> {
+    pub(crate) fn of(latencies: &[f64]) -> Option<Latency> {
         let mut sorted = latencies.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
         Some(Latency {
@@ -31,6 +31,13 @@ fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }
 
+/// The value in the middle; not a number if there is none.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    percentile(&sorted, 0.50).unwrap_or(f64::NAN)
+}
+
 /// Kernels that had ended at an instant, the one under way in proportion. `ends` are the instants at which kernels ended, in
 /// order; before the first and after the last nothing is known.
 fn progress(ends: &[u64], at: u64) -> Option<f64> {
@@ -41,23 +48,23 @@ fn progress(ends: &[u64], at: u64) -> Option<f64> {
 
 /// A span of the monotonic clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) from_ns: u64,
-    pub(super) to_ns: u64,
+pub(crate) struct Window {
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
 }
 
 impl Window {
-    pub(super) fn seconds(self) -> f64 {
+    pub(crate) fn seconds(self) -> f64 {
         self.to_ns.saturating_sub(self.from_ns) as f64 / 1e9
     }
 
     /// Kernels that ended within it, parts counted.
-    pub(super) fn kernels(self, ends: &[u64]) -> Option<f64> {
+    pub(crate) fn kernels(self, ends: &[u64]) -> Option<f64> {
         Some(progress(ends, self.to_ns)? - progress(ends, self.from_ns)?)
     }
 
     /// The longest window that begins and ends with a kernel.
-    pub(super) fn of_kernels(ends: &[u64]) -> Option<Window> {
+    pub(crate) fn of_kernels(ends: &[u64]) -> Option<Window> {
         // Up to the last but one, so that the end lies before a kernel that is known.
         let to = ends.len().checked_sub(2)?;
         Some(Window { from_ns: *ends.first()?, to_ns: *ends.get(to)? })

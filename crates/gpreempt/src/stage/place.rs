@@ -1,4 +1,4 @@
-//! Where the demo and the soak run: on a gpu of the machine, or on a virtual one.
+//! Where programs run: on a gpu of the machine, or on a virtual one.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, IsTerminal, Write};
@@ -20,7 +20,7 @@ pub(crate) enum Place {
     Hardware,
     /// A virtual gpu that this command already runs on.
     Inside(Running),
-    /// A virtual gpu that was started for the demo.
+    /// A virtual gpu that was started for them.
     Started(Started),
 }
 
@@ -133,7 +133,7 @@ fn ask(yes: bool) -> Result<()> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         bail!("{who}; they would be disturbed and so would the measurement: wait until they are gone, or use --yes");
     }
-    eprint!("There are {who}. This disturbs them and they disturb this. Go on? [y/N] ");
+    eprint!("There are {who}. They are disturbed, and so is what is measured. Go on? [y/N] ");
     std::io::stderr().flush()?;
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
