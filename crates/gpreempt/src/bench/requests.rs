@@ -104,7 +104,7 @@ impl Case {
             added_p95_us: latency.p95_us - alone.p95_us,
             alone,
             with: latency,
-            unanswered: of_arm(measured, Arm::With).map(|outcome| outcome.unanswered()).sum(),
+            unanswered: of_arm(measured, Arm::With).map(Outcome::unanswered).sum(),
             offline: Offline::of(measured),
             stops,
             cycles,

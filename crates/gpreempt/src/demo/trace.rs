@@ -101,9 +101,9 @@ mod tests {
     use gpreempt_proto::Event as Logged;
 
     use super::*;
-    use crate::demo::block::Request;
-    use crate::demo::daemon::Service;
-    use crate::demo::measure::Window;
+    use crate::stage::block::Request;
+    use crate::stage::daemon::Service;
+    use crate::stage::measure::Window;
 
     #[test]
     fn requests_kernels_and_stops_lie_where_they_happened() {
