@@ -111,18 +111,21 @@ impl Eye {
         Ok(Look { activity, since, pending: joined.pending, unsure: evicted || joined.unsure() })
     }
 
-    /// Looks at all rings. Signals are read after indices, and meanwhile the tenant may have completed what it had and begun
-    /// something else: no work is believed only if the indices are still where they were.
+    /// Looks at all rings. The tenant goes on between the reads: it may end what it had and begin something else where we
+    /// have looked already. So no work is believed only of a tenant at which nothing had moved since it was read before,
+    /// neither index nor signal: then there was none at the instant of the first read. What holds it up is read later, and
+    /// is believed only if the indices are still where they were.
     fn join(&mut self, now: Nanos, stopped: bool) -> Result<Joined, Gone> {
         let (mut fetches, mut tries) = (false, 0);
+        let worked = self.work.is_some_and(|(has_work, _)| has_work);
         loop {
-            let was_settled = self.settled;
-            let mut joined = self.join_once(now, stopped)?;
-            joined.fetches |= fetches;
-            if joined.activity.has_work() || (was_settled && self.settled) {
+            let mut joined = self.join_once(now, stopped, worked || fetches)?;
+            fetches |= joined.fetches;
+            joined.fetches = fetches;
+            if joined.activity.has_work() {
                 return Ok(joined);
             }
-            if !self.rings.iter().any(|ring| ring.moved(&self.memory)) {
+            if !joined.moved && (joined.settled || !self.rings.iter().any(|ring| ring.moved(&self.memory))) {
                 return Ok(joined);
             }
             tries += 1;
@@ -132,15 +135,15 @@ impl Eye {
                 self.settled = false;
                 return Ok(Joined { activity, ..joined });
             }
-            fetches = joined.fetches;
         }
     }
 
-    fn join_once(&mut self, now: Nanos, stopped: bool) -> Result<Joined, Gone> {
+    /// `worked`: the tenant had work a moment ago.
+    fn join_once(&mut self, now: Nanos, stopped: bool, worked: bool) -> Result<Joined, Gone> {
         let mut failure = None;
         for at in 0..self.rings.len() {
             let Some(ring) = self.rings.get_mut(at) else { continue };
-            match ring.read(&self.memory, now, stopped) {
+            match ring.read(&self.memory, now, stopped, worked) {
                 Ok(()) => self.pass_on(at),
                 Err(error) => failure = Some(error),
             }
@@ -206,6 +209,7 @@ struct Joined {
     activity: Activity,
     pending: u64,
     fetches: bool,
+    moved: bool,
     settled: bool,
     /// A ring has work for certain.
     certain: bool,
@@ -215,7 +219,7 @@ struct Joined {
 impl Default for Joined {
     fn default() -> Joined {
         let (activity, pending) = (Activity::Idle, 0);
-        Joined { activity, pending, fetches: false, settled: true, certain: false, unsure: false }
+        Joined { activity, pending, fetches: false, moved: false, settled: true, certain: false, unsure: false }
     }
 }
 
@@ -232,6 +236,7 @@ impl Joined {
         }
         self.pending = self.pending.saturating_add(seen.pending);
         self.fetches |= seen.fetches;
+        self.moved |= seen.moved;
         self.settled &= seen.settled;
         self.certain |= seen.activity.has_work() && !seen.unsure;
         self.unsure |= seen.unsure;

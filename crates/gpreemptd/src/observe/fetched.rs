@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use kfd::ProcessMemory;
 use kfd::aql::{Packet, Signal};
 
+use super::next_instant;
+
 /// Completion signals that are followed. Signals that fire are forgotten, and the newest one decides, so this is
 /// reached only by programs that let hundreds of kernels run beside each other.
 const FOLLOWED: usize = 128;
@@ -98,7 +100,7 @@ impl Fetched {
         let Some(Gate { number, packet }) = self.gate else { return false };
         let completed = packet.completion.is_some_and(|signal| has_fired(signal, memory));
         // A signal that cannot be read any more cannot be waited for.
-        let passes = completed || packet.kind.passes(memory).unwrap_or(true);
+        let passes = completed || packet.kind.passes(next_instant(memory)).unwrap_or(true);
         if completed {
             self.fired(number, None);
         }
@@ -158,5 +160,5 @@ impl Fetched {
 
 /// Whether a completion signal has fired. One that cannot be read is no longer waited for by anybody.
 fn has_fired(signal: Signal, memory: &ProcessMemory) -> bool {
-    signal.value(memory).map_or(true, |value| value <= 0)
+    signal.value(next_instant(memory)).map_or(true, |value| value <= 0)
 }

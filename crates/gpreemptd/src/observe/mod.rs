@@ -13,6 +13,7 @@
 //! An [`Eye`] joins the rings of one tenant. Copy queues are none of its rings: a tenant that only copies is idle.
 
 use gpreempt_core::{Activity, Nanos};
+use kfd::ProcessMemory;
 
 mod doubt;
 mod eye;
@@ -35,4 +36,12 @@ pub struct Look {
     pub pending: u64,
     /// Whether only a sample of the occupancy can tell if it still runs.
     pub unsure: bool,
+}
+
+/// Every read of a tenant's memory is of an instant of its own, between which the tenant goes on; this is where the next
+/// begins, and where tests let it go on.
+fn next_instant(memory: &ProcessMemory) -> &ProcessMemory {
+    #[cfg(test)]
+    tests::instants::pass();
+    memory
 }

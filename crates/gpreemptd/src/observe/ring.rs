@@ -9,6 +9,7 @@ use kfd::ring::{IndexPlace, Indices, Ring, Senseless};
 
 use super::doubt::{Doubt, Verdict};
 use super::fetched::{Fetched, Unfinished};
+use super::next_instant;
 use crate::scout;
 
 /// Packets that are read at most after they were fetched: one call, half a page.
@@ -35,8 +36,6 @@ pub(super) struct Watched {
     fetched_at: Option<Nanos>,
     doubt: Doubt,
     stopped: bool,
-    /// It had work at the last look.
-    worked: bool,
     /// The packet that was announced and not there at the last look.
     missing: Option<u64>,
     /// Signals of packets that came since the last look.
@@ -67,6 +66,8 @@ pub(super) struct Seen {
     pub(super) unsure: bool,
     /// The processor fetched since the last look.
     pub(super) fetches: bool,
+    /// An index moved since it was last read, or a signal fired.
+    pub(super) moved: bool,
     /// Nothing changes before an index moves.
     pub(super) settled: bool,
 }
@@ -90,6 +91,7 @@ struct Next {
     head: Head,
     pending: u64,
     fetches: bool,
+    moved: bool,
 }
 
 impl Watched {
@@ -109,7 +111,6 @@ impl Watched {
             fetched_at: None,
             doubt: Doubt::new(now),
             stopped: false,
-            worked: false,
             missing: None,
             learned: Vec::new(),
         })
@@ -121,7 +122,7 @@ impl Watched {
 
     /// Whether an index moved since the last look.
     pub(super) fn moved(&self, memory: &ProcessMemory) -> bool {
-        self.indices.read(memory).ok() != self.last
+        self.indices.read(next_instant(memory)).ok() != self.last
     }
 
     /// Signals of packets that came since the last look.
@@ -136,14 +137,14 @@ impl Watched {
         }
     }
 
-    /// Reads indices and packets.
-    pub(super) fn read(&mut self, memory: &ProcessMemory, now: Nanos, stopped: bool) -> kfd::Result<()> {
+    /// Reads indices and packets. `worked`: the tenant had work a moment ago.
+    pub(super) fn read(&mut self, memory: &ProcessMemory, now: Nanos, stopped: bool, worked: bool) -> kfd::Result<()> {
         self.learned.clear();
         if self.stopped && !stopped {
             self.doubt.resumed(now);
         }
         self.stopped = stopped;
-        let next = self.next(memory, now);
+        let next = self.next(memory, now, worked);
         self.next = next.as_ref().ok().copied();
         if next.is_err() {
             // If it can be read again, it is another queue's.
@@ -152,9 +153,9 @@ impl Watched {
         next.map(|_| ())
     }
 
-    fn next(&mut self, memory: &ProcessMemory, now: Nanos) -> kfd::Result<Next> {
+    fn next(&mut self, memory: &ProcessMemory, now: Nanos, worked: bool) -> kfd::Result<Next> {
         let before = self.last;
-        let mut indices = self.indices.read(memory)?;
+        let mut indices = self.indices.read(next_instant(memory))?;
         let mut tries = 0;
         let head = loop {
             tries += 1;
@@ -164,9 +165,9 @@ impl Watched {
                 break head;
             }
             // The header is gone when the processor has fetched the packet, and not there before the program wrote it.
-            let again = self.indices.read(memory)?;
+            let again = self.indices.read(next_instant(memory))?;
             if again.read == indices.read {
-                let unclear = self.missing != Some(indices.read) && self.worked;
+                let unclear = self.missing != Some(indices.read) && worked;
                 self.missing = Some(indices.read);
                 break if unclear { Head::Unclear } else { head };
             }
@@ -177,20 +178,19 @@ impl Watched {
             indices = again;
         };
         let fetches = before.is_some_and(|before| before.read != indices.read);
-        Ok(Next { head, pending: self.pending(indices), fetches })
+        Ok(Next { head, pending: self.pending(indices), fetches, moved: before != Some(indices) })
     }
 
     /// What the ring shows, by what was read and by signals; `None` if it could not be read.
     pub(super) fn judge(&mut self, memory: &ProcessMemory, now: Nanos) -> Option<Seen> {
-        let Next { head, pending, fetches } = self.next?;
+        let Next { head, pending, fetches, moved } = self.next?;
         let unfinished = match &mut self.contents {
             Contents::Packets { fetched, .. } => fetched.unfinished(memory, self.stopped),
             Contents::Commands { silent, .. } => Unfinished { silent: *silent, ..Unfinished::default() },
         };
         let seen = self.weigh(head, unfinished, now);
         let settled = seen.activity == Activity::Idle && pending == 0;
-        self.worked = seen.activity.has_work();
-        Some(Seen { pending, fetches, settled, ..seen })
+        Some(Seen { pending, fetches, moved: moved || unfinished.progress, settled, ..seen })
     }
 
     /// What all that comes to.
@@ -281,7 +281,7 @@ impl Watched {
         if ahead.len() as u64 != count {
             let mut slots = [[0; PACKET_SIZE]; AHEAD as usize];
             let slots = slots.get_mut(..count as usize).unwrap_or_default();
-            ring.read(memory, indices.read, slots)?;
+            ring.read(next_instant(memory), indices.read, slots)?;
             let packets = (0..).zip(slots.iter()).map(|(offset, slot)| (indices.read.wrapping_add(offset), slot));
             let packets = packets.map(|(number, slot)| (number, Packet::decode(slot)));
             ahead.clear();
@@ -294,7 +294,7 @@ impl Watched {
         let head = ahead.iter().find(|(number, _)| *number == indices.read);
         let Some((_, packet)) = head else { return Ok(Head::Missing) };
         Ok(match packet.kind {
-            kind if kind.waits() && !kind.passes(memory).unwrap_or(true) => Head::Blocked,
+            kind if kind.waits() && !kind.passes(next_instant(memory)).unwrap_or(true) => Head::Blocked,
             _ => Head::Ready,
         })
     }
@@ -344,7 +344,7 @@ fn take_fetched(
     let first = read.wrapping_sub(count);
     let mut slots = [[0; PACKET_SIZE]; FETCHED as usize];
     let slots = slots.get_mut(..count as usize).unwrap_or_default();
-    ring.read(memory, first, slots)?;
+    ring.read(next_instant(memory), first, slots)?;
     for (offset, slot) in (0..).zip(slots.iter()) {
         take(first.wrapping_add(offset), slot);
     }

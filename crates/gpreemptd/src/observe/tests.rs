@@ -7,6 +7,7 @@ use super::{Eye, Look};
 use crate::scout::{Format, Ring, Sample};
 
 mod fake;
+pub(super) mod instants;
 mod model;
 
 use fake::{Bytes, Fake};

@@ -82,10 +82,16 @@ impl Fake {
         let base = (cells.as_ptr().expose_provenance() as u64).next_multiple_of(256);
         let memory = Arc::new(ProcessMemory::open(Pid(std::process::id())).unwrap());
         let fake = Fake { memory, cells, base, packets };
-        for number in 0..packets {
-            fake.header(number, INVALID);
-        }
+        fake.clear();
         fake
+    }
+
+    /// As new.
+    pub(super) fn clear(&self) {
+        self.cells.iter().for_each(|cell| cell.store(0, Ordering::SeqCst));
+        for number in 0..self.packets {
+            self.header(number, INVALID);
+        }
     }
 
     pub(super) fn memory(&self) -> Arc<ProcessMemory> {

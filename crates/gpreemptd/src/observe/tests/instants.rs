@@ -1,0 +1,244 @@
+//! Tenants that go on between the reads of a look, in every way that few interruptions allow.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use gpreempt_core::Activity;
+
+use super::fake::{Bytes, Fake, INVALID};
+use super::{Eye, Look, ms};
+
+thread_local! {
+    static BETWEEN_READS: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
+}
+
+/// Called before each read of memory.
+pub(in crate::observe) fn pass() {
+    BETWEEN_READS.with_borrow_mut(|between| {
+        if let Some(between) = between {
+            between();
+        }
+    });
+}
+
+/// Looks, and calls `between` before each read.
+pub(super) fn look_with(eye: &mut Eye, at: u64, between: impl FnMut() + 'static) -> Look {
+    /// Nothing is called any more, even after a panic.
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            BETWEEN_READS.set(None);
+        }
+    }
+    BETWEEN_READS.set(Some(Box::new(between)));
+    let _reset = Reset;
+    eye.look(ms(at), false).unwrap()
+}
+
+/// What a tenant, or the processor for it, does at once. Numbers of queues, packets and signals.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    /// Arms the signal of a packet and writes the packet; it may wait for another signal.
+    Write { queue: usize, number: u64, signal: Option<u64>, waits_for: Option<u64> },
+    /// Moves the write index past a packet.
+    Announce { queue: usize, number: u64 },
+    /// Takes the header of a packet.
+    Take { queue: usize, number: u64 },
+    /// Moves the read index past a packet.
+    Pass { queue: usize, number: u64 },
+    /// Fires a signal.
+    Fire(u64),
+}
+
+/// Queues of one tenant, whose signals are those of the first, and what it does there. It has work from the first act to
+/// the last.
+struct Play {
+    queues: Vec<Fake>,
+    acts: Vec<Act>,
+}
+
+impl Play {
+    fn do_act(&self, act: Act) {
+        match act {
+            Act::Write { queue, number, signal, waits_for } => {
+                let place = |signal| self.queues[0].signal(signal);
+                let packet = waits_for.map_or_else(Bytes::kernel, |signal| Bytes::wait_all(&[place(signal)]));
+                if let Some(signal) = signal {
+                    self.queues[0].set_signal(signal, 1);
+                }
+                self.queues[queue].put(number, &signal.map_or(packet, |signal| packet.completes(place(signal))));
+            }
+            Act::Announce { queue, number } => self.queues[queue].set_write(number + 1),
+            Act::Take { queue, number } => self.queues[queue].header(number, INVALID),
+            Act::Pass { queue, number } => self.queues[queue].set_read(number + 1),
+            Act::Fire(signal) => self.queues[0].set_signal(signal, 0),
+        }
+    }
+}
+
+/// Acts are done in bursts, each before a certain read: its number, counted from the first look, and how many acts.
+type Bursts = Vec<(usize, usize)>;
+
+/// The first packet is submitted, then looks are taken, with bursts between the reads. Returns the number of reads and of
+/// acts that are left.
+fn perform(play: &Rc<Play>, looks: u64, bursts: &Bursts) -> (usize, usize) {
+    const SUBMITTED: usize = 2;
+    play.queues.iter().for_each(Fake::clear);
+    play.acts[..SUBMITTED].iter().for_each(|act| play.do_act(*act));
+    let rings: Vec<_> = play.queues.iter().map(Fake::ring).collect();
+    let mut eye = Eye::new(play.queues[0].memory(), &rings);
+    assert!(eye.look(ms(0), false).unwrap().activity.has_work());
+    let (reads, done) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(SUBMITTED)));
+    for at in 1..=looks {
+        // A processor takes a header and moves the index at once; the look before this one has seen it, and one is all
+        // that is believed.
+        let taken = matches!(play.acts[done.get() - 1], Act::Take { .. });
+        let between = {
+            let (play, bursts, reads, done) = (Rc::clone(play), bursts.clone(), Rc::clone(&reads), Rc::clone(&done));
+            move || {
+                let burst = bursts.iter().find(|(read, _)| *read == reads.get()).map_or(0, |(_, acts)| *acts);
+                play.acts[done.get()..done.get() + burst].iter().for_each(|act| play.do_act(*act));
+                done.set(done.get() + burst);
+                reads.set(reads.get() + 1);
+            }
+        };
+        let look = look_with(&mut eye, at, between);
+        assert!(
+            taken || look.activity.has_work(),
+            "look {at} says {look:?}, done: {:?}, bursts: {bursts:?}",
+            &play.acts[..done.get()]
+        );
+    }
+    (reads.get(), play.acts.len() - done.get())
+}
+
+/// Performs the play with every choice of `interruptions` bursts. Returns how many there are.
+fn perform_all(play: &Rc<Play>, looks: u64, interruptions: usize, bursts: &mut Bursts) -> u64 {
+    let (reads, left) = perform(play, looks, bursts);
+    let mut performances = 1;
+    if bursts.len() < interruptions {
+        let first = bursts.last().map_or(0, |(read, _)| read + 1);
+        for read in first..reads {
+            for acts in 1..=left {
+                bursts.push((read, acts));
+                performances += perform_all(play, looks, interruptions, bursts);
+                bursts.pop();
+            }
+        }
+    }
+    performances
+}
+
+fn submit(queue: usize, number: u64, signal: Option<u64>, waits_for: Option<u64>) -> [Act; 2] {
+    [Act::Write { queue, number, signal, waits_for }, Act::Announce { queue, number }]
+}
+
+fn fetch(queue: usize, number: u64) -> [Act; 2] {
+    [Act::Take { queue, number }, Act::Pass { queue, number }]
+}
+
+fn play(queues: usize, packets: u64, signals: u64, acts: Vec<Act>) -> Rc<Play> {
+    Rc::new(Play { queues: (0..queues).map(|_| Fake::new(packets, signals)).collect(), acts })
+}
+
+/// Each kernel is submitted while the one before runs, in turn to the queues.
+fn overlapping(queues: usize, kernels: u64, signals: u64) -> Rc<Play> {
+    let place = |number: u64| ((number % queues as u64) as usize, number / queues as u64);
+    let mut acts = Vec::new();
+    for number in 0..kernels {
+        let (queue, at) = place(number);
+        acts.extend(submit(queue, at, Some(number % signals), None));
+        acts.extend(number.checked_sub(1).map(|before| Act::Fire(before % signals)));
+        acts.extend(fetch(queue, at));
+    }
+    play(queues, 16, signals, acts)
+}
+
+/// As above, and each begins before the one before ends.
+fn side_by_side(queues: usize, kernels: u64, signals: u64) -> Rc<Play> {
+    let place = |number: u64| ((number % queues as u64) as usize, number / queues as u64);
+    let mut acts = Vec::new();
+    for number in 0..kernels {
+        let (queue, at) = place(number);
+        acts.extend(submit(queue, at, Some(number % signals), None));
+        acts.extend(fetch(queue, at));
+        acts.extend(number.checked_sub(1).map(|before| Act::Fire(before % signals)));
+    }
+    play(queues, 16, signals, acts)
+}
+
+/// Each kernel lies behind a wait for the one before, in turn in the queues; the wait is fetched, or not, before that
+/// ends.
+fn chained(queues: usize, kernels: u64, signals: u64, wait_is_fetched: bool) -> Rc<Play> {
+    let mut acts = Vec::from(submit(0, 0, Some(0), None));
+    let mut ends = vec![0; queues];
+    acts.extend(fetch(0, 0));
+    ends[0] = 1;
+    for number in 1..kernels {
+        let queue = (number % queues as u64) as usize;
+        let (at, before) = (ends[queue], (number - 1) % signals);
+        ends[queue] += 2;
+        acts.extend(submit(queue, at, None, Some(before)));
+        acts.extend(submit(queue, at + 1, Some(number % signals), None));
+        if wait_is_fetched {
+            acts.extend(fetch(queue, at));
+            acts.push(Act::Fire(before));
+        } else {
+            acts.push(Act::Fire(before));
+            acts.extend(fetch(queue, at));
+        }
+        acts.extend(fetch(queue, at + 1));
+    }
+    play(queues, 16, signals, acts)
+}
+
+/// A look says that there is no work only if there was none at an instant between its first read and its last.
+#[test]
+fn a_tenant_at_work_is_never_seen_without_however_it_goes_on_between_reads() {
+    let short = [
+        overlapping(1, 4, 2),
+        overlapping(1, 4, 3),
+        overlapping(2, 3, 2),
+        side_by_side(1, 4, 3),
+        side_by_side(2, 3, 2),
+        chained(1, 2, 2, false),
+        chained(1, 2, 2, true),
+        chained(2, 2, 2, false),
+        chained(2, 2, 2, true),
+    ];
+    let mut performances = 0;
+    for play in &short {
+        performances += perform_all(play, 2, 3, &mut Vec::new());
+    }
+    for play in [overlapping(1, 6, 4), side_by_side(2, 4, 3), chained(2, 3, 3, true), chained(1, 4, 3, false)] {
+        performances += perform_all(&play, 3, 2, &mut Vec::new());
+    }
+    assert!(performances > 50_000, "{performances}");
+}
+
+/// Looks are taken thousands of times a second.
+#[test]
+fn a_look_at_a_tenant_that_goes_on_as_before_costs_few_reads() {
+    let fake = Fake::new(16, 2);
+    let mut eye = super::eye(&fake);
+    let mut look = |expected: Activity| {
+        let reads = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&reads);
+        let look = look_with(&mut eye, 1, move || counted.set(counted.get() + 1));
+        assert_eq!(look.activity, expected);
+        reads.get()
+    };
+    look(Activity::Idle);
+    assert_eq!(look(Activity::Idle), 1);
+    fake.set_signal(0, 1);
+    fake.submit(0, &[Bytes::kernel().completes(fake.signal(0))]);
+    fake.fetch(0, 1);
+    look(Activity::Running);
+    assert_eq!(look(Activity::Running), 2);
+    fake.set_signal(0, 0);
+    assert_eq!(look(Activity::Idle), 3, "the end of the work is believed only after another read");
+    fake.set_signal(1, 1);
+    fake.submit(1, &[Bytes::wait_all(&[fake.signal(1)])]);
+    look(Activity::Blocked);
+    assert_eq!(look(Activity::Blocked), 3);
+}
