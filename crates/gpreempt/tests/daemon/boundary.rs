@@ -153,9 +153,9 @@ fn a_queue_born_while_its_job_is_stopped_is_stopped_too() {
 }
 
 #[test]
-fn hundreds_of_queues_stop_and_run_together() {
-    play("boundary::hundreds_of_queues_stop_and_run_together", &[], |stage| {
-        const QUEUES: usize = 200;
+fn many_queues_stop_and_run_together() {
+    play("boundary::many_queues_stop_and_run_together", &[], |stage| {
+        const QUEUES: usize = 128;
         let service = Service::start(stage, Rules::default());
         let mut offline = service.actor(2);
         let pid = offline.pid();

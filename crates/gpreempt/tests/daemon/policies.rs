@@ -93,12 +93,8 @@ fn lower_work_gets_somewhere_although_higher_work_never_ends() {
         let service = Service::start(stage, Rules { job: "max_stop_ms = 100\nmin_run_ms = 10", ..Rules::default() });
         let (mut offline, _) = service.walker(2);
         let (mut online, _) = service.walker(12);
-        service.until("it was stopped again and again", |status| {
-            status.tenants.iter().any(|tenant| tenant.pid == offline.pid().0 && tenant.preempted >= 5)
-        });
-        let events = service.events_of(offline.pid());
         let aged = |kind: &&EventKind| matches!(kind, EventKind::Resumed { rule, .. } if rule == "aged");
-        assert!(events.iter().filter(aged).count() >= 4, "{events:?}");
+        service.until("it had its turns", |_| service.events_of(offline.pid()).iter().filter(aged).count() >= 4);
         // It completes in its turns.
         offline.enough();
         offline.must_end_right(0);

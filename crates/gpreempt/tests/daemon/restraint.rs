@@ -159,13 +159,9 @@ fn higher_work_that_waits_for_lower_work_does_not_stop_it() {
     });
 }
 
-/// Needs strace, and permission to trace.
 #[test]
+#[ignore = "needs strace, and permission to trace"]
 fn memory_of_processes_is_read_only_where_two_levels_meet() {
-    if Command::new("strace").arg("--version").output().is_err() {
-        eprintln!("strace is not installed");
-        return;
-    }
     play("restraint::memory_of_processes_is_read_only_where_two_levels_meet", &[], |stage| {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let log = directory.path().join("calls");

@@ -293,6 +293,12 @@ impl Drop for Service<'_> {
             let log = self.try_ask(Request::Log { since_ms: None, target: None, limit: Some(50) });
             eprintln!("the daemon's last events: {log:#?}");
         }
+        // A daemon that another program runs does not end with that.
+        if let Ok(Answer::Status(status)) = self.try_ask(Request::Status)
+            && status.daemon_pid != self.child.id()
+        {
+            let _ = kill(nix::unistd::Pid::from_raw(status.daemon_pid.cast_signed()), Signal::SIGTERM);
+        }
         // Only if the test failed is it still there.
         let _ = self.child.kill();
         let _ = self.child.wait();

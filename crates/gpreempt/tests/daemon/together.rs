@@ -2,7 +2,7 @@
 
 use gpreempt_proto::State;
 
-use super::scene::{Actor, play, until};
+use super::scene::{Actor, play};
 use super::stage::{Rules, Service, suspended, tenants};
 
 const TWO_GPUS: &[&str] = &["--gpus", "2"];
@@ -62,20 +62,22 @@ fn a_job_of_two_processes_on_two_gpus_stops_and_runs_as_one() {
 }
 
 #[test]
-fn a_member_that_joins_a_stopped_job_is_stopped_and_one_that_leaves_lets_the_others_be() {
-    let name = "together::a_member_that_joins_a_stopped_job_is_stopped_and_one_that_leaves_lets_the_others_be";
-    play(name, TWO_GPUS, |stage| {
+fn a_member_that_begins_to_work_while_its_job_is_stopped_waits_with_the_others() {
+    play("together::a_member_that_begins_to_work_while_its_job_is_stopped_waits_with_the_others", TWO_GPUS, |stage| {
         let service = Service::start(stage, Rules::default());
         let mut first = service.member(2, "train");
         first.ask("open");
         walk_on(&mut first, 0);
+        let mut second = service.member(2, "train");
+        second.ask("open");
+        let queue = second.ask("queue 7 1");
+        service.must_be_known(second.pid());
         let (mut online, _) = service.walker(12);
         service.must_be(first.pid(), State::Stopped);
         // On a gpu where nobody is above it.
-        let mut second = service.member(2, "train");
-        second.ask("open");
-        second.say("queue 7 1");
-        until("it is stopped, too", || suspended(second.pid()) == (1, 1));
+        second.ask(&format!("walk {queue} 1"));
+        service.must_be(second.pid(), State::Stopped);
+        assert_eq!(suspended(second.pid()), (1, 1));
         let pid = second.pid();
         second.kill();
         service.must_be_gone(pid);
