@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::Bed;
 use super::goal::Goal;
 use crate::output::{from_micros, percent};
-use crate::stage::block::{Arm, Setting};
+use crate::stage::block::{Arm, Outcome, Setting};
 use crate::stage::daemon::Service;
 use crate::stage::measure::Latency;
 use crate::stage::place::Counters;

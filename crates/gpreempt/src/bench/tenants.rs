@@ -49,7 +49,7 @@ pub(super) fn measure(bed: &Bed<'_>) -> Result<Vec<Case>> {
     for tenants in TENANTS {
         bed.bar.set_message(format!("({tenants} tenants)"));
         while programs.len() < tenants {
-            let role = if programs.len() % 2 == 0 { "online" } else { "offline" };
+            let role = if programs.len().is_multiple_of(2) { "online" } else { "offline" };
             let mut command = setting.own(&["idle", "--queues", &QUEUES.to_string()])?;
             let mut program = Program::start("idle", command.env(ROLE, role), bed.interrupt)?;
             program.until(|line| matches!(line, Line::Ready { .. }))?;
@@ -84,7 +84,8 @@ pub(super) fn goals(cases: &[Case]) -> Vec<Goal> {
     for pair in cases.windows(2) {
         let [less, more] = pair else { continue };
         let name = format!("{} to {} tenants", less.tenants, more.tenants);
-        let costs: [(&'static str, fn(&Case) -> f64); 2] =
+        type Cost = fn(&Case) -> f64;
+        let costs: [(&'static str, Cost); 2] =
             [("look_times_half", |case| case.look_us), ("decision_times_half", |case| case.decision_us)];
         for (what, of) in costs {
             let times = (of(less) > 0.0).then(|| of(more) / of(less));
