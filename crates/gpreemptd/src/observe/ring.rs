@@ -316,7 +316,7 @@ impl Watched {
         let verdict = self.doubt.sampled(at, occupied_cus);
         match (&mut self.contents, verdict) {
             (Contents::Packets { fetched, .. }, Verdict::NoWaves { again, lasting }) => {
-                fetched.no_waves(again && alone, lasting && alone);
+                fetched.no_waves(again && alone, lasting);
             }
             (Contents::Packets { fetched, .. }, Verdict::Waves) => fetched.waves(),
             (Contents::Commands { silent, .. }, Verdict::NoWaves { .. }) => *silent = false,

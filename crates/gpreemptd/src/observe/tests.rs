@@ -230,7 +230,7 @@ fn what_was_there_before_us_is_believed_until_its_waves_are_away_for_long() {
     assert_eq!(activity(&mut eye, ms(60)), Activity::Running);
     for (at, expected) in [(500, Activity::Wants), (560, Activity::Idle)] {
         assert!(look(&mut eye, ms(at)).unsure);
-        eye.sampled(&sample(ms(at), Some(0), 0), true);
+        eye.sampled(&sample(ms(at), Some(0), 0), false);
         assert_eq!(activity(&mut eye, ms(at)), expected);
     }
 }
