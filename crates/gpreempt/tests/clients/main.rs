@@ -3,6 +3,7 @@
 //! What needs more than Rust is ignored by plain `cargo test` and required by `cargo xtask test`, which installs it.
 
 mod hip;
+mod service;
 mod storm;
 
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! The life of the daemon: lower levels stop while a higher one wants, and nothing is lost by it.
 
-use gpreempt_proto::{Event, EventKind, State};
+use gpreempt_proto::{Event, EventKind, State, TenantStatus};
 
 use super::scene::{self, play};
-use super::stage::{Rules, Service, stops, suspended};
+use super::stage::{Rules, Service, stops, suspended, tenants};
 
 /// Kernels that fill a gpu of this size for long enough to be met in the middle.
 const SMALL_GPU: &[&str] = &["--cus", "8"];
@@ -80,7 +80,10 @@ fn a_second_daemon_on_the_same_gpu_only_watches() {
             message.contains("the actuator of another daemon")
         };
         second.until("it says why it stops nothing", |_| second.events(None).iter().any(told));
-        assert_eq!(second.tenant(offline.pid()).unstoppable.as_deref(), Some("another daemon manages this gpu"));
+        second.until("it says so of the tenant", |status| {
+            let why = |tenant: &TenantStatus| tenant.unstoppable.as_deref() == Some("another daemon manages this gpu");
+            tenants(status, offline.pid()).any(why)
+        });
         // The first goes, and what it stopped goes on until the second takes over.
         service.stop();
         second.must_be(offline.pid(), State::Stopped);

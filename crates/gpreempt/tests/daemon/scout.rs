@@ -205,8 +205,8 @@ fn a_stopped_process_that_wants_to_destroy_a_queue_is_found() {
 }
 
 #[test]
-fn a_foreign_debugger_is_told_and_the_actuator_is_not() {
-    play("scout::a_foreign_debugger_is_told_and_the_actuator_is_not", &[], |stage| {
+fn a_debugger_is_told_while_it_is_attached() {
+    play("scout::a_debugger_is_told_while_it_is_attached", &[], |stage| {
         let lookout = Lookout::start();
         let mut client = stage.actor();
         let pid = client.pid();
@@ -221,10 +221,6 @@ fn a_foreign_debugger_is_told_and_the_actuator_is_not() {
             });
         };
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
-        traced_by(Some(own));
-        lookout.scout.tell(Errand::Actuator(Some(own)));
-        traced_by(None);
-        lookout.scout.tell(Errand::Actuator(None));
         traced_by(Some(own));
         tracer.detach().unwrap();
         traced_by(None);

@@ -3,7 +3,9 @@
 //! All of them are this program, started again: first as the director on a gpu of its own, then by it as actors.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kfd::{Pid, QueueSnapshotEntry};
@@ -36,6 +38,10 @@ fn own() -> std::path::PathBuf {
 }
 
 fn start(test: &str, flags: &[&str]) {
+    // Waves of a gpu come before everything else on a core: two gpus at a time would leave a small machine nothing for those
+    // who watch them.
+    static STAGE: Mutex<()> = Mutex::new(());
+    let _alone = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
     let printed = tempfile::tempfile().expect("a temporary file");
     let mut command = Command::new(executable());
     command.args(["vgpu", "run"]).args(flags).arg("--").arg(own());
@@ -78,6 +84,9 @@ impl Stage {
         let mut command = Command::new(own());
         again(&mut command, self.test, "actor");
         command.envs(variables.iter().copied());
+        // As a shell does with its jobs: a process in the group of a test that nobody waits for at a terminal would not stop
+        // for SIGTSTP.
+        command.process_group(0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("can be started");
         let input = child.stdin.take().expect("piped");
         let output = BufReader::new(child.stdout.take().expect("piped"));

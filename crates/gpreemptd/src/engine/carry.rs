@@ -8,7 +8,6 @@ use kfd::Pid;
 
 use crate::actuate::{Order, Refused, RefusedKind, Told};
 use crate::clock;
-use crate::scout::Errand;
 
 use super::Engine;
 use super::words;
@@ -102,11 +101,13 @@ impl Engine {
         match told {
             Told::Started { actuator } => {
                 self.actuator.pid = Some(actuator);
-                self.scout.tell(Errand::Actuator(Some(Pid(actuator))));
+                // Who is traced by it was perhaps told before, and taken for a foreigner's.
+                self.changed = true;
                 self.note_machine(EventKind::Actuator { message: format!("started as process {actuator}") });
             }
             Told::Attached { pid, runtime, queues } | Told::Changed { pid, runtime, queues } => {
                 self.session_open(Pid(pid), runtime, &queues, now);
+                self.bounced(Pid(pid), now);
             }
             Told::Done { ticket, queues, failed, called_ns, answered_ns, .. } => {
                 self.done(ticket, &queues, &failed, Nanos(called_ns), Nanos(answered_ns), now);
@@ -147,6 +148,7 @@ impl Engine {
             let _ = self.core.report(id, ticket.action, Report { at: now, took, stopped_queues });
         }
         self.record_call(&ticket, gpu, called, answered, count);
+        self.bounced(ticket.name.0, answered);
         self.settle_stop(ticket.name, answered);
         self.observe_again(ticket.name, now);
         let place = &mut self.world.gpus[gpu];
@@ -264,7 +266,6 @@ impl Engine {
             && let Some(since) = tenant.stopped_at.take()
         {
             tenant.stopped_total = tenant.stopped_total.plus(now.since(since));
-            tenant.resumed_at = now;
             tenant.why = None;
         }
     }

@@ -2,14 +2,14 @@
 
 use gpreempt_core::{Activity, Nanos, Observation, Permille};
 use gpreempt_proto::{EventKind, Mode};
-use kfd::GpuId;
+use kfd::{GpuId, Pid};
 
 use crate::clock;
 use crate::observe::Look;
 use crate::scout::{Errand, Sample};
 
 use super::Engine;
-use super::world::{Name, Tenant};
+use super::world::{Name, Session, Tenant};
 
 /// The driver's occupancy is dear (it stops the gpu's registers for a moment): not more often than this for one tenant.
 const SAMPLE_EVERY: Nanos = Nanos::from_millis(1);
@@ -162,9 +162,11 @@ impl Engine {
         tenant.sampling = false;
         tenant.sampled_at = now;
         // Waves that are saved, or on their way back, tell nothing by being away.
-        if tenant.is_stopped() || tenant.ordered.is_some() || sample.at < tenant.resumed_at.plus(RESTORED) {
+        let (place, away) = (tenant.gpu, tenant.is_stopped() || tenant.ordered.is_some());
+        if away || sample.occupied_cus == Some(0) && self.is_bounced(place, sample.at) {
             return;
         }
+        let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
         let cus = self.world.gpus.get(tenant.gpu).map_or(1, |gpu| gpu.about.cus.max(1));
         tenant.occupancy = sample.occupied_cus.map(|held| {
             let share = u64::from(held) * 1000 / u64::from(cus);
@@ -178,6 +180,25 @@ impl Engine {
         }
         self.look(name, now);
         self.settle_bursts(now);
+    }
+
+    /// Whether waves may have been off a gpu then because of us: a call for anybody there is a cycle for all.
+    fn is_bounced(&self, gpu: usize, at: Nanos) -> bool {
+        let asked = |tenant: &Tenant| {
+            let process = self.world.processes.get(&tenant.name.0);
+            tenant.ordered.is_some() || process.is_some_and(|process| process.session == Session::Asked)
+        };
+        self.world.gpus.get(gpu).is_some_and(|gpu| at < gpu.bounced_at.plus(RESTORED))
+            || self.world.tenants.values().any(|tenant| tenant.gpu == gpu && asked(tenant))
+    }
+
+    /// Calls for a process ended just now.
+    pub(super) fn bounced(&mut self, pid: Pid, at: Nanos) {
+        for tenant in self.world.tenants.values().filter(|tenant| tenant.name.0 == pid) {
+            if let Some(gpu) = self.world.gpus.get_mut(tenant.gpu) {
+                gpu.bounced_at = gpu.bounced_at.max(at);
+            }
+        }
     }
 
     /// Bursts that began and ended with the last looks.

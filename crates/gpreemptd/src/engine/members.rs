@@ -73,8 +73,9 @@ impl Engine {
             process.identity = found.identity.clone();
             self.judge(pid, now);
         }
+        let traced_by = self.world.processes.get(&pid).and_then(|process| process.traced_by);
+        let let_go = self.debugger(traced_by).is_some() && self.debugger(found.traced_by).is_none();
         if let Some(process) = self.world.processes.get_mut(&pid) {
-            let let_go = process.traced_by.is_some() && found.traced_by.is_none();
             if let (true, Session::Refused { retry_at, .. }) = (let_go, &mut process.session) {
                 *retry_at = now;
             }

@@ -6,7 +6,6 @@ use kfd::Pid;
 
 use crate::actuate::{Link, Order, Refused, RefusedKind, TracedQueue};
 use crate::rival;
-use crate::scout::Errand;
 
 use super::Engine;
 use super::world::{Job, Name, Session, Tenant};
@@ -113,7 +112,7 @@ impl Engine {
 
     fn wants_session(&mut self, pid: Pid, now: Nanos) -> bool {
         let Some(process) = self.world.processes.get(&pid) else { return false };
-        if process.abandoned || process.traced_by.is_some() {
+        if process.abandoned || self.debugger(process.traced_by).is_some() {
             return false;
         }
         match process.session {
@@ -194,7 +193,6 @@ impl Engine {
             self.note_machine(EventKind::Actuator { message: "ended: nobody to manage".into() });
         }
         self.actuator.pid = None;
-        self.scout.tell(Errand::Actuator(None));
         self.actuator.idle_since = None;
         link
     }
@@ -239,6 +237,7 @@ impl Engine {
             RefusedKind::Permission => RETRY_PERMISSION,
             _ => RETRY,
         };
+        self.bounced(pid, now);
         let Some(process) = self.world.processes.get_mut(&pid) else { return };
         let why = match refused.kind {
             RefusedKind::Runtime => "runtime not enabled".to_string(),
@@ -279,7 +278,6 @@ impl Engine {
         tracing::warn!("the actuator ended: {why}; everything runs");
         self.record.daemon.actuator_kills += u64::from(killed);
         self.actuator.pid = None;
-        self.scout.tell(Errand::Actuator(None));
         self.tickets.clear();
         let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
         for pid in pids {
@@ -299,6 +297,7 @@ impl Engine {
 
     /// Whatever of a process was stopped runs again, by other means than an order.
     fn all_run(&mut self, pid: Pid, now: Nanos) {
+        self.bounced(pid, now);
         let names: Vec<Name> = self.world.tenants_of(pid).map(|tenant| tenant.name).collect();
         for name in names {
             let ordered = self.world.tenants.get_mut(&name).and_then(|tenant| {
@@ -334,13 +333,18 @@ impl Engine {
         }
     }
 
+    /// Who traces, unless it is our actuator.
+    pub(super) fn debugger(&self, tracer: Option<Pid>) -> Option<Pid> {
+        tracer.filter(|tracer| self.actuator.pid != Some(tracer.0))
+    }
+
     /// Why a tenant cannot be stopped, for people; `None` if it can, or if nobody would want to.
     pub(super) fn unstoppable(&self, tenant: &Tenant, now: Nanos) -> Option<String> {
         let process = self.world.processes.get(&tenant.name.0)?;
         if process.abandoned {
             return Some("given up by hand".into());
         }
-        if let Some(debugger) = process.traced_by {
+        if let Some(debugger) = self.debugger(process.traced_by) {
             return Some(format!("debugger {debugger} is attached"));
         }
         if now < process.leaving_until {

@@ -51,6 +51,8 @@ pub(super) struct Gpu {
     pub(super) resetting_until: Option<Nanos>,
     /// A call to the driver was measured.
     pub(super) measured: bool,
+    /// When the last cycle that we know of ended: it took the waves of everybody off the gpu for a moment.
+    pub(super) bounced_at: Nanos,
     /// The tenant whose burst is left alone, to see what happens without us.
     pub(super) spared_for: Option<Name>,
     /// How long at most: a burst may have no end.
@@ -75,6 +77,7 @@ impl Gpu {
             breaker: Breaker::default(),
             resetting_until: None,
             measured: false,
+            bounced_at: Nanos::ZERO,
             spared_for: None,
             spared_until: Nanos::ZERO,
             contested: false,
@@ -134,8 +137,6 @@ pub(super) struct Tenant {
     pub(super) stopped: BTreeSet<u32>,
     /// Since when at least one is, and why.
     pub(super) stopped_at: Option<Nanos>,
-    /// When the last stop ended.
-    pub(super) resumed_at: Nanos,
     pub(super) why: Option<Reason>,
     /// The order that is under way.
     pub(super) ordered: Option<Action>,
@@ -181,7 +182,6 @@ impl Tenant {
             seen: Seen { changed_at: now, ..Seen::default() },
             stopped: BTreeSet::new(),
             stopped_at: None,
-            resumed_at: Nanos::ZERO,
             why: None,
             ordered: None,
             stoppable: false,

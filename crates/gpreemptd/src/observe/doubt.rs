@@ -12,6 +12,8 @@ const BELIEF: Nanos = Nanos::from_millis(2);
 /// Waves that are away for so long have ended. Each cycle of the gpu takes all waves off it for a moment, also cycles that
 /// others cause, so that one sample without waves, and even two, may have fallen into one.
 const ABSENCE: Nanos = Nanos::from_millis(50);
+/// No cycle takes longer: the driver itself gives up after 9 s.
+const FOREVER: Nanos = Nanos::from_secs(10);
 /// Longest time between two samples that are worth asking for.
 const LONGEST: Nanos = Nanos::from_millis(64);
 /// Where the driver tells no occupancy, packets without signals count as done after this time.
@@ -28,9 +30,8 @@ pub(super) struct Doubt {
     due: Nanos,
     /// How long the next confirmation is believed.
     belief: Nanos,
-    /// Samples without waves, in a row, and when the first of them was taken.
-    zeros: u8,
-    absent: Nanos,
+    /// When the first of the last samples without waves was taken.
+    absent: Option<Nanos>,
     /// The driver does not tell.
     untold: bool,
 }
@@ -44,17 +45,17 @@ pub(super) enum Verdict {
     Waves,
     /// There are none.
     NoWaves {
-        /// And there were none the time before.
-        again: bool,
-        /// And there have been none for longer than any cycle takes.
+        /// And there have been none for longer than a cycle takes.
         lasting: bool,
+        /// And there have been none for longer than any cycle can take.
+        for_good: bool,
     },
 }
 
 impl Doubt {
     pub(super) fn new(now: Nanos) -> Doubt {
         let due = now.plus(BELIEF);
-        Doubt { moved: now, settled: now.plus(SETTLING), due, belief: BELIEF, zeros: 0, absent: now, untold: false }
+        Doubt { moved: now, settled: now.plus(SETTLING), due, belief: BELIEF, absent: None, untold: false }
     }
 
     /// An index or a signal moved.
@@ -89,16 +90,14 @@ impl Doubt {
         self.untold = occupied_cus.is_none();
         match occupied_cus {
             Some(0) if at >= self.settled => {
-                if self.zeros == 0 {
-                    self.absent = at;
-                }
-                self.zeros = self.zeros.saturating_add(1);
-                Verdict::NoWaves { again: self.zeros > 1, lasting: at.since(self.absent) >= ABSENCE }
+                let absence = at.since(*self.absent.get_or_insert(at));
+                self.due = at.plus(Nanos(absence.0.min(LONGEST.0)));
+                Verdict::NoWaves { lasting: absence >= ABSENCE, for_good: absence >= FOREVER }
             }
             Some(0) | None => Verdict::Nothing,
             Some(_) if at < self.moved => Verdict::Nothing,
             Some(_) => {
-                self.zeros = 0;
+                self.absent = None;
                 self.belief = Nanos(self.belief.times(2).0.min(LONGEST.0));
                 self.due = at.plus(self.belief);
                 Verdict::Waves

@@ -139,18 +139,24 @@ impl Fetched {
         }
     }
 
-    /// No waves of the tenant were on the gpu. What we saw come has `ended`, if others had none either and that was found
-    /// twice; else it may wait for room. What was there before us, whose signal may be about something else by now, has
-    /// ended if there are none for a `lasting` time.
-    pub(super) fn no_waves(&mut self, ended: bool, lasting: bool) {
-        self.silent = None;
-        self.awaited.retain(|awaited| !(ended && awaited.fresh || lasting && !awaited.fresh));
+    /// No waves of the tenant were on the gpu. What has a signal counts as ended if there are none for a `lasting` time and,
+    /// where we saw it come, nobody else had waves either: else it may wait for room. What was there before us may have a
+    /// signal that is about something else by now. Says whether anything counts as ended that a moment ago did not.
+    pub(super) fn no_waves(&mut self, alone: bool, lasting: bool) -> bool {
+        let before = self.awaited.len();
+        self.awaited.retain(|awaited| !lasting || awaited.fresh && !alone);
         self.parked = !self.awaited.is_empty();
+        self.silent.take().is_some() || self.awaited.len() != before
     }
 
     /// Waves of the tenant were on the gpu.
     pub(super) fn waves(&mut self) {
         self.parked = false;
+    }
+
+    /// Something runs that counted as ended.
+    pub(super) fn revive(&mut self, number: u64) {
+        self.silent = Some(number);
     }
 
     /// Packets without signals count as done: nothing will ever tell.

@@ -36,6 +36,8 @@ pub(super) struct Watched {
     fetched_at: Option<Nanos>,
     doubt: Doubt,
     stopped: bool,
+    /// Something counts as ended only because there were no waves, which may be away for a cycle.
+    dormant: bool,
     /// The packet that was announced and not there at the last look.
     missing: Option<u64>,
     /// Signals of packets that came since the last look.
@@ -111,6 +113,7 @@ impl Watched {
             fetched_at: None,
             doubt: Doubt::new(now),
             stopped: false,
+            dormant: false,
             missing: None,
             learned: Vec::new(),
         })
@@ -189,7 +192,7 @@ impl Watched {
             Contents::Commands { silent, .. } => Unfinished { silent: *silent, ..Unfinished::default() },
         };
         let seen = self.weigh(head, unfinished, now);
-        let settled = seen.activity == Activity::Idle && pending == 0;
+        let settled = seen.activity == Activity::Idle && pending == 0 && !self.dormant;
         Some(Seen { pending, fetches, moved: moved || unfinished.progress, settled, ..seen })
     }
 
@@ -222,7 +225,8 @@ impl Watched {
             }
         }
         let blocked = unfinished.blocked || head == Head::Blocked;
-        Seen { activity: if blocked { Activity::Blocked } else { Activity::Idle }, ..Seen::default() }
+        let activity = if blocked { Activity::Blocked } else { Activity::Idle };
+        seen(activity, self.dormant && self.doubt.doubts_signals(now))
     }
 
     /// Notes where the indices are, and what was fetched since.
@@ -244,6 +248,7 @@ impl Watched {
         if known.is_some_and(|last| last.read != indices.read) {
             self.fetched_at = Some(now);
         }
+        self.dormant &= known == Some(indices);
         let learned = &mut self.learned;
         match &mut self.contents {
             Contents::Packets { ring, fetched, ahead } => {
@@ -313,14 +318,27 @@ impl Watched {
         if self.stopped {
             return;
         }
-        let verdict = self.doubt.sampled(at, occupied_cus);
-        match (&mut self.contents, verdict) {
-            (Contents::Packets { fetched, .. }, Verdict::NoWaves { again, lasting }) => {
-                fetched.no_waves(again && alone, lasting);
+        match self.doubt.sampled(at, occupied_cus) {
+            Verdict::NoWaves { lasting, for_good } => {
+                self.dormant |= match &mut self.contents {
+                    Contents::Packets { fetched, .. } => fetched.no_waves(alone, lasting),
+                    Contents::Commands { silent, .. } => std::mem::take(silent),
+                };
+                self.dormant &= !for_good;
             }
-            (Contents::Packets { fetched, .. }, Verdict::Waves) => fetched.waves(),
-            (Contents::Commands { silent, .. }, Verdict::NoWaves { .. }) => *silent = false,
-            (Contents::Commands { .. }, Verdict::Waves) | (_, Verdict::Nothing) => {}
+            Verdict::Waves => {
+                let revived = std::mem::take(&mut self.dormant);
+                match &mut self.contents {
+                    Contents::Packets { fetched, .. } => {
+                        fetched.waves();
+                        if let Some(last) = self.last.filter(|_| revived) {
+                            fetched.revive(last.read.wrapping_sub(1));
+                        }
+                    }
+                    Contents::Commands { silent, .. } => *silent |= revived,
+                }
+            }
+            Verdict::Nothing => {}
         }
     }
 }

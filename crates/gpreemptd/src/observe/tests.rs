@@ -205,11 +205,39 @@ fn a_kernel_that_finds_no_room_wants_and_one_whose_signal_is_stale_ends_when_the
     }
     eye.sampled(&sample(ms(201), Some(4), 0), false);
     assert_eq!(activity(&mut eye, ms(201)), Activity::Running);
-    for expected in [Activity::Wants, Activity::Idle] {
-        eye.sampled(&sample(ms(300), Some(0), 0), true);
-        assert_eq!(activity(&mut eye, ms(300)), expected);
+    for (at, expected) in [(300, Activity::Wants), (301, Activity::Wants), (351, Activity::Idle)] {
+        eye.sampled(&sample(ms(at), Some(0), 0), true);
+        assert_eq!(activity(&mut eye, ms(at)), expected);
     }
-    assert!(!eye.peek());
+}
+
+/// A cycle may take longer than we thought any would.
+#[test]
+fn what_was_taken_for_ended_runs_when_its_waves_come_back() {
+    for with_signal in [false, true] {
+        let fake = Fake::new(64, 1);
+        let mut eye = eye(&fake);
+        look(&mut eye, ms(1));
+        fake.set_signal(0, 1);
+        let kernel = Bytes::kernel();
+        fake.submit(0, &[if with_signal { kernel.completes(fake.signal(0)) } else { kernel }]);
+        fake.fetch(0, 1);
+        look(&mut eye, ms(1));
+        for at in [10, 100] {
+            eye.sampled(&sample(ms(at), Some(0), 0), true);
+        }
+        assert_eq!(activity(&mut eye, ms(100)), Activity::Idle);
+        let doubt = look(&mut eye, ms(200));
+        assert!(doubt.activity == Activity::Idle && doubt.unsure && eye.peek(), "{doubt:?}");
+        eye.sampled(&sample(ms(200), Some(4), 0), true);
+        assert_eq!(activity(&mut eye, ms(200)), Activity::Running);
+        // Only samples tell of its end now.
+        for at in [300, 10_301] {
+            eye.sampled(&sample(ms(at), Some(0), 0), true);
+            assert_eq!(activity(&mut eye, ms(at)), Activity::Idle);
+        }
+        assert!(!eye.peek(), "no cycle takes so long");
+    }
 }
 
 /// A cycle that others cause takes its waves off the gpu for a moment, and samples may fall into that.

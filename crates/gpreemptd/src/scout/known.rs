@@ -128,9 +128,9 @@ impl Known {
     }
 
     /// Looks at what changes seldom.
-    pub(super) fn refresh(&mut self, pid: Pid, processes: &Processes, actuator: Option<Pid>) -> kfd::Result<()> {
+    pub(super) fn refresh(&mut self, pid: Pid, processes: &Processes) -> kfd::Result<()> {
         let Some(program) = &mut self.program else { return Ok(()) };
-        self.dirty |= program.update_tracer(actuator);
+        self.dirty |= program.update_tracer();
         for (gpu, holding) in &mut self.holdings {
             // Where nothing is mapped any more there is no ring: the queue was replaced by one that looks the same.
             if let (Rings::Known(rings), Ok(memory)) = (&holding.rings, &program.memory) {

@@ -91,7 +91,7 @@ pub struct Process {
     pub memory: Result<Arc<ProcessMemory>, String>,
     /// What it has on each gpu.
     pub tenants: Vec<Tenant>,
-    /// A debugger other than our actuator traces it.
+    /// Who traces it, which may be our actuator.
     pub traced_by: Option<Pid>,
 }
 
@@ -159,8 +159,6 @@ pub enum Errand {
     Sample(Vec<(Pid, GpuId)>),
     /// Processes that are stopped now: look at each scan whether one wants to go.
     Stopped(Vec<Pid>),
-    /// The actuator's process: being traced by it is no obstacle.
-    Actuator(Option<Pid>),
     /// Time between two scans, and the variables that rules ask for.
     Configure {
         /// See [`Config`](crate::config::Config).

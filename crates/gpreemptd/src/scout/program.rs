@@ -17,7 +17,7 @@ pub(super) struct Program {
 
 impl Program {
     /// Reads who it is; `None` if it has already ended.
-    pub(super) fn read(pid: Pid, variables: &[String], actuator: Option<Pid>) -> io::Result<Option<Program>> {
+    pub(super) fn read(pid: Pid, variables: &[String]) -> io::Result<Option<Program>> {
         // Opened before the rest is read: if the program ends meanwhile, the memory tells at the next look.
         let memory = ProcessMemory::open_read_only(pid).map(Arc::new).map_err(|error| error.to_string());
         let status = Status::read(pid)?;
@@ -25,7 +25,7 @@ impl Program {
             return Ok(None);
         }
         let identity = Identity::read(pid, variables)?;
-        let traced_by = other_tracer(&status, actuator);
+        let traced_by = tracer(pid, &status);
         Ok(Some(Program { identity, memory, traced_by }))
     }
 
@@ -44,19 +44,22 @@ impl Program {
     }
 
     /// Looks again who traces it. Says whether that changed.
-    pub(super) fn update_tracer(&mut self, actuator: Option<Pid>) -> bool {
+    pub(super) fn update_tracer(&mut self) -> bool {
         // One that is gone is told by the next scan.
         let Ok(status) = Status::read(self.identity.pid()) else { return false };
-        let traced_by = other_tracer(&status, actuator);
+        let traced_by = tracer(self.identity.pid(), &status);
         std::mem::replace(&mut self.traced_by, traced_by) != traced_by
     }
 }
 
-/// The process that traces, unless it is the actuator. The kernel names the thread.
-fn other_tracer(status: &Status, actuator: Option<Pid>) -> Option<Pid> {
+/// The process that traces. The kernel names the thread.
+fn tracer(pid: Pid, status: &Status) -> Option<Pid> {
     let thread = status.tracer?;
-    let tracer = Status::read(Pid(thread)).map_or(thread, |status| status.group);
-    Some(Pid(tracer)).filter(|tracer| Some(*tracer) != actuator)
+    match Status::read(Pid(thread)) {
+        Ok(tracer) => Some(Pid(tracer.group)),
+        // It has let go meanwhile, or hides from us.
+        Err(_) => Status::read(pid).ok()?.tracer.map(Pid),
+    }
 }
 
 #[cfg(test)]
@@ -90,43 +93,43 @@ mod tests {
     fn a_program_ends_when_its_process_executes_another() {
         let mut child = start("echo ready; read line; exec cat");
         let pid = Pid(child.id());
-        let program = Program::read(pid, &[], None).unwrap().expect("alive");
-        let refused = Program { memory: Err("refused".to_owned()), ..Program::read(pid, &[], None).unwrap().unwrap() };
+        let program = Program::read(pid, &[]).unwrap().expect("alive");
+        let refused = Program { memory: Err("refused".to_owned()), ..Program::read(pid, &[]).unwrap().unwrap() };
         assert!(!program.has_ended(true) && !refused.has_ended(true));
         say(&mut child);
         say(&mut child);
         // What it says now is said by the other program.
         hear(&mut child, "");
         assert!(program.has_ended(false) && refused.has_ended(true) && !refused.has_ended(false));
-        let next = Program::read(pid, &[], None).unwrap().expect("alive");
+        let next = Program::read(pid, &[]).unwrap().expect("alive");
         assert_eq!(next.identity.started, program.identity.started);
         assert_ne!(next.identity.executable, program.identity.executable);
         child.kill().unwrap();
         // It is dead, but nobody has waited for it.
-        let dead = || matches!(Program::read(pid, &[], None), Ok(None));
+        let dead = || matches!(Program::read(pid, &[]), Ok(None));
         while !dead() {
             std::thread::yield_now();
         }
         assert!(next.has_ended(false));
         child.wait().unwrap();
-        assert_eq!(Program::read(pid, &[], None).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(Program::read(pid, &[]).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
-    fn a_tracer_is_told_unless_it_is_the_actuator() {
+    fn a_tracer_is_told_by_its_process_and_only_when_it_changes() {
         let mut child = start("echo ready; read line");
         let pid = Pid(child.id());
         let own = Pid(std::process::id());
-        let mut program = Program::read(pid, &[], None).unwrap().expect("alive");
+        let mut program = Program::read(pid, &[]).unwrap().expect("alive");
         assert_eq!(program.traced_by, None);
         // Traced by a thread, whose process counts.
         let leader = Leader::seize(pid, |_| ()).unwrap();
-        assert!(program.update_tracer(None));
+        assert!(program.update_tracer());
         assert_eq!(program.traced_by, Some(own));
-        assert!(!program.update_tracer(None));
-        assert!(program.update_tracer(Some(own)));
-        assert_eq!(program.traced_by, None);
+        assert!(!program.update_tracer());
         leader.detach();
+        assert!(program.update_tracer());
+        assert_eq!(program.traced_by, None);
         say(&mut child);
         child.wait().unwrap();
     }

@@ -25,7 +25,6 @@ const DEPARTURE: Duration = Duration::from_millis(100);
 pub(super) struct Survey {
     processes: Processes,
     variables: Vec<String>,
-    actuator: Option<Pid>,
     known: BTreeMap<Pid, Known>,
     rings: Reader,
     slow_due: Option<Instant>,
@@ -37,7 +36,7 @@ impl Survey {
     pub(super) fn new(processes: Processes, debugfs: PathBuf, variables: Vec<String>) -> Survey {
         let rings = Reader::new(debugfs);
         let known = BTreeMap::new();
-        Survey { processes, variables, actuator: None, known, rings, slow_due: None, recheck_due: None }
+        Survey { processes, variables, known, rings, slow_due: None, recheck_due: None }
     }
 
     /// Other variables matter from now on. Everybody who is known is told again.
@@ -51,12 +50,6 @@ impl Survey {
     /// Everybody who is known is told again.
     pub(super) fn tell_again(&mut self) {
         self.known.values_mut().for_each(Known::tell_again);
-    }
-
-    /// Being traced by this process is no obstacle.
-    pub(super) fn set_actuator(&mut self, actuator: Option<Pid>) {
-        self.actuator = actuator;
-        self.slow_due = None;
     }
 
     /// Looks at everything. Says whether anybody has the driver open.
@@ -125,7 +118,7 @@ impl Survey {
             return Ok(changed);
         }
         if known.program.is_none() {
-            match Program::read(pid, &self.variables, self.actuator) {
+            match Program::read(pid, &self.variables) {
                 Ok(Some(program)) => known.set_program(program),
                 Ok(None) => {}
                 Err(error) => {
@@ -134,7 +127,7 @@ impl Survey {
             }
             changed = true;
         } else if pace.slow {
-            known.refresh(pid, &self.processes, self.actuator)?;
+            known.refresh(pid, &self.processes)?;
         }
         Ok(changed)
     }

@@ -92,7 +92,6 @@ impl Thread {
                 });
             }
             Errand::Stopped(pids) => self.stopped.set(pids),
-            Errand::Actuator(actuator) => self.survey.set_actuator(actuator),
             Errand::Configure { scan, variables } => {
                 self.scan = scan;
                 self.survey.ask_for(variables);
