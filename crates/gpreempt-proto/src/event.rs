@@ -74,8 +74,11 @@ pub enum EventKind {
     },
     /// Only observing: the inversion ended by itself.
     InversionEnded {
-        /// How long it lasted: about the time that would have been won.
+        /// How long it lasted.
         lasted_us: f64,
+        /// An estimate of what stopping would have won: for how long the higher work was seen to wait, less a cycle.
+        #[serde(default)]
+        winnable_us: f64,
     },
     /// The driver refused, or failed.
     Failed {

@@ -90,8 +90,13 @@ pub struct GpuStats {
     pub actuation: Actuation,
     /// How long tenants were stopped.
     pub stopped: Distribution,
-    /// How long inversions lasted that were acted upon, until the last victim was stopped.
+    /// How long inversions lasted: until the last victim was stopped or, where the daemon only observes, until they ended by
+    /// themselves.
     pub inversion: Distribution,
+    /// Where the daemon only observes, an estimate of the time that stopping would have won: for how long the higher work was
+    /// seen to wait, less a cycle.
+    #[serde(default)]
+    pub winnable: Distribution,
     /// How long bursts of protected work took, that were acted upon and that were left alone.
     pub burst_protected: Distribution,
     /// The latter.

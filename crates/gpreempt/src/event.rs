@@ -39,9 +39,11 @@ fn what(kind: &EventKind) -> String {
         EventKind::WouldPreempt { rule, by } => {
             format!("would have been stopped{} ({rule})", account(by.as_deref()))
         }
-        EventKind::InversionEnded { lasted_us } => {
-            format!("inversion ended by itself after {}", from_micros(*lasted_us))
-        }
+        EventKind::InversionEnded { lasted_us, winnable_us } => format!(
+            "inversion ended by itself after {}; stopping would have won about {} (estimate)",
+            from_micros(*lasted_us),
+            from_micros(*winnable_us)
+        ),
         EventKind::Failed { action, message } => format!("{action} failed: {message}"),
         EventKind::LevelSet { from, to, by_uid } => format!("level {from} is now {to}, set by uid {by_uid}"),
         EventKind::Held { seconds, by_uid } => format!("held for {} by uid {by_uid}", span(*seconds as f64)),

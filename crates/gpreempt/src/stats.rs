@@ -96,6 +96,9 @@ fn times(stats: &Stats) -> Table {
         add(&gpu.gpu, "resume", &gpu.actuation.resume);
         add(&gpu.gpu, "stopped", &gpu.stopped);
         add(&gpu.gpu, "inversion", &gpu.inversion);
+        if gpu.winnable.count > 0 {
+            add(&gpu.gpu, "winnable (estimate)", &gpu.winnable);
+        }
         add(&gpu.gpu, "burst, protected", &gpu.burst_protected);
         add(&gpu.gpu, "burst, left alone", &gpu.burst_sampled);
     }

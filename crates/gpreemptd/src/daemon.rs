@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use gpreempt_core::Nanos;
 use gpreempt_proto::Mode;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use sd_notify::NotifyState;
@@ -19,7 +20,7 @@ use crate::config::{Config, ConfigError};
 use crate::control::{Board, Handle, Server, ServerError};
 use crate::engine::{Engine, Setup};
 use crate::inbox::Input;
-use crate::{clock, scout};
+use crate::{clock, failing, scout};
 
 /// Where an operator's configuration is, if it is there.
 pub const CONFIG: &str = "/etc/gpreempt/gpreempt.toml";
@@ -94,6 +95,9 @@ fn load(options: &Options) -> Result<Config, ConfigError> {
 ///
 /// If it cannot start, or its deciding thread fails.
 pub fn run(options: &Options) -> Result<(), Error> {
+    failing::end_with_any_thread();
+    // Its memory holds what it read from others. Where the limit cannot be lowered, it is somebody else's decision.
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     let config = load(options)?;
     for warning in config.warnings() {
         tracing::warn!("{warning}");

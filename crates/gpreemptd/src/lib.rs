@@ -22,6 +22,7 @@ pub mod config;
 pub mod control;
 pub mod daemon;
 pub mod engine;
+mod failing;
 pub mod identity;
 pub mod inbox;
 pub mod observe;

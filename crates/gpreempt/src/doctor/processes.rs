@@ -28,11 +28,15 @@ pub(super) fn checks(gpus: &[Gpu], status: Option<&Status>) -> Vec<Check> {
     }
 }
 
-/// Who traces a process.
+/// The process that traces a process. The kernel names the thread.
 fn tracer(pid: u32) -> Option<u32> {
+    let thread = number(pid, "TracerPid:").filter(|&thread| thread != 0)?;
+    number(thread, "Tgid:").or(Some(thread))
+}
+
+fn number(pid: u32, field: &str) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?.trim().parse().ok()?;
-    (tracer != 0).then_some(tracer)
+    status.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
 }
 
 fn debuggers(traced: &[(u32, u32)], ours: &[Option<u32>]) -> Check {

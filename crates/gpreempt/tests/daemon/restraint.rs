@@ -77,7 +77,7 @@ fn an_observing_daemon_tells_what_it_would_do_and_touches_nobody() {
         assert_eq!(service.refusal(hold).kind, RefusalKind::Observing);
         online.enough();
         online.must_end_right(0);
-        let ended = |kind: &EventKind| matches!(kind, EventKind::InversionEnded { lasted_us } if *lasted_us > 0.0);
+        let ended = |kind: &EventKind| matches!(kind, EventKind::InversionEnded { lasted_us, .. } if *lasted_us > 0.0);
         service.until("the end is told", |_| service.events_of(online.pid()).iter().any(ended));
         offline.enough();
         offline.must_end_right(0);

@@ -24,6 +24,7 @@ use super::refusal::refused;
 use super::shelter::leave_signals_to_the_daemon;
 use super::target::{Action, Common, Target};
 use super::{BEAT, Order, Told};
+use crate::failing;
 
 /// Time between two beats: two fit into the longest allowed.
 const PERIOD: Duration = BEAT.checked_div(2).expect("two is not zero");
@@ -36,6 +37,7 @@ const FAREWELL: Duration = Duration::from_millis(300);
 #[must_use]
 pub fn actuator_main() -> ExitCode {
     leave_signals_to_the_daemon();
+    failing::end_with_any_thread();
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -8,7 +8,7 @@ use crate::inbox::Asked;
 
 use super::Engine;
 use super::breaker::nanos;
-use super::keep::now_ms;
+use super::keep::{Members, now_ms};
 
 type Outcome = Result<Option<String>, Refusal>;
 
@@ -55,6 +55,13 @@ impl Engine {
         Ok(name)
     }
 
+    /// The processes of a job, with their start times.
+    fn members(&self, job: &str) -> Members {
+        let pids = self.world.jobs.get(job).map(|job| &job.pids);
+        let processes = pids.into_iter().flatten().filter_map(|pid| self.world.processes.get(pid));
+        processes.map(|process| (process.identity.pid, process.identity.started)).collect()
+    }
+
     fn set_level(&mut self, uid: u32, target: &Target, level: u8) -> Outcome {
         let Some(level) = Level::new(level) else {
             return Err(refuse(RefusalKind::Range, format!("level {level} is out of range; levels are 0 to 15")));
@@ -75,8 +82,8 @@ impl Engine {
         (job.level, job.trusted) = (Some(level), trusted);
         let _ = self.core.set_job(job.core, job.effective());
         let kept = job.kept.clone();
-        let is_present = |name: &str| self.world.jobs.values().any(|job| job.kept == name);
-        self.keep.set_level(&kept, level.get(), trusted, is_present);
+        let members = self.members(&name);
+        self.keep.set_level(&kept, level.get(), trusted, members);
         self.changed = true;
         self.note_job(&name, EventKind::LevelSet { from: from.get(), to: level.get(), by_uid: uid });
         Ok(Some(format!("{name}: level {} -> {}", from.get(), level.get())))
@@ -97,9 +104,8 @@ impl Engine {
         let Some(job) = self.world.jobs.get_mut(&name) else { return Ok(None) };
         job.held_until = Some(until);
         let _ = self.core.hold(job.core, until);
-        self.keep.change(|by_hand| {
-            by_hand.holds.insert(job.kept.clone(), now_ms().saturating_add(seconds.saturating_mul(1000)));
-        });
+        let (kept, members) = (job.kept.clone(), self.members(&name));
+        self.keep.set_hold(&kept, now_ms().saturating_add(seconds.saturating_mul(1000)), members);
         self.ask_at(until);
         self.changed = true;
         self.note_job(&name, EventKind::Held { seconds, by_uid: uid });

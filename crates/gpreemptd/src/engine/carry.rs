@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpreempt_core::{Action, Actuator, Entry, Nanos, Reason, Report};
+use gpreempt_core::{Action, Actuator, Entry, Nanos, Reason, Report, Rule};
 use gpreempt_proto::EventKind;
 use kfd::Pid;
 
@@ -137,10 +137,14 @@ impl Engine {
             }
         }
         let (gpu, took) = (tenant.gpu, answered.since(called));
+        let job = ticket.reason.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned);
+        let Some(tenant) = self.world.tenants.get_mut(&ticket.name) else { return };
         if ticket.action == Action::Preempt && tenant.is_stopped() {
             tenant.preempted += u64::from(tenant.stopped_at.is_none());
             tenant.stopped_at.get_or_insert(answered);
             tenant.why = Some(ticket.reason);
+            let by_rule = || (ticket.reason.rule != Rule::Held).then(|| words::rule(ticket.reason.rule).to_owned());
+            tenant.cause = job.or_else(by_rule);
         }
         let stopped_queues = Some(tenant.stopped_queues());
         let (core, count) = (tenant.core, u32::from(tenant.stopped_queues()));
@@ -193,11 +197,6 @@ impl Engine {
                 record.resumes += 1;
                 record.resume.note(answered.since(ticket.sent_at));
                 let stopped = victim.and_then(|tenant| tenant.stopped_at).map_or(Nanos::ZERO, |at| answered.since(at));
-                let job = victim.and_then(|tenant| tenant.job.clone());
-                if stopped > Nanos::ZERO {
-                    record.stopped.note(stopped);
-                }
-                self.audit.note(answered, job.as_deref().unwrap_or("-"), by.as_deref(), 1, stopped);
                 let stopped_us = stopped.0 as f64 / 1e3;
                 self.note(ticket.name, EventKind::Resumed { rule, stopped_us, took_us });
             }
@@ -265,8 +264,14 @@ impl Engine {
             && !tenant.is_stopped()
             && let Some(since) = tenant.stopped_at.take()
         {
-            tenant.stopped_total = tenant.stopped_total.plus(now.since(since));
+            let stopped = now.since(since);
+            tenant.stopped_total = tenant.stopped_total.plus(stopped);
             tenant.why = None;
+            let (cause, victim) = (tenant.cause.take(), tenant.job.as_deref().unwrap_or("-"));
+            self.audit.note(now, victim, cause.as_deref(), 1, stopped);
+            if let Some(gpu) = self.world.gpus.get(tenant.gpu) {
+                self.record.gpu(gpu.about.id.0, &gpu.about.address).stopped.note(stopped);
+            }
         }
     }
 

@@ -14,9 +14,6 @@ use crate::identity::{Identity, started};
 
 const FILE: &str = "by-hand.json";
 
-/// Levels that are kept. With more, those of jobs that are not there are forgotten.
-const MOST_LEVELS: usize = 4096;
-
 /// What was set by hand, by job, and the processes given up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -26,18 +23,26 @@ pub(super) struct ByHand {
     pub(super) trusted: BTreeSet<String>,
     /// Until when, in milliseconds since 1970.
     pub(super) holds: BTreeMap<String, u64>,
+    /// Who belonged to those jobs: what was set ends with the last of them, and is not for a later job of the same name.
+    pub(super) members: BTreeMap<String, Members>,
     /// By process, with its start time, so that a later one of the same number is not meant.
-    pub(super) abandoned: BTreeMap<u32, u64>,
+    pub(super) abandoned: Members,
 }
+
+/// Processes, each with its start time.
+pub(super) type Members = BTreeMap<u32, u64>;
 
 impl ByHand {
     /// Forgets what has no meaning any more.
     fn tidy(&mut self) {
-        self.levels.retain(|name, _| !is_over(name));
+        self.members.values_mut().for_each(keep_living);
+        self.members.retain(|_, members| !members.is_empty());
+        self.levels.retain(|name, _| self.members.contains_key(name));
         self.trusted.retain(|name| self.levels.contains_key(name));
         let now = now_ms();
-        self.holds.retain(|name, until| *until > now && !is_over(name));
-        self.abandoned.retain(|pid, since| started(Pid(*pid)).is_ok_and(|start| start == *since));
+        self.holds.retain(|name, until| *until > now && self.members.contains_key(name));
+        self.members.retain(|name, _| self.levels.contains_key(name) || self.holds.contains_key(name));
+        keep_living(&mut self.abandoned);
     }
 }
 
@@ -47,13 +52,8 @@ pub(super) fn kept_name(job: &str, process: &Identity) -> String {
     if job == format!("pid-{}", process.pid) { format!("{job}@{}", process.started) } else { job.to_owned() }
 }
 
-/// Whether a job that is named after its process has ended.
-fn is_over(name: &str) -> bool {
-    let parts = name.strip_prefix("pid-").and_then(|rest| rest.split_once('@'));
-    let Some((Ok(pid), Ok(since))) = parts.map(|(pid, since)| (pid.parse(), since.parse::<u64>())) else {
-        return false;
-    };
-    started(Pid(pid)).map_or(true, |start| start != since)
+fn keep_living(members: &mut Members) {
+    members.retain(|pid, since| started(Pid(*pid)).is_ok_and(|start| start == *since));
 }
 
 /// The file.
@@ -105,13 +105,33 @@ impl Keep {
         }
     }
 
-    /// Keeps the level of a job. `present` says which jobs are there.
-    pub(super) fn set_level(&mut self, job: &str, level: u8, trusted: bool, present: impl Fn(&str) -> bool) {
+    /// Forgets what is over, before a job of that name begins.
+    pub(super) fn forget_ended(&mut self) {
+        self.change(|_| ());
+    }
+
+    /// A process belongs to a job; noted where something was set for the job.
+    pub(super) fn join(&mut self, job: &str, pid: u32, started: u64) {
+        if self.by_hand.members.get(job).is_some_and(|members| members.get(&pid) != Some(&started)) {
+            self.change(|by_hand| {
+                by_hand.members.entry(job.to_owned()).or_default().insert(pid, started);
+            });
+        }
+    }
+
+    /// Keeps until when a job is held.
+    pub(super) fn set_hold(&mut self, job: &str, until_ms: u64, members: Members) {
         self.change(|by_hand| {
-            if by_hand.levels.len() >= MOST_LEVELS {
-                by_hand.levels.retain(|name, _| present(name));
-            }
+            by_hand.holds.insert(job.to_owned(), until_ms);
+            by_hand.members.insert(job.to_owned(), members);
+        });
+    }
+
+    /// Keeps the level of a job.
+    pub(super) fn set_level(&mut self, job: &str, level: u8, trusted: bool, members: Members) {
+        self.change(|by_hand| {
             by_hand.levels.insert(job.to_owned(), level);
+            by_hand.members.insert(job.to_owned(), members);
             if trusted {
                 by_hand.trusted.insert(job.to_owned());
             } else {
@@ -151,19 +171,43 @@ pub(super) fn now_ms() -> u64 {
 mod tests {
     use super::*;
 
+    fn ourselves() -> Members {
+        let pid = std::process::id();
+        [(pid, started(Pid(pid)).unwrap())].into()
+    }
+
     #[test]
     fn what_was_set_is_there_after_a_restart_and_expired_holds_are_not() {
         let directory = tempfile::tempdir().unwrap();
         let mut keep = Keep::open(directory.path());
-        keep.change(|by_hand| {
-            by_hand.levels.insert("train".into(), 2);
-            by_hand.holds.insert("train".into(), now_ms() + 60_000);
-            by_hand.holds.insert("gone".into(), now_ms() - 1);
-        });
+        keep.set_level("train", 2, false, ourselves());
+        keep.set_hold("train", now_ms() + 60_000, ourselves());
+        keep.set_hold("gone", now_ms() - 1, ourselves());
         let again = Keep::open(directory.path());
         assert_eq!(again.by_hand.levels.get("train"), Some(&2));
         assert!(again.held("train").is_some_and(|left| left.as_secs() >= 58));
-        assert_eq!(again.held("gone"), None);
+        assert_eq!((again.held("gone"), again.by_hand.members.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_later_job_of_the_same_name_gets_nothing_of_what_was_set_for_the_one_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut keep = Keep::open(directory.path());
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = child.id();
+        keep.set_level("alice/sweep", 15, true, [(pid, started(Pid(pid)).unwrap())].into());
+        keep.forget_ended();
+        assert_eq!(keep.by_hand.levels.get("alice/sweep"), Some(&15));
+        // Somebody who joins keeps it going.
+        let (own, since) = ourselves().pop_first().unwrap();
+        keep.join("alice/sweep", own, since);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        keep.forget_ended();
+        assert_eq!(keep.by_hand.levels.get("alice/sweep"), Some(&15));
+        keep.by_hand.members.insert("alice/sweep".into(), [(own, since - 1)].into());
+        keep.forget_ended();
+        assert_eq!(keep.by_hand, ByHand::default());
     }
 
     #[test]
@@ -185,39 +229,29 @@ mod tests {
         assert_ne!(kept_name(&job, &own), kept_name(&job, &earlier));
         assert_eq!(kept_name("alice/train", &own), "alice/train");
         for process in [&own, &earlier] {
-            keep.set_level(&kept_name(&job, process), 3, true, |_| true);
+            keep.set_level(&kept_name(&job, process), 3, true, [(pid, process.started)].into());
         }
-        keep.change(|by_hand| {
-            by_hand.holds.insert(kept_name(&job, &earlier), now_ms() + 60_000);
-            by_hand.abandoned.insert(pid, earlier.started);
-        });
+        keep.set_hold(&kept_name(&job, &earlier), now_ms() + 60_000, [(pid, earlier.started)].into());
+        keep.change(|by_hand| by_hand.abandoned = [(pid, earlier.started)].into());
         let expected = ByHand {
             levels: [(kept_name(&job, &own), 3)].into(),
             trusted: [kept_name(&job, &own)].into(),
+            members: [(kept_name(&job, &own), ourselves())].into(),
             ..ByHand::default()
         };
         assert_eq!(Keep::open(directory.path()).by_hand, expected);
     }
 
     #[test]
-    fn levels_of_jobs_that_are_not_there_do_not_pile_up() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut keep = Keep { path: None, ..Keep::open(directory.path()) };
-        keep.by_hand.levels = (0..MOST_LEVELS).map(|job| (format!("job {job}"), 1)).collect();
-        keep.set_level("one more", 1, false, |name| name == "job 7");
-        assert!(keep.by_hand.levels.keys().eq(["job 7", "one more"]));
-    }
-
-    #[test]
     fn nothing_is_read_or_written_where_others_may_write() {
         let directory = tempfile::tempdir().unwrap();
-        Keep::open(directory.path()).set_level("train", 2, false, |_| true);
+        Keep::open(directory.path()).set_level("train", 2, false, ourselves());
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&directory.path().join(FILE)), 0o600);
         fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         let mut keep = Keep::open(directory.path());
         assert_eq!(keep.by_hand, ByHand::default());
-        keep.set_level("serve", 9, false, |_| true);
+        keep.set_level("serve", 9, false, ourselves());
         let kept = fs::read_to_string(directory.path().join(FILE)).unwrap();
         assert!(kept.contains("train") && !kept.contains("serve"), "{kept}");
     }

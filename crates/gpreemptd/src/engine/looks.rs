@@ -5,7 +5,7 @@ use gpreempt_proto::{EventKind, Mode};
 use kfd::{GpuId, Pid};
 
 use crate::clock;
-use crate::observe::Look;
+use crate::observe::{Eye, Look};
 use crate::scout::{Errand, Sample};
 
 use super::Engine;
@@ -13,6 +13,9 @@ use super::world::{Name, Session, Tenant};
 
 /// The driver's occupancy is dear (it stops the gpu's registers for a moment): not more often than this for one tenant.
 const SAMPLE_EVERY: Nanos = Nanos::from_millis(1);
+
+/// Rings that cannot be read are looked for again so often.
+const SEEK_EVERY: Nanos = Nanos::from_millis(200);
 
 /// A resumed queue has its waves back after this long: the driver answers before.
 const RESTORED: Nanos = Nanos::from_millis(10);
@@ -92,8 +95,15 @@ impl Engine {
             }
             None => return,
         };
+        if tenant.eye.as_ref().is_some_and(Eye::failed) && now.since(tenant.sought_at) >= SEEK_EVERY {
+            tenant.sought_at = now;
+            self.scout.tell(Errand::Lost(name.0));
+        }
         let risen = look.activity.has_work() && !before.activity.has_work();
         let fallen = before.activity.has_work() && !look.activity.has_work();
+        if before.activity == Activity::Wants {
+            tenant.seen.waited = before.waited.plus(now.since(before.at));
+        }
         tenant.seen.at = now;
         tenant.seen.activity = look.activity;
         tenant.seen.since = look.since;
@@ -106,6 +116,7 @@ impl Engine {
         if risen {
             tenant.seen.contested = false;
             tenant.seen.spared = false;
+            tenant.seen.waited = Nanos::ZERO;
             self.risen.push((name, before.at));
         }
         if fallen {
@@ -273,11 +284,17 @@ impl Engine {
             place.spared_for = None;
             self.changed = true;
         }
+        let record = self.record.gpu(place.about.id.0, &place.about.address);
         if self.config.mode == Mode::Observe {
-            self.note(name, EventKind::InversionEnded { lasted_us: lasted.0 as f64 / 1e3 });
+            // What stopping costs comes off: a cycle, measured or estimated.
+            let cost = self.core.gpu(place.slot).map_or(Nanos::ZERO, |gpu| gpu.cycle);
+            let winnable = seen.waited.since(cost);
+            record.inversion.note(lasted);
+            record.winnable.note(winnable);
+            let [lasted_us, winnable_us] = [lasted, winnable].map(|time| time.0 as f64 / 1e3);
+            self.note(name, EventKind::InversionEnded { lasted_us, winnable_us });
             return;
         }
-        let record = self.record.gpu(place.about.id.0, &place.about.address);
         if seen.spared {
             record.burst_sampled.note(lasted);
         } else {

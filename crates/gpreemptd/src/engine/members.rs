@@ -198,14 +198,16 @@ impl Engine {
         let slot = gpu.slot;
         let Some(process) = self.world.processes.get(&name.0).filter(|process| !process.abandoned) else { return };
         let Some(treatment) = process.treatment.clone() else { return };
-        let (uid, kept) = (process.identity.uid, kept_name(&treatment.job, &process.identity));
-        let Some(job) = self.job_for(&treatment, uid, kept, now) else {
+        let (uid, started) = (process.identity.uid, process.identity.started);
+        let kept = kept_name(&treatment.job, &process.identity);
+        let Some(job) = self.job_for(&treatment, uid, kept.clone(), now) else {
             self.crowded = true;
             tracing::warn!("process {} is left alone: no room for more jobs", name.0);
             return;
         };
         match self.core.add_tenant(job, slot, false) {
             Ok(id) => {
+                self.keep.join(&kept, name.0.0, started);
                 if let Some(job) = self.world.jobs.get_mut(&treatment.job) {
                     job.pids.insert(name.0);
                 }
@@ -243,6 +245,7 @@ impl Engine {
         if let Some(job) = self.world.jobs.get(&treatment.job) {
             return Some(job.core);
         }
+        self.keep.forget_ended();
         let by_hand = self.keep.by_hand.levels.get(&kept).copied().and_then(Level::new);
         let held_until = self.keep.held(&kept).map(|left| now.plus(super::breaker::nanos(left)));
         let mut job = Job {
@@ -310,7 +313,6 @@ impl Engine {
     /// Takes a tenant out of its job and out of the core. What of it is stopped has to be let go by other means.
     pub(super) fn discharge(&mut self, name: Name, now: Nanos) {
         let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
-        let job = tenant.job.take();
         if let Some(id) = tenant.core.take() {
             let _ = self.core.remove_tenant(id);
         }
@@ -318,7 +320,7 @@ impl Engine {
         tenant.stoppable = false;
         self.settle_stop(name, now);
         self.changed = true;
-        let Some(job_name) = job else { return };
+        let Some(job_name) = self.world.tenants.get_mut(&name).and_then(|tenant| tenant.job.take()) else { return };
         let member = |tenant: &Tenant| tenant.name.0 == name.0 && tenant.job.as_deref() == Some(job_name.as_str());
         if !self.world.tenants.values().any(member)
             && let Some(job) = self.world.jobs.get_mut(&job_name)

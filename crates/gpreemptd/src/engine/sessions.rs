@@ -98,6 +98,14 @@ impl Engine {
                 wanted.extend(job.pids.iter().copied());
             }
         }
+        // Where the driver's files may not be read, only a session tells where rings are: that of the one to be protected, too.
+        let contested = |tenant: &Tenant| self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested);
+        let blind = |tenant: &&Tenant| {
+            tenant.core.is_some() && tenant.about.blind.as_ref().is_some_and(|blind| blind.refused) && contested(tenant)
+        };
+        wanted.extend(self.world.tenants.values().filter(blind).map(|tenant| tenant.name.0));
+        wanted.sort_unstable();
+        wanted.dedup();
         wanted.retain(|pid| self.wants_session(*pid, now));
         if wanted.is_empty() || !self.start_actuator(now) {
             return;
@@ -132,6 +140,11 @@ impl Engine {
         }
         if now < self.actuator.start_at {
             self.ask_at(self.actuator.start_at);
+            return false;
+        }
+        if self.actuator.farewells > 0 {
+            // The one that was sent away is still on its way out, and would pass for another daemon's.
+            self.ask_at(now.plus(RESTART));
             return false;
         }
         let rival = rival::find();
@@ -354,7 +367,7 @@ impl Engine {
             Session::Open { runtime: false } => Some("runtime not enabled".into()),
             Session::Refused { why, .. } => Some(why.clone()),
             Session::None if self.actuator.rival.is_some() => Some("another daemon manages this gpu".into()),
-            _ => tenant.about.blind.clone().filter(|_| tenant.eye.is_none()),
+            _ => tenant.about.blind.as_ref().filter(|_| tenant.eye.is_none()).map(|blind| blind.why.clone()),
         }
     }
 

@@ -132,12 +132,16 @@ pub(super) struct Tenant {
     pub(super) level: Option<Level>,
     pub(super) core: Option<TenantId>,
     pub(super) eye: Option<Eye>,
+    /// When the scout was last asked to look for its rings again.
+    pub(super) sought_at: Nanos,
     pub(super) seen: Seen,
     /// Queues that are stopped.
     pub(super) stopped: BTreeSet<u32>,
     /// Since when at least one is, and why.
     pub(super) stopped_at: Option<Nanos>,
     pub(super) why: Option<Reason>,
+    /// On whose account, in words: the job may end before the stop does.
+    pub(super) cause: Option<String>,
     /// The order that is under way.
     pub(super) ordered: Option<Action>,
     /// As the core was told.
@@ -164,6 +168,8 @@ pub(super) struct Seen {
     pub(super) contested: bool,
     pub(super) spared: bool,
     pub(super) risen_at: Nanos,
+    /// How long the present work was seen to wait for the gpu.
+    pub(super) waited: Nanos,
     /// When the look had ended that first saw the present work.
     pub(super) noticed_at: Nanos,
 }
@@ -179,10 +185,12 @@ impl Tenant {
             level: None,
             core: None,
             eye: None,
+            sought_at: Nanos::ZERO,
             seen: Seen { changed_at: now, ..Seen::default() },
             stopped: BTreeSet::new(),
             stopped_at: None,
             why: None,
+            cause: None,
             ordered: None,
             stoppable: false,
             preempted: 0,

@@ -39,6 +39,8 @@ pub struct Eye {
     ignored: Vec<Ignored>,
     /// Whether nothing can change before an index moves.
     settled: bool,
+    /// Whether a ring could not be read at the last look.
+    failed: bool,
     /// Whether it has work, and since when.
     work: Option<(bool, Nanos)>,
     evicted_ms: Option<u64>,
@@ -54,6 +56,7 @@ impl Eye {
             rings: Vec::new(),
             ignored: Vec::new(),
             settled: false,
+            failed: false,
             work: None,
             evicted_ms: None,
             evicted_until: None,
@@ -87,6 +90,12 @@ impl Eye {
     #[must_use]
     pub fn ignored(&self) -> &[Ignored] {
         &self.ignored
+    }
+
+    /// Whether a ring could not be read at the last look: there may be another in its place.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.failed
     }
 
     /// Whether a look might find something else than the last: an index moved, or the tenant was not idle. Reads indices
@@ -157,6 +166,7 @@ impl Eye {
         }
         // A ring that could not be read may be readable the next time.
         self.settled = joined.settled && failure.is_none();
+        self.failed = failure.is_some();
         match failure {
             Some(error) if readable == 0 => {
                 self.note_work(false, now);

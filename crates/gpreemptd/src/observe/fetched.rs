@@ -91,7 +91,7 @@ impl Fetched {
         let gate = self.gate.map(|gate| gate.number).filter(|_| blocked);
         let signalled = self.look_at_signals(memory, gate);
         let progress = self.awaited.len() != before;
-        self.parked &= !progress && signalled;
+        self.parked &= !progress && (signalled || self.silent.is_some());
         Unfinished { blocked, signalled, silent: self.silent.is_some(), parked: self.parked, progress }
     }
 
@@ -139,14 +139,16 @@ impl Fetched {
         }
     }
 
-    /// No waves of the tenant were on the gpu. What has a signal counts as ended if there are none for a `lasting` time and,
-    /// where we saw it come, nobody else had waves either: else it may wait for room. What was there before us may have a
-    /// signal that is about something else by now. Says whether anything counts as ended that a moment ago did not.
+    /// No waves of the tenant were on the gpu. What has no signal has ended, unless others had waves: then it may wait for
+    /// room, for as long as that is worth believing. What has a signal counts as ended if there are none for a `lasting` time
+    /// and, where we saw it come, nobody else had waves either. What was there before us may have a signal that is about
+    /// something else by now. Says whether anything counts as ended that a moment ago did not.
     pub(super) fn no_waves(&mut self, alone: bool, lasting: bool) -> bool {
-        let before = self.awaited.len();
+        let before = (self.awaited.len(), self.silent);
         self.awaited.retain(|awaited| !lasting || awaited.fresh && !alone);
-        self.parked = !self.awaited.is_empty();
-        self.silent.take().is_some() || self.awaited.len() != before
+        self.silent = self.silent.filter(|_| !alone && !lasting);
+        self.parked = !self.awaited.is_empty() || self.silent.is_some();
+        (self.awaited.len(), self.silent) != before
     }
 
     /// Waves of the tenant were on the gpu.

@@ -201,11 +201,10 @@ impl Watched {
         if unfinished.progress {
             self.doubt.moved(now);
         }
-        let on_gpu = if self.stopped { Activity::Wants } else { Activity::Running };
+        let on_gpu = if self.stopped || unfinished.parked { Activity::Wants } else { Activity::Running };
         let seen = |activity, unsure: bool| Seen { activity, unsure: unsure && !self.stopped, ..Seen::default() };
         if unfinished.signalled {
-            let activity = if unfinished.parked { Activity::Wants } else { on_gpu };
-            return seen(activity, self.doubt.doubts_signals(now));
+            return seen(on_gpu, self.doubt.doubts_signals(now));
         }
         let lately = self.fetched_at.is_some_and(|at| now.since(at) < LATELY);
         if head == Head::Ready && !unfinished.blocked {

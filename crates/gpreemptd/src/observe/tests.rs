@@ -168,9 +168,17 @@ fn packets_without_signals_are_decided_by_a_sample() {
     let confirmed = look(&mut eye, ms(5));
     assert_eq!((confirmed.activity, confirmed.unsure), (Activity::Running, false));
     assert!(look(&mut eye, ms(20)).unsure, "a confirmation does not last");
-    eye.sampled(&sample(ms(20), Some(0), 0), false);
-    let done = look(&mut eye, ms(20));
-    assert_eq!((done.activity, done.since), (Activity::Idle, ms(20)));
+    // While others have waves it may wait for room, but nothing tells for how long that is true.
+    for (at, expected) in [(20, Activity::Wants), (22, Activity::Wants), (71, Activity::Idle)] {
+        eye.sampled(&sample(ms(at), Some(0), 0), false);
+        assert_eq!(activity(&mut eye, ms(at)), expected);
+    }
+    fake.submit(2, &[Bytes::kernel()]);
+    fake.fetch(2, 3);
+    assert_eq!(activity(&mut eye, ms(80)), Activity::Running);
+    eye.sampled(&sample(ms(82), Some(0), 0), true);
+    let done = look(&mut eye, ms(82));
+    assert_eq!((done.activity, done.since), (Activity::Idle, ms(82)));
 }
 
 #[test]

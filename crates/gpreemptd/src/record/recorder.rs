@@ -37,8 +37,10 @@ pub struct GpuRecord {
     pub resume: Times,
     /// How long tenants were stopped.
     pub stopped: Times,
-    /// How long inversions lasted that were acted upon.
+    /// How long inversions lasted: until they were acted upon or, where nothing is stopped, until they ended.
     pub inversion: Times,
+    /// Where nothing is stopped: how much shorter stopping would have made them, an estimate.
+    pub winnable: Times,
     /// How long bursts of protected work took that were acted upon.
     pub burst_protected: Times,
     /// How long bursts of protected work took that were left alone.
@@ -60,6 +62,7 @@ impl GpuRecord {
             actuation: Actuation { preempt: self.preempt.distribution(), resume: self.resume.distribution() },
             stopped: self.stopped.distribution(),
             inversion: self.inversion.distribution(),
+            winnable: self.winnable.distribution(),
             burst_protected: self.burst_protected.distribution(),
             burst_sampled: self.burst_sampled.distribution(),
         }

@@ -32,8 +32,6 @@ struct Holding {
     compute: Vec<Listed>,
     sdma: Vec<QueueId>,
     rings: Rings,
-    /// Whether the indices of the rings could be read before.
-    readable: bool,
     vram: u64,
 }
 
@@ -132,17 +130,16 @@ impl Known {
         let Some(program) = &mut self.program else { return Ok(()) };
         self.dirty |= program.update_tracer();
         for (gpu, holding) in &mut self.holdings {
-            // Where nothing is mapped any more there is no ring: the queue was replaced by one that looks the same.
-            if let (Rings::Known(rings), Ok(memory)) = (&holding.rings, &program.memory) {
-                let readable = rings.iter().all(|ring| memory.read_u64(ring.rptr).is_ok());
-                if std::mem::replace(&mut holding.readable, readable) && !readable {
-                    holding.rings = Rings::Unknown;
-                }
-            }
             let vram = processes.vram(pid, *gpu)?.unwrap_or_default();
             self.dirty |= std::mem::replace(&mut holding.vram, vram) != vram;
         }
         Ok(())
+    }
+
+    /// Where nothing is mapped any more there is no ring: a queue was replaced by one that looks the same.
+    pub(super) fn forget_rings(&mut self) {
+        self.holdings.values_mut().for_each(|holding| holding.rings = Rings::Unknown);
+        self.dirty = true;
     }
 
     /// Its tenants whose rings are not known.
@@ -166,7 +163,9 @@ impl Known {
             return None;
         }
         let program = self.program.as_ref()?;
-        let tenants: Vec<Tenant> = self.holdings.iter().map(|(gpu, holding)| holding.tenant(*gpu)).collect();
+        // Where it only copies there is nothing to stop and nothing to wait for.
+        let computing = self.holdings.iter().filter(|(_, holding)| !holding.compute.is_empty());
+        let tenants: Vec<Tenant> = computing.map(|(gpu, holding)| holding.tenant(*gpu)).collect();
         let now = (tenants.clone(), program.traced_by);
         if self.told.as_ref() == Some(&now) {
             return None;

@@ -61,7 +61,8 @@ pub enum Leaving {
     Destroying,
     /// It is exiting.
     Exiting,
-    /// It was sent SIGTERM, SIGINT or SIGHUP, and the signal is pending or was taken while it was stopped.
+    /// SIGTERM, SIGINT or SIGHUP waits for it: it is halted, or busy in the kernel. A signal that a handler takes at once
+    /// leaves no trace that others could see.
     Terminated,
 }
 
@@ -108,9 +109,18 @@ pub struct Tenant {
     /// particular order: which ring is which queue is not known, nor needed.
     pub rings: Vec<Ring>,
     /// Why rings are not known.
-    pub blind: Option<String>,
+    pub blind: Option<Blind>,
     /// Bytes of video memory.
     pub vram: u64,
+}
+
+/// Why rings are not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blind {
+    /// In words, with the remedy.
+    pub why: String,
+    /// The driver's descriptors may not be read at all; else they do not show its queues yet.
+    pub refused: bool,
 }
 
 /// Where a ring and its indices are in the owner's memory.
@@ -157,6 +167,8 @@ pub struct Sample {
 pub enum Errand {
     /// Sample these; answered by one [`Scouted::Sampled`] each.
     Sample(Vec<(Pid, GpuId)>),
+    /// Rings of this process cannot be read where they were: look for them again.
+    Lost(Pid),
     /// Processes that are stopped now: look at each scan whether one wants to go.
     Stopped(Vec<Pid>),
     /// Time between two scans, and the variables that rules ask for.

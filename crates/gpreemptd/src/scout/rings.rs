@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use kfd::debugfs::{self, QueueKind};
 use kfd::{GpuId, Pid};
 
-use super::{Format, Ring};
+use super::{Blind, Format, Ring};
 
 /// First pause while the descriptors do not match the queues; doubles up to [`LONGEST_PAUSE`].
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
@@ -27,7 +27,7 @@ pub(super) enum Rings {
     /// Where they are.
     Known(Vec<Ring>),
     /// Why they are not known. Asked again.
-    Blind(String),
+    Blind(Blind),
 }
 
 impl Rings {
@@ -76,7 +76,7 @@ impl Reader {
         if self.due.is_some_and(|due| now < due) {
             for Wanted { rings, .. } in wanted {
                 if *rings == Rings::Unknown {
-                    *rings = Rings::Blind(self.refused.clone().unwrap_or_else(unmatched));
+                    *rings = Rings::Blind(self.refused.clone().map_or_else(unmatched, refused));
                 }
             }
             return;
@@ -91,7 +91,7 @@ impl Reader {
             }
             Err(error) => {
                 let why = refusal(&self.directory, &error);
-                wanted.into_iter().for_each(|wanted| *wanted.rings = Rings::Blind(why.clone()));
+                wanted.into_iter().for_each(|wanted| *wanted.rings = Rings::Blind(refused(why.clone())));
                 self.refused = Some(why);
                 REFUSED_PAUSE
             }
@@ -134,8 +134,13 @@ fn ring(queue: &debugfs::Queue) -> Option<Ring> {
     (ring.base != 0 && ring.rptr != 0 && ring.wptr != 0).then_some(ring)
 }
 
-fn unmatched() -> String {
-    "the driver's descriptors do not match its queues yet; they are read again".to_owned()
+fn unmatched() -> Blind {
+    let why = "the driver's descriptors do not match its queues yet; they are read again".to_owned();
+    Blind { why, refused: false }
+}
+
+fn refused(why: String) -> Blind {
+    Blind { why, refused: true }
 }
 
 fn refusal(directory: &Path, error: &io::Error) -> String {

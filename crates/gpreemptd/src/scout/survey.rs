@@ -47,6 +47,13 @@ impl Survey {
         }
     }
 
+    /// Rings of this process are not where they were.
+    pub(super) fn find_rings_again(&mut self, pid: Pid) {
+        if let Some(known) = self.known.get_mut(&pid) {
+            known.forget_rings();
+        }
+    }
+
     /// Everybody who is known is told again.
     pub(super) fn tell_again(&mut self) {
         self.known.values_mut().for_each(Known::tell_again);

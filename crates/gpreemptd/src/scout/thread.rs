@@ -91,6 +91,7 @@ impl Thread {
                     self.tell(Scouted::Sampled(sample))
                 });
             }
+            Errand::Lost(pid) => self.survey.find_rings_again(pid),
             Errand::Stopped(pids) => self.stopped.set(pids),
             Errand::Configure { scan, variables } => {
                 self.scan = scan;

@@ -79,6 +79,9 @@ impl Thread {
         if let Some(farewell) = begun(outcome) {
             self.serve();
             farewell();
+        }
+        if self.answered.is_some() {
+            // Also if nothing came of it: the waiting thread ends only with an answer.
             self.detach();
         }
     }

@@ -120,7 +120,7 @@ fn what_cannot_be_read_is_said_with_the_remedy_and_tried_again_after_a_second() 
     let (mut reader, mut rings) = (files.reader(), Rings::Unknown);
     let now = Instant::now();
     find(&mut reader, &mut rings, 1, true, now);
-    let Rings::Blind(why) = &rings else { panic!("{rings:?}") };
+    let Rings::Blind(Blind { why, refused: true }) = &rings else { panic!("{rings:?}") };
     assert!(why.contains("mqds") && why.contains("mount debugfs"), "{why}");
     assert_eq!(reader.refused(), Some(why.as_str()));
     // Another process appears meanwhile: it learns why without another attempt.
