@@ -77,6 +77,19 @@ impl Identity {
         Ok(identity)
     }
 
+    /// Takes what the kernel vouches for as it is now: a process may become another user's, or be moved to another cgroup. What
+    /// it says of itself is kept: many programs write over their own environment. Says whether anything changed.
+    pub(crate) fn update(&mut self, status: &Status) -> bool {
+        let cgroup = procfs::cgroup(self.pid()).unwrap_or_else(|_| self.cgroup.clone());
+        let now = (status.uid, status.gid, cgroup);
+        if now == (self.uid, self.gid, self.cgroup.clone()) {
+            return false;
+        }
+        (self.uid, self.gid, self.cgroup) = now;
+        self.container = recognise(&self.cgroup);
+        true
+    }
+
     /// The process.
     #[must_use]
     pub fn pid(&self) -> Pid {

@@ -303,6 +303,12 @@ impl Tracer {
         });
     }
 
+    /// Whether the program is no longer traced although the session goes on.
+    #[must_use]
+    pub fn is_let_go(&self) -> bool {
+        self.leader.is_let_go()
+    }
+
     /// Ends the session and says whether the driver agreed. The program is detached in any case.
     ///
     /// # Errors

@@ -85,6 +85,10 @@ pub(crate) fn run(options: &Demo, out: &mut impl Write) -> Result<()> {
         output::json(&report, out)?;
     } else {
         print::print(&report, out)?;
+        match &options.trace {
+            Some(path) => writeln!(out, "Timeline of one block: {}, for ui.perfetto.dev.", path.display())?,
+            None => writeln!(out, "Timeline of one block, for ui.perfetto.dev: gpreempt demo --trace FILE.")?,
+        }
     }
     out.flush()?;
     match report.faults.first() {

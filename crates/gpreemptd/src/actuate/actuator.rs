@@ -145,10 +145,11 @@ impl Actuator {
         }
     }
 
-    /// Forgets what is over.
+    /// Forgets what is over, and stops tracing whom it need not.
     fn sweep(&mut self) {
         let ended: Vec<u32> = self.targets.iter().filter(|(_, target)| target.is_over()).map(|(pid, _)| *pid).collect();
         ended.into_iter().for_each(|pid| self.detach(pid));
+        self.targets.values_mut().for_each(Target::let_go);
         self.leaving.retain(|_, thread| !thread.is_finished());
     }
 

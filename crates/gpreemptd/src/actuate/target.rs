@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use kfd::urgency;
 use kfd::{Batch, Calls, Error, Event, Grace, Kfd, Pid, QueueId, QueueSnapshotEntry, RuntimeState, Tracer, Verdict};
@@ -14,6 +15,9 @@ use super::lines::line;
 use super::refusal::{refused, with_kind};
 use super::{RefusedKind, Told, TracedQueue};
 use crate::clock;
+
+/// Time between two attempts to stop tracing a program.
+const LET_GO_AGAIN: Duration = Duration::from_millis(500);
 
 /// What all targets share.
 #[derive(Debug)]
@@ -83,6 +87,8 @@ pub(super) struct Target {
     tracer: Tracer,
     pub(super) started: u64,
     state: Arc<State>,
+    /// When to try again to let it go.
+    let_go_at: Instant,
 }
 
 /// What is known of a target.
@@ -131,12 +137,21 @@ impl Target {
         let ear = Ear { common: Arc::clone(common), state: Arc::clone(&state) };
         let hear = move |calls: &Calls, event| ear.hear(calls, event);
         let tracer = Tracer::begin(pid, Some(started), open, begun, hear)?;
-        let target = Target { common: Arc::clone(common), tracer, started, state };
-        if !common.must_trace.load(Ordering::Acquire) {
-            let common = Arc::clone(common);
-            target.tracer.let_go(move |works| common.must_trace.store(!works, Ordering::Release));
-        }
+        let mut target = Target { common: Arc::clone(common), tracer, started, state, let_go_at: Instant::now() };
+        target.let_go();
         Ok(target)
+    }
+
+    /// Stops tracing it, if the driver allows that and it is time to try. A program that is in a call which must not be
+    /// interrupted is let go another time.
+    pub(super) fn let_go(&mut self) {
+        let settled = self.tracer.is_let_go() || self.common.must_trace.load(Ordering::Acquire);
+        if settled || Instant::now() < self.let_go_at {
+            return;
+        }
+        self.let_go_at = Instant::now() + LET_GO_AGAIN;
+        let common = Arc::clone(&self.common);
+        self.tracer.let_go(move |works| common.must_trace.store(!works, Ordering::Release));
     }
 
     /// Whether the session is over, or could not begin.

@@ -128,3 +128,18 @@ proptest! {
         let _ = (start_time(&text), Status::parse(&text), cgroup_path(&text), recognise(&text));
     }
 }
+
+#[test]
+fn what_the_kernel_vouches_for_is_followed_and_what_a_process_says_is_kept() {
+    let pid = Pid(std::process::id());
+    let mut own = Identity::read(pid, &[]).unwrap();
+    own.environment.insert("GPREEMPT_LEVEL".to_owned(), "7".to_owned());
+    let before = own.clone();
+    let status = Status::read(pid).unwrap();
+    assert!(!own.update(&status));
+    own.cgroup = "/somewhere/else".to_owned();
+    assert!(own.update(&status));
+    assert_eq!(own, before);
+    assert!(own.update(&Status { uid: before.uid + 1, ..status }));
+    assert_eq!((own.uid, &own.environment), (before.uid + 1, &before.environment));
+}

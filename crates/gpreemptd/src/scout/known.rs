@@ -128,7 +128,10 @@ impl Known {
     /// Looks at what changes seldom.
     pub(super) fn refresh(&mut self, pid: Pid, processes: &Processes) -> kfd::Result<()> {
         let Some(program) = &mut self.program else { return Ok(()) };
-        self.dirty |= program.update_tracer();
+        if program.update() {
+            self.told = None;
+            self.dirty = true;
+        }
         for (gpu, holding) in &mut self.holdings {
             let vram = processes.vram(pid, *gpu)?.unwrap_or_default();
             self.dirty |= std::mem::replace(&mut holding.vram, vram) != vram;

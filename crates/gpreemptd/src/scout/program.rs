@@ -43,12 +43,13 @@ impl Program {
         }
     }
 
-    /// Looks again who traces it. Says whether that changed.
-    pub(super) fn update_tracer(&mut self) -> bool {
+    /// Looks again who traces it, and whose it is. Says whether that changed.
+    pub(super) fn update(&mut self) -> bool {
         // One that is gone is told by the next scan.
         let Ok(status) = Status::read(self.identity.pid()) else { return false };
         let traced_by = tracer(self.identity.pid(), &status);
-        std::mem::replace(&mut self.traced_by, traced_by) != traced_by
+        let moved = self.identity.update(&status);
+        std::mem::replace(&mut self.traced_by, traced_by) != traced_by || moved
     }
 }
 
@@ -124,11 +125,11 @@ mod tests {
         assert_eq!(program.traced_by, None);
         // Traced by a thread, whose process counts.
         let leader = Leader::seize(pid, |_| ()).unwrap();
-        assert!(program.update_tracer());
+        assert!(program.update());
         assert_eq!(program.traced_by, Some(own));
-        assert!(!program.update_tracer());
+        assert!(!program.update());
         leader.detach();
-        assert!(program.update_tracer());
+        assert!(program.update());
         assert_eq!(program.traced_by, None);
         say(&mut child);
         child.wait().unwrap();
