@@ -20,6 +20,9 @@ const SEEK_EVERY: Nanos = Nanos::from_millis(200);
 /// A resumed queue has its waves back after this long: the driver answers before.
 const RESTORED: Nanos = Nanos::from_millis(10);
 
+/// A session begins with a cycle, not later than this after it was asked for unless something is in the way.
+const BEGINNING: Nanos = Nanos::from_secs(1);
+
 /// Occupancy that is older says nothing.
 const SAMPLE_VALID: Nanos = Nanos::from_millis(20);
 
@@ -196,8 +199,11 @@ impl Engine {
     /// Whether waves may have been off a gpu then because of us: a call for anybody there is a cycle for all.
     fn is_bounced(&self, gpu: usize, at: Nanos) -> bool {
         let asked = |tenant: &Tenant| {
-            let process = self.world.processes.get(&tenant.name.0);
-            tenant.ordered.is_some() || process.is_some_and(|process| process.session == Session::Asked)
+            let session = self.world.processes.get(&tenant.name.0).map(|process| &process.session);
+            // One that waits for long waits for its process, and not for a gpu.
+            let begins =
+                |session: &Session| matches!(session, Session::Asked { at: asked } if at.since(*asked) < BEGINNING);
+            tenant.ordered.is_some() || session.is_some_and(begins)
         };
         self.world.gpus.get(gpu).is_some_and(|gpu| at < gpu.bounced_at.plus(RESTORED))
             || self.world.tenants.values().any(|tenant| tenant.gpu == gpu && asked(tenant))

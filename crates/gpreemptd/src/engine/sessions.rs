@@ -112,7 +112,7 @@ impl Engine {
         }
         for pid in wanted {
             let Some(process) = self.world.processes.get_mut(&pid) else { continue };
-            process.session = Session::Asked;
+            process.session = Session::Asked { at: now };
             let order = Order::Attach { pid: pid.0, started: process.identity.started };
             self.send(&order, now);
         }
@@ -130,7 +130,7 @@ impl Engine {
                 self.ask_at(retry_at);
                 false
             }
-            Session::Asked | Session::Open { .. } => false,
+            Session::Asked { .. } | Session::Open { .. } => false,
         }
     }
 
@@ -233,7 +233,7 @@ impl Engine {
             self.send(&Order::Detach { pid: pid.0 }, now);
             return;
         };
-        if !matches!(process.session, Session::Asked | Session::Open { .. }) {
+        if !matches!(process.session, Session::Asked { .. } | Session::Open { .. }) {
             // It was ended meanwhile, before this was heard.
             return;
         }

@@ -146,11 +146,11 @@ fn a_session_that_was_ended_is_not_taken_for_open_by_a_late_report() {
     let attached = || crate::actuate::Told::Attached { pid: 10, runtime: true, queues: Vec::new() };
     let session =
         |world: &mut World, session| world.engine.world.processes.get_mut(&Pid(10)).unwrap().session = session;
-    session(&mut world, Session::Asked);
+    session(&mut world, Session::Asked { at: Nanos::ZERO });
     world.engine.release_process(Pid(10));
     world.engine.take(Input::Told(attached()), world.now);
     assert_eq!(world.engine.world.processes[&Pid(10)].session, Session::None);
-    session(&mut world, Session::Asked);
+    session(&mut world, Session::Asked { at: Nanos::ZERO });
     world.engine.take(Input::Told(attached()), world.now);
     assert_eq!(world.engine.world.processes[&Pid(10)].session, Session::Open { runtime: true });
 }

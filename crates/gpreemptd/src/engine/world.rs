@@ -94,8 +94,8 @@ pub(super) enum Session {
     /// None, and none is needed.
     #[default]
     None,
-    /// Asked for.
-    Asked,
+    /// Asked for, and when.
+    Asked { at: Nanos },
     /// There is one; with or without the process's runtime.
     Open { runtime: bool },
     /// It was refused; tried again later.
