@@ -55,8 +55,8 @@ fn with<T>(directory: *mut libc::DIR, then: impl FnOnce(&mut Open) -> T) -> Opti
 }
 
 /// Makes a directory stream over a descriptor of ours.
-fn stream(path: &str, fd: c_int) -> Result<*mut libc::DIR, i32> {
-    let (_, node) = client::resolve(path)?;
+fn stream(fd: c_int) -> Result<*mut libc::DIR, i32> {
+    let (_, node) = client::node_of(fd).unwrap_or(Err(libc::EBADF))?;
     let Node::Dir(entries) = node else { return Err(libc::ENOTDIR) };
     let mut names = vec![(".".to_owned(), EntryKind::Dir), ("..".to_owned(), EntryKind::Dir)];
     names.extend(entries.into_iter().map(|entry| (entry.name, entry.kind)));
@@ -76,7 +76,7 @@ pub(crate) unsafe extern "C" fn opendir(at: *const c_char) -> *mut libc::DIR {
     let ours = crate::ours(std::ptr::null_mut(), || {
         let path = path(at)?;
         let opened = client::open(&path, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC);
-        Some(opened.and_then(|fd| stream(&path, fd)))
+        Some(opened.and_then(stream))
     });
     ours.unwrap_or_else(|| real!(c"opendir", std::ptr::null_mut(), fn(*const c_char) -> *mut libc::DIR, at))
 }
@@ -89,7 +89,8 @@ pub(crate) unsafe extern "C" fn fdopendir(fd: c_int) -> *mut libc::DIR {
         if !client::is_in_use() {
             return None;
         }
-        Some(stream(&client::path_of(fd)?, fd))
+        client::path_of(fd)?;
+        Some(stream(fd))
     });
     ours.unwrap_or_else(|| real!(c"fdopendir", std::ptr::null_mut(), fn(c_int) -> *mut libc::DIR, fd))
 }

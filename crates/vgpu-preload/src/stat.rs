@@ -39,8 +39,7 @@ fn facts_at(directory: c_int, path: *const c_char, follow: bool) -> Option<Resul
 
 /// Facts about an open descriptor of ours.
 fn facts_of(fd: c_int) -> Option<Result<Facts, i32>> {
-    let path = client::path_of(fd)?;
-    Some(client::resolve(&path).map(|(path, node)| facts(&path, &node)))
+    Some(client::node_of(fd)?.map(|(path, node)| facts(&path, &node)))
 }
 
 fn fill(facts: &Facts, to: *mut libc::stat) {

@@ -54,7 +54,8 @@ pub struct Options {
     pub storm: Option<Storm>,
     /// How long the driver waits for queues to leave the device.
     pub preemption_timeout_ms: u32,
-    /// The cycle, counted from 1 over all gpus, in which the device does not answer the driver.
+    /// The device does not answer the driver in this cycle, counted from 1 over all gpus, or in the next one that finds
+    /// somebody on its gpu.
     pub hang_at_cycle: Option<u64>,
     /// The driver's variant.
     pub debug_permission: DebugPermission,

@@ -186,6 +186,7 @@ impl Actor {
                 queue.barrier_and(&[&gate], Order::AfterPrevious, &passed)?;
                 self.gates.push((gate, passed));
             }
+            "passed" => said = (self.gates[number(0) as usize].1.value()? == 0).to_string(),
             "fire" => self.gates.iter().try_for_each(|(gate, _)| gate.set(0))?,
             "done" => said = (self.jobs[number(0) as usize].done.value()? == 0).to_string(),
             "wait" => said = self.finish(number(0) as usize)?,

@@ -196,3 +196,32 @@ fn more_queues_than_the_hardware_holds_take_turns() {
         assert_eq!((&now["gpus"][0]["over_subscribed"], &now["gpus"][0]["queues"]), (&false.into(), &0.into()));
     });
 }
+
+#[test]
+fn queues_that_wait_for_a_signal_notice_it_although_they_take_turns() {
+    play("contention::queues_that_wait_for_a_signal_notice_it_although_they_take_turns", &[], |stage| {
+        // More processes than address spaces: some are never on the gpu when the signal fires.
+        const PROCESSES: usize = 15;
+        let mut actors: Vec<Actor> = (0..PROCESSES).map(|_| stage.actor()).collect();
+        for actor in &mut actors {
+            actor.ask("open");
+            let queue = actor.queue(7);
+            actor.ask(&format!("gate {queue}"));
+        }
+        assert_eq!(status()["gpus"][0]["over_subscribed"], true);
+        until("everybody has had a turn", || cycles(&status(), 0, Some("quantum")) >= 4);
+        for actor in &mut actors {
+            assert_eq!(actor.ask("passed 0"), "false");
+        }
+        for actor in &mut actors {
+            // A store to memory, of which nobody tells the gpu.
+            actor.ask("fire");
+        }
+        for actor in &mut actors {
+            until("the barrier has passed", || actor.ask("passed 0") == "true");
+        }
+        for actor in actors {
+            actor.leave();
+        }
+    });
+}

@@ -1,5 +1,7 @@
 //! What unmodified tools see of the virtual gpu.
 
+use std::process::Command;
+
 use super::{on_vgpu, shell};
 
 #[test]
@@ -30,6 +32,37 @@ fn files_cannot_be_written_and_missing_ones_are_missing() {
 }
 
 #[test]
+fn debugfs_is_for_root_alone() {
+    let script = "for path in /sys/kernel/debug/kfd /sys/kernel/debug/kfd/mqds /sys/kernel/debug/kfd/no-such-file; do \
+                  stat -c %F $path; test -r $path && echo readable; done; \
+                  ls /sys/kernel/debug/kfd; head -c 3 /sys/kernel/debug/kfd/rls; ls /sys/class/kfd/kfd/topology";
+    let run = |program: &[&str]| {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).args(["vgpu", "run", "--", "sh", "-c", script]);
+        let output = command.env("LC_ALL", "C").output().expect("can be started");
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let executable = super::executable();
+    let executable = executable.to_str().expect("a path of text");
+    let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--", executable];
+    let is_root = nix::unistd::geteuid().is_root();
+    let starts = |program: &[&str]| Command::new(program[0]).args(&program[1..]).arg("--version").output();
+    if is_root {
+        let [found, _] = run(&[executable]);
+        assert!(
+            found.starts_with("directory\nreadable\nregular file\nreadable\n") && found.contains("hqds\n"),
+            "{found}"
+        );
+    }
+    // Root may become nobody, if nobody may read the program.
+    if !is_root || starts(&nobody).is_ok_and(|output| output.status.success()) {
+        let [found, refused] = run(if is_root { &nobody } else { &nobody[7..] });
+        assert!(found.starts_with("generation_id"), "nothing else is found: {found}");
+        assert_eq!(refused.matches("Permission denied").count(), 5, "{refused}");
+    }
+}
+
+#[test]
 fn exit_codes_and_arguments_are_the_programs_own() {
     let output = on_vgpu(&["sh", "-c", "echo \"$1\"; exit 7", "sh", "a b"]).output().expect("can be started");
     assert_eq!(output.status.code(), Some(7));
@@ -42,7 +75,7 @@ fn a_program_that_does_not_exist_and_a_profile_that_does_not_are_named() {
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("no-such-program"), "{text}");
-    let output = std::process::Command::new(super::executable())
+    let output = Command::new(super::executable())
         .args(["vgpu", "run", "--profile", "mi9", "--", "true"])
         .output()
         .expect("can be started");
@@ -54,7 +87,7 @@ fn a_program_that_does_not_exist_and_a_profile_that_does_not_are_named() {
 #[test]
 fn wrong_flags_and_names_are_wrong_usage_and_start_nothing() {
     let run = |words: &[&str]| {
-        let output = std::process::Command::new(super::executable()).args(words).output().expect("can be started");
+        let output = Command::new(super::executable()).args(words).output().expect("can be started");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let (code, text) = run(&["vgpu", "run", "--bogus", "--", "true"]);
@@ -78,7 +111,7 @@ fn this_commands_directory_comes_first_in_the_path() {
 fn the_machines_own_pci_devices_stay_visible_beside_the_gpu() {
     let script = "ls /sys/bus/pci/devices | while read device; do cat /sys/bus/pci/devices/$device/vendor; done; \
                   ls /sys/bus/pci/devices";
-    let outside = std::process::Command::new("sh").args(["-c", script]).output().expect("can be started");
+    let outside = Command::new("sh").args(["-c", script]).output().expect("can be started");
     assert_eq!(shell(script).as_bytes(), outside.stdout);
     // The gpu itself is found by its address.
     let gpu = shell("readlink -f /sys/class/drm/renderD128/device; cat /sys/class/drm/renderD128/device/vendor");

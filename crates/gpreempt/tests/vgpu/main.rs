@@ -2,6 +2,7 @@
 
 mod actor;
 mod contention;
+mod cost;
 mod deaths;
 mod debug;
 mod engines;

@@ -1,6 +1,6 @@
 //! What the owner of a queue does to it while it works, and nobody else may.
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 use kfd::{ExceptionMask, Grace, Kfd, Pid, QueueId, QueueSnapshotEntry, Tracer};
@@ -71,10 +71,19 @@ fn copy_descriptor(pid: Pid, descriptor: &str) -> OwnedFd {
         let process = libc::syscall(libc::SYS_pidfd_open, pid.0, 0);
         assert!(process >= 0, "{}", std::io::Error::last_os_error());
         let process = OwnedFd::from_raw_fd(process as i32);
-        let copy = libc::syscall(libc::SYS_pidfd_getfd, std::os::fd::AsRawFd::as_raw_fd(&process), descriptor, 0);
+        let copy = libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), descriptor, 0);
         assert!(copy >= 0, "{}", std::io::Error::last_os_error());
         OwnedFd::from_raw_fd(copy as i32)
     }
+}
+
+/// Turns a queue off through a descriptor; the error number, if that is refused.
+fn turn_off(kfd: &impl AsRawFd, queue_id: u32) -> Option<i32> {
+    let mut args = UpdateQueueArgs { queue_id, queue_percentage: 0, ..UpdateQueueArgs::default() };
+    let Request(request) = UpdateQueueArgs::COMMAND.request();
+    // SAFETY: the argument is as large as the request says and holds no address that anybody follows.
+    let result = unsafe { libc::ioctl(kfd.as_raw_fd(), request.into(), &raw mut args) };
+    if result < 0 { std::io::Error::last_os_error().raw_os_error() } else { None }
 }
 
 #[test]
@@ -83,11 +92,14 @@ fn a_copy_of_the_owners_descriptor_does_not_make_an_owner() {
         let (mut client, queue_id) = stage.walker(1);
         let descriptor = client.ask("descriptor");
         let copy = copy_descriptor(client.pid(), &descriptor);
-        let mut args = UpdateQueueArgs { queue_id, queue_percentage: 0, ..UpdateQueueArgs::default() };
-        let Request(request) = UpdateQueueArgs::COMMAND.request();
-        // SAFETY: the argument is as large as the request says and holds no address that anybody follows.
-        let result = unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&copy), request.into(), &raw mut args) };
-        assert_eq!((result, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EBADF)));
+        assert_eq!(turn_off(&copy, queue_id), Some(libc::EBADF));
+        // Nor does it act as the caller's own when that has the driver open, too.
+        let own = std::fs::File::options().read(true).write(true).open("/dev/kfd").unwrap();
+        assert_eq!(turn_off(&copy, queue_id), Some(libc::EBADF));
+        assert_eq!(turn_off(&own, queue_id), Some(libc::EFAULT), "there is no such queue of the caller");
+        let duplicate = own.try_clone().unwrap();
+        drop(own);
+        assert_eq!(turn_off(&duplicate, queue_id), Some(libc::EFAULT), "a copy within the process is as good");
         assert_eq!(process(&status(), client.pid().0).unwrap()["queues"][0]["state"], "mapped");
         client.enough();
         client.must_end_right(0);

@@ -1,7 +1,7 @@
 //! A process that has opened the gpu: its memory, its events, its engine.
 
 use std::io::Write;
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -90,6 +90,14 @@ impl Attached {
         };
         engine::start(&Arc::new(shared))?;
         Ok(Self { memory, events, gpus, control, process })
+    }
+
+    /// The file behind this process's `/dev/kfd`.
+    ///
+    /// # Errors
+    /// If the program has closed it.
+    pub(super) fn kfd(&self) -> Result<BorrowedFd<'_>, i32> {
+        self.memory.kfd().map(AsFd::as_fd)
     }
 
     /// Another descriptor of `/dev/kfd`.

@@ -1,6 +1,6 @@
 //! An ioctl on its way to the supervisor and back.
 
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use kfd_abi::Abi;
@@ -16,6 +16,7 @@ use super::{files, user};
 use crate::driver::{self, Blocked, BufferDirection, BufferSpec, Call, Effect, FdKind, ProcessKey};
 use crate::points::{self, Point};
 use crate::protocol::{Device, Reply, Request, Site};
+use crate::sys;
 
 /// Type bytes of the two families of calls.
 const KFD_CALLS: u64 = b'K' as u64;
@@ -49,6 +50,11 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
     };
     // SAFETY: takes no argument and cannot fail.
     if session.pid != unsafe { libc::getpid() } {
+        return Err(libc::EBADF);
+    }
+    // Every process has a file of its own: one that came from another process by any way is that process's gpu. Render
+    // nodes may be passed on.
+    if device == Device::Kfd && !sys::is_same_file(fd, attached.kfd()?.as_raw_fd()) {
         return Err(libc::EBADF);
     }
     let number = (request & 0xFF) as u32;

@@ -12,11 +12,31 @@ use crate::sysfs::{DeviceKind, Node};
 /// Links are followed this often.
 const MAX_LINKS: u32 = 16;
 
+/// What only root may look into: the directory that debugfs is mounted on lets nobody else pass.
+const DEBUGFS: &str = "/sys/kernel/debug/";
+
 /// What is at a normalised path of ours; a link is answered as a link.
 ///
 /// # Errors
-/// ENOENT, or ENODEV if the gpu is lost.
+/// ENOENT, ENODEV if the gpu is lost, or EACCES if the path leads through a directory that is not for this user.
 pub fn lookup(path: &str) -> Result<Node, i32> {
+    // SAFETY: takes no argument and cannot fail.
+    if path.starts_with(DEBUGFS) && unsafe { libc::geteuid() } != 0 {
+        return Err(libc::EACCES);
+    }
+    find(path)
+}
+
+/// What a descriptor of ours stands for: whoever has it need not get there by its path any more.
+///
+/// # Errors
+/// ENOENT, or ENODEV if the gpu is lost.
+pub fn node_of(fd: RawFd) -> Option<Result<(String, Node), i32>> {
+    let path = path_of(fd)?;
+    Some(find(&path).map(|node| (path, node)))
+}
+
+fn find(path: &str) -> Result<Node, i32> {
     if path == MODULES {
         return Ok(Node::File(modules()));
     }

@@ -122,8 +122,10 @@ pub(crate) struct DepartedQueue {
     pub(crate) rptr: Option<u64>,
     /// Write pointer.
     pub(crate) wptr: Option<u64>,
-    /// What was saved.
+    /// What is in its save area.
     pub(crate) saved: Saved,
+    /// Whether that was saved just now.
+    pub(crate) written: bool,
     /// Whether it has nothing to do until its doorbell rings.
     pub(crate) idle: bool,
 }

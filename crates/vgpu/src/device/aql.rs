@@ -61,6 +61,11 @@ pub(crate) struct Aql {
 }
 
 impl Aql {
+    /// Whether a packet was fetched and is not through.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.current.is_some()
+    }
+
     /// Fetches a packet or goes on with the one that waits.
     pub(crate) fn step(
         &mut self,

@@ -22,6 +22,8 @@ pub struct Unmapped {
     pub write_pointer: Option<u64>,
     /// What is in its save area.
     pub saved: Extent,
+    /// Whether that was put there just now. What an earlier stop left there cost nothing this time.
+    pub written: bool,
     /// Whether it has nothing to do until its doorbell rings.
     pub idle: bool,
 }
@@ -76,14 +78,18 @@ impl Engine {
             let waves = !queue.parked.is_empty() || queue.saved.is_some();
             waves && !queue.stopped
         });
+        let written = to_save && !self.is_saved(id);
         // A failure has stopped the queue and is told to the program as such.
         let saved = if to_save { self.save(id).unwrap_or_default() } else { Extent::default() };
         let (read, write) = self.queues.get(&id).map_or((0, 0), Queue::pointers);
         let mut memory = Port::new(&self.space);
         let (read_pointer, write_pointer) = (memory.read_u64(read).ok(), memory.read_u64(write).ok());
-        let under_way = self.queues.get(&id).is_some_and(|queue| !queue.idle());
+        // What waits for memory that anybody may write has to look at it now and then: no doorbell tells of it.
+        let under_way = self.queues.get(&id).is_some_and(|queue| !queue.idle() || queue.holds_packet());
         let idle = !under_way && saved.waves == 0 && read_pointer.is_some() && read_pointer == write_pointer;
-        Unmapped { id, read_pointer, write_pointer, saved, idle }
+        // One that has met an error does nothing, whatever is in its ring.
+        let idle = idle || self.stopped(id);
+        Unmapped { id, read_pointer, write_pointer, saved, written, idle }
     }
 
     /// Preempts a queue that is on the device and has waves, without being asked: they are saved, their records

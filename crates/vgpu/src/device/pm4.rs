@@ -76,6 +76,11 @@ pub(crate) struct Pm4 {
 }
 
 impl Pm4 {
+    /// Whether a copy or an indirect buffer is not through.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.transfer.is_some() || self.stack.iter().any(|buffer| buffer.left() > 0)
+    }
+
     /// Executes a buffer before anything else.
     pub(crate) fn call(&mut self, buffer: Stream) -> Result<(), Halt> {
         if self.stack.len() >= DEPTH {

@@ -177,6 +177,17 @@ impl Queue {
         self.dispatches.idle()
     }
 
+    /// Whether a packet that it has fetched is not through: one that waits for memory that anybody may write, or one
+    /// that is being carried out. The pointers no longer tell of it.
+    pub(crate) fn holds_packet(&self) -> bool {
+        self.pm4.is_under_way()
+            || match &self.processor {
+                Processor::Aql(aql) => aql.is_under_way(),
+                Processor::Pm4(_) => false,
+                Processor::Sdma(sdma) => sdma.is_under_way(),
+            }
+    }
+
     pub(crate) fn update(&mut self, update: &QueueUpdate) {
         let QueueUpdate { ring, ring_bytes, priority, percent } = *update;
         self.spec = QueueSpec { ring, ring_bytes, priority, percent, ..self.spec };

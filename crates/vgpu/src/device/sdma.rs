@@ -59,6 +59,11 @@ impl Sdma {
         Self { ring: Stream::ring(ring, bytes), buffer: None, moving: None, body: Vec::new() }
     }
 
+    /// Whether a copy or an indirect buffer is not through.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.moving.is_some() || self.buffer.is_some_and(|buffer| buffer.left() > 0)
+    }
+
     /// Executes the next packet, or goes on with a copy.
     pub(crate) fn step(&mut self, cx: &mut Context<'_>) -> Result<Step, Halt> {
         if let Some(moving) = &mut self.moving {

@@ -157,12 +157,13 @@ impl Driver {
         }
     }
 
-    /// A queue is off the hardware now. Queues that no longer exist are left out.
+    /// A queue is off the hardware now. Queues that no longer exist are left out, and the descriptor of one that was off
+    /// before keeps the marks of when it left.
     pub fn unmapped(&mut self, process: ProcessKey, queue: u32, unmapped: Unmapped) {
-        if let Some(hardware) = self.hardware(process, queue) {
-            let known = hardware.unmapped.take().map_or(0, |(_, vmid)| vmid);
-            let vmid = hardware.place.take().map_or(known, |place| place.vmid);
-            hardware.unmapped = Some((unmapped, vmid));
+        if let Some(hardware) = self.hardware(process, queue)
+            && let Some(place) = hardware.place.take()
+        {
+            hardware.unmapped = Some((unmapped, place.vmid));
         }
     }
 
@@ -198,11 +199,10 @@ impl Driver {
         process.queues.values().filter(off).map(|queue| queue.spec.id).collect()
     }
 
-    /// Whether a queue's waves are saved to host memory.
+    /// Whether a queue's waves are saved to host memory; `None` if there is no such queue.
     #[must_use]
-    pub fn saves_to_host(&self, process: ProcessKey, queue: u32) -> bool {
-        let queue = self.processes.get(&process).and_then(|process| process.queues.get(&queue));
-        queue.is_some_and(|queue| queue.hardware.saves_to_host)
+    pub fn saves_to_host(&self, process: ProcessKey, queue: u32) -> Option<bool> {
+        Some(self.processes.get(&process)?.queues.get(&queue)?.hardware.saves_to_host)
     }
 
     /// Where a queue is, if it is on the hardware.

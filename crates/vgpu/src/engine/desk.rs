@@ -192,8 +192,8 @@ fn departed(gpus: &Gpus, leaving: &Leaving) -> Option<Departure> {
     }
     let stopped_at = sys::monotonic_raw_ns();
     let queues = engine.save_all().into_iter().map(|queue| {
-        let Unmapped { id, read_pointer: rptr, write_pointer: wptr, saved, idle } = queue;
-        DepartedQueue { id: id.0, rptr, wptr, saved: saved.into(), idle }
+        let Unmapped { id, read_pointer: rptr, write_pointer: wptr, saved, written, idle } = queue;
+        DepartedQueue { id: id.0, rptr, wptr, saved: saved.into(), written, idle }
     });
     let queues = queues.collect();
     Some(Departure { queues, stopped_at, saved_at: sys::monotonic_raw_ns() })

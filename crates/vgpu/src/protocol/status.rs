@@ -73,12 +73,15 @@ pub struct CycleStatus {
     pub stop_total_ns: u64,
     /// The longest of these.
     pub stop_max_ns: u64,
-    /// What the profile's model added.
+    /// What the profile's model added: for taking queues off the gpu and for bringing them back.
     pub modelled_ns: u64,
     /// Waves that were saved.
     pub waves: u64,
     /// Bytes that were saved.
     pub bytes: u64,
+    /// Bytes that were brought back from save areas, whenever they were saved.
+    #[serde(default)]
+    pub restored_bytes: u64,
 }
 
 /// Waves that left the device and came back.

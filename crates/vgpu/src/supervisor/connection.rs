@@ -219,10 +219,7 @@ impl Drop for Client<'_> {
         }
         self.supervisor.poller.remove(self.key);
         self.supervisor.waiting.forget(self.key.pid);
-        let member = self.supervisor.lock_members().remove(&self.key);
-        if let Some(member) = member {
-            self.supervisor.keep_counters(&member);
-        }
+        self.supervisor.leave(self.key);
         if let Some(device) = self.supervisor.device() {
             let effects = device.driver().close(self.key);
             // What it had is gone with it; what others have to do because of its end remains.

@@ -1,5 +1,7 @@
 //! The hardware scheduler of a gpu: one runlist at a time, and every change of it takes all queues off the gpu first.
 
+mod fault;
+mod ledger;
 mod model;
 mod tally;
 
@@ -14,14 +16,13 @@ use crate::driver::{Cause, Connected, Errno, ProcessKey, Span, Unmapped};
 use crate::options::Options;
 use crate::profile::Profile;
 use crate::sys;
-use model::Model;
+pub(super) use fault::Fault;
+use ledger::Ledger;
+use model::{Bytes, Model};
 pub(super) use tally::Tallies;
 
 /// The driver's word for a preemption that did not happen in time.
 const ETIME: Errno = Errno(libc::ETIME);
-
-/// Bytes that a process can save in one cycle, whatever it says: all waves of a gpu need less.
-const MOST_SAVED: u64 = 4 << 30;
 
 /// What one gpu's scheduler knows.
 #[derive(Default)]
@@ -37,7 +38,8 @@ struct State {
     groups: usize,
     resetting: bool,
     resets: u64,
-    cycles: u64,
+    /// What is in save areas.
+    ledger: Ledger,
     tallies: Tallies,
 }
 
@@ -61,19 +63,19 @@ pub(super) struct Hws {
     gpu: u32,
     model: Model,
     timeout: Duration,
-    hang_at: Option<u64>,
+    fault: Arc<Fault>,
     state: Mutex<State>,
     /// Told when the runlist has become too long for the hardware, or short enough.
     oversubscribed: Condvar,
 }
 
 impl Hws {
-    pub(super) fn new(gpu: u32, profile: &Profile, options: &Options) -> Self {
+    pub(super) fn new(gpu: u32, profile: &Profile, options: &Options, fault: &Arc<Fault>) -> Self {
         Self {
             gpu,
             model: Model::new(profile),
             timeout: Duration::from_millis(options.preemption_timeout_ms.into()),
-            hang_at: options.hang_at_cycle,
+            fault: Arc::clone(fault),
             state: Mutex::default(),
             oversubscribed: Condvar::new(),
         }
@@ -135,30 +137,25 @@ impl Hws {
     ) -> Result<(), Errno> {
         let Turn { cause, grace, group } = *turn;
         let begun = Instant::now();
-        state.cycles += 1;
         let leaving = std::mem::take(&mut state.mapped);
         // What is rung after this may come too late for the engine to see.
         let rings: HashMap<_, _> = leaving.iter().map(|seat| (seat.process, seat.rings())).collect();
-        let hang = self.hang_at.is_some_and(|at| at == state.cycles);
-        let Some(departures) = self.unmap(&leaving, grace, hang) else {
+        let Some(departures) = self.unmap(&leaving, grace) else {
             self.hang(state, supervisor);
             meanwhile();
             return Err(ETIME);
         };
-        let moved = supervisor.with_driver(|driver| {
-            let (mut host, mut vram) = (0, 0);
+        let saved = supervisor.with_driver(|driver| {
+            let mut saved = Bytes::default();
             let profile = driver.profile().clone();
             for (process, departure) in &departures {
-                let mut left = MOST_SAVED;
                 for queue in &departure.queues {
                     driver.unmapped(*process, queue.id, unmapped(queue, departure, |ns| profile.gpu_clock(ns)));
-                    let bytes = if driver.saves_to_host(*process, queue.id) { &mut host } else { &mut vram };
-                    let saved = queue.saved.bytes.min(left);
-                    left -= saved;
-                    *bytes += saved;
                 }
+                let to_host = |queue| driver.saves_to_host(*process, queue).unwrap_or(false);
+                saved = saved.plus(state.ledger.left(*process, &departure.queues, to_host));
             }
-            model::Bytes { vram, host }
+            saved
         });
         if cause != Cause::Quantum {
             // It may be about queues that are not on the gpu.
@@ -170,23 +167,30 @@ impl Hws {
                 _ => state.calm.remove(process),
             };
         }
-        let modelled = self.model.save(grace, &moved);
-        pause(modelled);
+        let saving = self.model.save(grace, &saved);
+        pause(saving);
         meanwhile();
-        let waves = departures.iter().flat_map(|(_, departure)| &departure.queues).map(|queue| queue.saved.waves);
-        let waves = waves.map(u64::from).sum();
+        let queues = departures.iter().flat_map(|(_, departure)| &departure.queues);
+        let waves = queues.filter(|queue| queue.written).map(|queue| u64::from(queue.saved.waves)).sum();
         let stopped = stopping_time(&departures, begun);
-        self.map(state, supervisor, group, &moved);
-        state
-            .tallies
-            .add(cause, tally::Cycle { took: begun.elapsed(), stopped, modelled, waves, bytes: moved.total() });
+        let restored = self.map(state, supervisor, group);
+        let restoring = self.model.restore(&restored);
+        let cycle = tally::Cycle {
+            took: begun.elapsed() + restoring,
+            stopped,
+            modelled: saving + restoring,
+            waves,
+            bytes: saved.total(),
+            restored: restored.total(),
+        };
+        state.tallies.add(cause, cycle);
         Ok(())
     }
 
     /// Takes all queues off the gpu; `None` if waves do not stop. A process that dies meanwhile has left.
-    fn unmap(&self, leaving: &[Arc<Seat>], grace: Option<u32>, hang: bool) -> Option<Vec<(ProcessKey, Departure)>> {
+    fn unmap(&self, leaving: &[Arc<Seat>], grace: Option<u32>) -> Option<Vec<(ProcessKey, Departure)>> {
         let deadline = Instant::now() + self.timeout;
-        if hang && !leaving.is_empty() {
+        if self.fault.strikes(!leaving.is_empty()) {
             std::thread::sleep(self.timeout);
             return None;
         }
@@ -208,25 +212,31 @@ impl Hws {
         (!late).then_some(departures)
     }
 
-    /// Puts a group of the runlist on the gpu. Does not wait until it is there, as the driver does not.
-    fn map(&self, state: &mut State, supervisor: &Arc<Supervisor>, group: usize, saved: &model::Bytes) {
+    /// Puts a group of the runlist on the gpu; what has to be restored for that. Does not wait until it is there, as the
+    /// driver does not.
+    fn map(&self, state: &mut State, supervisor: &Arc<Supervisor>, group: usize) -> Bytes {
         let runlist = supervisor.with_driver(|driver| driver.runlist(self.gpu));
         state.groups = runlist.groups.len();
         state.group = if state.groups == 0 { 0 } else { group % state.groups };
-        let restore = self.model.restore(saved);
-        let not_before = sys::monotonic_raw_ns() + restore.as_nanos() as u64;
         let mut groups = runlist.groups;
         let now = if state.group < groups.len() { groups.remove(state.group) } else { Vec::new() };
         let waiting = groups.iter().flatten().filter_map(|mapped| supervisor.member(mapped.process));
         state.waiting = waiting.map(|member| Arc::clone(&member.seat)).collect();
-        supervisor.with_driver(|driver| {
+        let ledger = &mut state.ledger;
+        let restored = supervisor.with_driver(|driver| {
+            ledger.keep(|process, queue| driver.saves_to_host(process, queue).is_some());
+            let mut restored = Bytes::default();
             let at = driver.profile().gpu_clock(sys::monotonic_raw_ns());
             for (mapped, queue) in now.iter().flat_map(|mapped| mapped.queues.iter().map(move |queue| (mapped, queue)))
             {
                 let connect = Span { start: at, end: at };
                 driver.mapped(mapped.process, queue.id, queue.place, Connected { connect, ..Connected::default() });
+                let to_host = driver.saves_to_host(mapped.process, queue.id).unwrap_or(false);
+                restored = restored.plus(ledger.comes_back(mapped.process, queue.id, to_host));
             }
+            restored
         });
+        let not_before = sys::monotonic_raw_ns() + self.model.restore(&restored).as_nanos() as u64;
         for mapped in now {
             let Some(member) = supervisor.member(mapped.process) else { continue };
             let seat = Arc::clone(&member.seat);
@@ -238,12 +248,14 @@ impl Hws {
         if state.groups > 1 {
             self.oversubscribed.notify_all();
         }
+        restored
     }
 
     /// The gpu does not answer: it is reset, and what was on it is lost. Its processes stay off it until they end.
     fn hang(&self, state: &mut State, supervisor: &Arc<Supervisor>) {
         state.resetting = true;
         state.resets += 1;
+        state.ledger.clear();
         supervisor.with_driver(|driver| driver.reset(self.gpu, sys::monotonic_raw_ns()));
         for member in supervisor.members() {
             // Processes that are gone need no word.

@@ -29,7 +29,7 @@ use crate::launch::Setup;
 use crate::profile::{MAX_GPUS, Profile};
 use crate::{points, sys};
 
-use hws::Hws;
+use hws::{Fault, Hws};
 use member::Member;
 pub use poller::Poller;
 use waiting::Waiting;
@@ -259,7 +259,8 @@ impl Device {
         let mut driver = Driver::new(setup.profile.clone());
         driver.set_debug_permission(setup.options.debug_permission);
         let gpus = 0..setup.profile.gpus;
-        let schedulers = gpus.map(|gpu| Hws::new(gpu, &setup.profile, &setup.options)).collect();
+        let fault = Arc::new(Fault::new(setup.options.hang_at_cycle));
+        let schedulers = gpus.map(|gpu| Hws::new(gpu, &setup.profile, &setup.options, &fault)).collect();
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let tokens = u32::try_from(cores.saturating_sub(1)).unwrap_or(u32::MAX).max(1);
         let (chip, chip_file) = Chip::create(geometry(&setup.profile), setup.profile.gpus, tokens)?;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::member::Member;
 use super::{Device, Supervisor};
-use crate::driver::Observed;
+use crate::driver::{Observed, ProcessKey};
 use crate::points;
 use crate::protocol::{PointStatus, PreemptionStatus, Status, TokenStatus};
 
@@ -43,7 +43,7 @@ impl Supervisor {
 
     /// Waves of all processes, those that are gone included, that left a gpu and came back.
     fn preemption(&self, gpu: usize) -> PreemptionStatus {
-        // In the order of a process's end, which counts here before it leaves there.
+        // Whoever leaves moves from one to the other while both are locked, so nobody is missed or counted twice.
         let members = self.lock_members();
         let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sum = gone.get(gpu).copied().unwrap_or_default();
@@ -61,8 +61,16 @@ impl Supervisor {
         }
     }
 
-    /// Keeps what a process that is gone has counted.
-    pub(super) fn keep_counters(&self, member: &Member) {
+    /// A process is gone; what it has counted stays.
+    pub(super) fn leave(&self, process: ProcessKey) {
+        let mut members = self.lock_members();
+        if let Some(member) = members.remove(&process) {
+            self.keep_counters(&member);
+        }
+    }
+
+    /// Keeps what a process that leaves has counted.
+    fn keep_counters(&self, member: &Member) {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         for (gpu, sum) in gone.iter_mut().enumerate() {
             *sum = sum.plus(&member.seat.control.preempted(gpu));

@@ -119,6 +119,20 @@ pub fn name_of(fd: RawFd, prefix: &str) -> Option<String> {
     Some(name.strip_prefix(prefix)?.to_owned())
 }
 
+/// Whether two descriptors are of one file, whoever opened them.
+pub fn is_same_file(one: RawFd, other: RawFd) -> bool {
+    let identity = |fd: RawFd| {
+        // SAFETY: all zeros is a valid structure, which the kernel fills; `syscall` because `fstat` may be one of our own
+        // hooks.
+        let (result, stat) = unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            (libc::syscall(libc::SYS_fstat, fd, &raw mut stat), stat)
+        };
+        (result == 0).then_some((stat.st_dev, stat.st_ino))
+    };
+    identity(one).is_some_and(|one| identity(other) == Some(one))
+}
+
 /// Numbers below are the program's: shells redirect to small ones without asking.
 const FIRST_OWN_FD: i32 = 200;
 
@@ -143,6 +157,17 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+
+    #[test]
+    fn a_file_is_told_from_another_of_the_same_name() {
+        let (file, other) = (memfd("test", 0).expect("a file"), memfd("test", 0).expect("a file"));
+        let copies = [file.try_clone().expect("a copy"), reopen(file.as_fd()).expect("an opening")];
+        for copy in copies {
+            assert!(is_same_file(file.as_raw_fd(), copy.as_raw_fd()));
+            assert!(!is_same_file(other.as_raw_fd(), copy.as_raw_fd()));
+        }
+        assert!(!is_same_file(-1, -1));
+    }
 
     #[test]
     fn a_memory_file_that_others_have_mapped_does_not_shrink() {

@@ -11,7 +11,9 @@ mod time;
 pub use futex::{wait, wake};
 pub use known::Known;
 pub use map::Map;
-pub use memfd::{is_as_long_as, memfd, name_of, out_of_the_way, punch, reopen, reopen_read_only, within_limit};
+pub use memfd::{
+    is_as_long_as, is_same_file, memfd, name_of, out_of_the_way, punch, reopen, reopen_read_only, within_limit,
+};
 pub use process::{allow_tracing, pidfd, poll_now, tracer, wait_for_either, wait_for_exit};
 pub use socket::{Frame, abstract_listener, connect, peer, receive, send};
 pub use time::{boottime_ns, monotonic_raw_ns, realtime_100mhz};

@@ -15,6 +15,8 @@ const TTMPS: [usize; 9] = [4, 5, 6, 7, 8, 9, 10, 11, 13];
 const WORDS: usize = 112 + WaveLayout::HWREG_BYTES as usize / 4;
 /// Scalar registers with numbers of their own, specials included.
 const NUMBERED: usize = 108;
+/// Accumulation registers of a wave.
+const ACCUMULATORS: usize = 256;
 /// The request to save, in TRAPSTS.
 const SAVE_CONTEXT: u32 = 1 << 10;
 
@@ -26,6 +28,12 @@ fn scalars(count: usize, special: usize) -> [Range<usize>; 2] {
     let ordinary = end.saturating_sub(special);
     let first = NUMBERED - special;
     [0..ordinary, first..first + (end - ordinary)]
+}
+
+/// Accumulation registers that exist of those that are laid out. A kernel may be given more than there are when it asks
+/// for few ordinary ones; the rest have their room in the area and nothing in it.
+fn accumulators(layout: &WaveLayout) -> Range<usize> {
+    0..(layout.acc_vgprs as usize).min(ACCUMULATORS)
 }
 
 /// Offset of the words behind the vector registers, and their number.
@@ -44,7 +52,7 @@ pub(super) fn write(
 ) -> Result<(), Fault> {
     memory.write(at, bytes(wave.v[..layout.arch_vgprs as usize].as_flattened()))?;
     let accumulation = at.wrapping_add(u64::from(layout.acc_vgpr(0)));
-    memory.write(accumulation, bytes(wave.a[..layout.acc_vgprs as usize].as_flattened()))?;
+    memory.write(accumulation, bytes(wave.a[accumulators(layout)].as_flattened()))?;
 
     let mut words = [0; WORDS];
     let (offset, count) = words_of(layout);
@@ -82,7 +90,7 @@ pub(super) fn read(
 ) -> Result<(), Fault> {
     memory.read(at, bytes_mut(wave.v[..layout.arch_vgprs as usize].as_flattened_mut()))?;
     let accumulation = at.wrapping_add(u64::from(layout.acc_vgpr(0)));
-    memory.read(accumulation, bytes_mut(wave.a[..layout.acc_vgprs as usize].as_flattened_mut()))?;
+    memory.read(accumulation, bytes_mut(wave.a[accumulators(layout)].as_flattened_mut()))?;
 
     let mut words = [0; WORDS];
     let (offset, count) = words_of(layout);
@@ -114,7 +122,7 @@ pub(super) fn read(
 /// Overwrites what was saved, so that nothing can continue without reading it back.
 pub(super) fn poison(wave: &mut Wave, layout: &WaveLayout) {
     wave.v[..layout.arch_vgprs as usize].as_flattened_mut().fill(POISON);
-    wave.a[..layout.acc_vgprs as usize].as_flattened_mut().fill(POISON);
+    wave.a[accumulators(layout)].as_flattened_mut().fill(POISON);
     wave.s.fill(POISON);
     wave.pc = u64::from(POISON);
     wave.scc = !wave.scc;

@@ -2,8 +2,10 @@
 
 use super::super::{Pulse, QueueKind, QueueUpdate, SaveArea};
 use super::kernels::{COUNT, REVERSE, SPIN};
-use super::machine::{Machine, RING, dispatch, halves};
-use kfd_abi::aql::KernelDispatch;
+use super::machine::{Machine, RING, Ring, dispatch, halves};
+use kfd_abi::Abi;
+use kfd_abi::aql::{Barrier, FenceScope, Header, KernelDispatch, PacketType};
+use kfd_abi::hsa::AmdSignal;
 
 #[test]
 fn a_queue_can_be_stopped_between_any_two_instructions() {
@@ -124,13 +126,7 @@ fn a_queue_is_idle_if_it_has_neither_packets_nor_workgroups() {
     let arguments = machine.buffer(&halves(counter));
     let kernel = machine.plain_kernel(COUNT);
     let queue = machine.queue(QueueKind::Aql);
-    let idle = |machine: &Machine| {
-        let mut engine = machine.engine.lock().unwrap();
-        engine.unmap();
-        let left = engine.save_all();
-        engine.map(&[queue.id]);
-        left.iter().all(|queue| queue.idle)
-    };
+    let idle = |machine: &Machine| idle(machine, &queue);
     assert!(idle(&machine), "nothing was ever asked of it");
     machine.submit(&queue, &dispatch(kernel, arguments, 64, 64, 0));
     assert!(!idle(&machine), "a packet that nobody has fetched");
@@ -140,6 +136,83 @@ fn a_queue_is_idle_if_it_has_neither_packets_nor_workgroups() {
     machine.run();
     assert_eq!(machine.u32(counter), 1);
     assert!(idle(&machine), "all is done");
+}
+
+/// Whether a queue says that it has nothing to do when it is taken off the device for a moment.
+fn idle(machine: &Machine, queue: &Ring) -> bool {
+    let mut engine = machine.engine.lock().unwrap();
+    engine.unmap();
+    let left = engine.save_all();
+    let all = engine.queue_ids();
+    engine.map(&all);
+    left.iter().find(|left| left.id == queue.id).unwrap().idle
+}
+
+#[test]
+fn a_queue_that_has_fetched_a_packet_is_not_idle_until_the_packet_is_through() {
+    let mut machine = Machine::with_quantum(1);
+    let fetched = |machine: &Machine, queue: &Ring| machine.u64(queue.read) == machine.u64(queue.write);
+    // A barrier that waits for a signal.
+    let aql = machine.queue(QueueKind::Aql);
+    let signal = machine.signal(1, None);
+    let header = Header::new(PacketType::BARRIER_AND, false, FenceScope::NONE, FenceScope::NONE);
+    machine.submit(&aql, &Barrier { header, dep_signal: [signal, 0, 0, 0, 0], ..Barrier::ZERO });
+    assert_eq!(machine.run(), Pulse::Waiting);
+    assert!(fetched(&machine, &aql) && !idle(&machine, &aql), "nobody rings when the signal changes");
+    machine.set_u64(signal + AmdSignal::VALUE, 0);
+    machine.run();
+    assert!(idle(&machine, &aql));
+    // A wait for memory in an indirect buffer: WAIT_REG_MEM until a word is 1.
+    let pm4 = machine.queue(QueueKind::Pm4);
+    let word = machine.alloc(4);
+    let [low, high] = halves(word);
+    let buffer = machine.buffer(&[0xC005_3C00, 3 | 1 << 4, low, high, 1, u32::MAX, 4]);
+    let [low, high] = halves(buffer);
+    machine.submit_words(&pm4, &[0xC002_3F00, low, high, 7 | 1 << 23]);
+    assert_eq!(machine.run(), Pulse::Waiting);
+    assert!(fetched(&machine, &pm4) && !idle(&machine, &pm4));
+    machine.set_u32(word, 1);
+    machine.run();
+    assert!(idle(&machine, &pm4));
+    // A copy under way: so many packets come before it that the device begins it and looks elsewhere first.
+    let sdma = machine.queue(QueueKind::Sdma);
+    let (from, to) = (machine.alloc(64), machine.alloc(64));
+    let ([from_low, from_high], [to_low, to_high]) = (halves(from), halves(to));
+    let copy = [1, 63, 0, from_low, from_high, to_low, to_high];
+    machine.submit_words(&sdma, &[[0; 63].as_slice(), &copy].concat());
+    machine.engine.lock().unwrap().advance();
+    assert!(fetched(&machine, &sdma) && !idle(&machine, &sdma));
+    machine.run();
+    assert!(idle(&machine, &sdma));
+    // One that has met an error will never go on with what it holds.
+    machine.submit(&aql, &Barrier { header, dep_signal: [8, 0, 0, 0, 0], ..Barrier::ZERO });
+    machine.run();
+    assert!(machine.stopped(&aql) && idle(&machine, &aql));
+}
+
+#[test]
+fn what_an_earlier_stop_has_saved_is_not_saved_again() {
+    let mut machine = Machine::with_quantum(1);
+    let (control_stack, size) = (4096, 64 << 10);
+    let address = machine.alloc(size.into());
+    machine.save_area = Some(SaveArea { address, size, control_stack, xccs: 1 });
+    let flag = machine.alloc(8);
+    let arguments = machine.buffer(&halves(flag));
+    let kernel = machine.plain_kernel(SPIN);
+    let queue = machine.queue(QueueKind::Aql);
+    machine.submit(&queue, &dispatch(kernel, arguments, 64, 64, 0));
+    for _ in 0..3 {
+        machine.worker.turn(&machine.engine);
+    }
+    let mut engine = machine.engine.lock().unwrap();
+    engine.unmap();
+    let first = engine.save_all()[0];
+    assert!(first.written && first.saved.bytes > 0);
+    let again = engine.save_all()[0];
+    assert_eq!((again.written, again.saved), (false, first.saved), "it is there, and cost nothing");
+    engine.map(&[queue.id]);
+    engine.unmap();
+    assert!(engine.save_all()[0].written, "it has been back");
 }
 
 #[test]

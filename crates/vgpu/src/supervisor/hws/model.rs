@@ -15,6 +15,14 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
+    pub(super) fn add(&mut self, bytes: u64, host: bool) {
+        *(if host { &mut self.host } else { &mut self.vram }) += bytes;
+    }
+
+    pub(super) fn plus(self, other: Bytes) -> Bytes {
+        Bytes { vram: self.vram + other.vram, host: self.host + other.host }
+    }
+
     pub(super) fn total(&self) -> u64 {
         self.vram + self.host
     }

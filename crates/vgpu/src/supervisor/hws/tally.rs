@@ -8,14 +8,18 @@ use crate::protocol::CycleStatus;
 
 /// One cycle.
 pub(super) struct Cycle {
-    /// From the request until everything was told to come back.
+    /// From the request until everything is back, as far as the model says when that is.
     pub(super) took: Duration,
     /// From the request until the last wave had stopped.
     pub(super) stopped: Duration,
     /// Share of the profile's model in it.
     pub(super) modelled: Duration,
+    /// Waves that were saved.
     pub(super) waves: u64,
+    /// Bytes that were saved.
     pub(super) bytes: u64,
+    /// Bytes that were told to come back.
+    pub(super) restored: u64,
 }
 
 /// All cycles of a gpu.
@@ -36,6 +40,7 @@ impl Tallies {
         sum.modelled_ns += nanoseconds(cycle.modelled);
         sum.waves += cycle.waves;
         sum.bytes += cycle.bytes;
+        sum.restored_bytes += cycle.restored;
     }
 
     /// By cause.

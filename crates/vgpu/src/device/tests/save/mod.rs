@@ -2,6 +2,7 @@
 
 mod damage;
 mod every_instruction;
+mod registers;
 
 use super::super::{QueueKind, SaveArea};
 use super::machine::{Machine, Ring, dispatch, halves};
@@ -24,6 +25,7 @@ struct Run {
     machine: Machine,
     area: SaveArea,
     queue: Ring,
+    kernel: u64,
     signal: u64,
     /// Where the code is.
     code: std::ops::Range<u64>,
@@ -61,7 +63,7 @@ impl Run {
         let (group_segment_size, private_segment_size) = (case.lds, case.scratch);
         machine.submit(&queue, &KernelDispatch { group_segment_size, private_segment_size, ..packet });
         let code = entry..entry + 4 * case.code.len() as u64;
-        Self { machine, area, queue, signal, code, out }
+        Self { machine, area, queue, kernel, signal, code, out }
     }
 
     /// Runs so many turns.

@@ -1,0 +1,39 @@
+//! A gpu that does not answer, when somebody wants to see that.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Counts the cycles of all gpus and lets one of them fail.
+#[derive(Debug)]
+pub(in super::super) struct Fault {
+    /// The first cycle that may fail, counted from 1.
+    at: Option<u64>,
+    cycles: AtomicU64,
+    happened: AtomicBool,
+}
+
+impl Fault {
+    pub(in super::super) fn new(at: Option<u64>) -> Self {
+        Self { at, cycles: AtomicU64::new(0), happened: AtomicBool::new(false) }
+    }
+
+    /// One more cycle; whether it is the one that fails. With nobody on the gpu there is nothing that could: then it is
+    /// a later one.
+    pub(super) fn strikes(&self, anybody: bool) -> bool {
+        let cycle = self.cycles.fetch_add(1, Ordering::Relaxed) + 1;
+        anybody && self.at.is_some_and(|at| cycle >= at) && !self.happened.swap(true, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_cycle_from_the_given_one_on_that_has_somebody_on_the_gpu_fails() {
+        let fault = Fault::new(Some(3));
+        let cycles = [true, true, false, false, true, true];
+        assert_eq!(cycles.map(|anybody| fault.strikes(anybody)), [false, false, false, false, true, false]);
+        let never = Fault::new(None);
+        assert!(!(0..10).any(|_| never.strikes(true)));
+    }
+}
