@@ -204,8 +204,8 @@ impl Gpreempt {
         Some(Gpreempt {
             stops,
             stops_inside_kernel_share: counters
-                .filter(|_| stops > 0)
-                .map(|counters| counters.saves.min(stops) as f64 / stops as f64),
+                .filter(|counters| counters.suspends > 0)
+                .map(|counters| counters.suspends_with_waves as f64 / counters.suspends as f64),
             waves_saved: counters.map(|counters| counters.waves),
             cycles: counters.map(|counters| counters.cycles),
             cycles_by_daemon: services().map(|service| service.cycles).sum(),

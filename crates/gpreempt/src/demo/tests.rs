@@ -61,7 +61,11 @@ fn served(outcome: Outcome) -> Outcome {
     let gpu = GpuStats { detection: distribution(200.0), ..GpuStats::default() };
     let stats = Stats { gpus: vec![gpu], ..Stats::default() };
     let service = Service { stats, stops: 100, cycles: 200, cpu_share: 0.04, ..Service::default() };
-    Outcome { service: Some(service), counters: Some(Counters { cycles: 203, saves: 99, waves: 50_000 }), ..outcome }
+    Outcome {
+        service: Some(service),
+        counters: Some(Counters { cycles: 203, suspends: 100, suspends_with_waves: 99, waves: 50_000 }),
+        ..outcome
+    }
 }
 
 fn report(measured: &[(Arm, u32, Outcome)]) -> Report {
@@ -159,7 +163,7 @@ fn a_saturated_arm_shows_lower_bounds() {
 #[test]
 fn stops_between_kernels_are_no_preemption() {
     let mut measured = good();
-    measured[3].2.counters = Some(Counters { saves: 60, ..Counters::default() });
+    measured[3].2.counters = Some(Counters { suspends: 100, suspends_with_waves: 60, ..Counters::default() });
     let report = report(&measured);
     assert!(report.faults.iter().any(|fault| fault.contains("only 60 %")), "{:?}", report.faults);
 }

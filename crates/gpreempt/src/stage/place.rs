@@ -29,8 +29,9 @@ pub(crate) enum Place {
 pub(crate) struct Counters {
     /// Unmap-and-map cycles, whatever caused them.
     pub(crate) cycles: u64,
-    /// Queues taken off with at least one wave on them.
-    pub(crate) saves: u64,
+    /// Those in which queues were stopped on request, and of these the ones that took a wave off the device.
+    pub(crate) suspends: u64,
+    pub(crate) suspends_with_waves: u64,
     /// Waves written to save areas.
     pub(crate) waves: u64,
 }
@@ -40,7 +41,8 @@ impl Counters {
     pub(crate) fn since(self, earlier: Counters) -> Counters {
         Counters {
             cycles: self.cycles.saturating_sub(earlier.cycles),
-            saves: self.saves.saturating_sub(earlier.saves),
+            suspends: self.suspends.saturating_sub(earlier.suspends),
+            suspends_with_waves: self.suspends_with_waves.saturating_sub(earlier.suspends_with_waves),
             waves: self.waves.saturating_sub(earlier.waves),
         }
     }
@@ -49,16 +51,19 @@ impl Counters {
     pub(crate) fn plus(self, other: Counters) -> Counters {
         Counters {
             cycles: self.cycles + other.cycles,
-            saves: self.saves + other.saves,
+            suspends: self.suspends + other.suspends,
+            suspends_with_waves: self.suspends_with_waves + other.suspends_with_waves,
             waves: self.waves + other.waves,
         }
     }
 
     fn of(status: &Status) -> Counters {
         status.gpus.iter().fold(Counters::default(), |sum, gpu| {
+            let suspend = gpu.cycles.get("suspend").copied().unwrap_or_default();
             sum.plus(Counters {
                 cycles: gpu.cycles.values().map(|cycles| cycles.count).sum(),
-                saves: gpu.preemption.saves,
+                suspends: suspend.count,
+                suspends_with_waves: suspend.with_waves,
                 waves: gpu.preemption.waves_saved,
             })
         })

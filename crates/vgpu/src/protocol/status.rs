@@ -75,6 +75,9 @@ pub struct CycleStatus {
     pub stop_max_ns: u64,
     /// What the profile's model added: for taking queues off the gpu and for bringing them back.
     pub modelled_ns: u64,
+    /// Those in which a wave was saved.
+    #[serde(default)]
+    pub with_waves: u64,
     /// Waves that were saved.
     pub waves: u64,
     /// Bytes that were saved.

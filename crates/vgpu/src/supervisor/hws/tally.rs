@@ -38,6 +38,7 @@ impl Tallies {
         sum.stop_total_ns += nanoseconds(cycle.stopped);
         sum.stop_max_ns = sum.stop_max_ns.max(nanoseconds(cycle.stopped));
         sum.modelled_ns += nanoseconds(cycle.modelled);
+        sum.with_waves += u64::from(cycle.waves > 0);
         sum.waves += cycle.waves;
         sum.bytes += cycle.bytes;
         sum.restored_bytes += cycle.restored;
