@@ -9,11 +9,14 @@ use kfd::{Grace, Kfd, QueueId, Tracer, Verdict};
 use super::executable;
 use super::scene::{play, process, status};
 
+/// So long that only the fault that is asked for makes anybody late, however busy the machine is.
+const TIMEOUT: &str = "3000";
+
 /// A gpu whose reset takes long enough to be met.
 fn slow_to_reset() -> tempfile::NamedTempFile {
     let text = Command::new(executable()).args(["vgpu", "profiles", "mi300x"]).output().expect("can be started");
     let mut file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a temporary file");
-    file.write_all(&text.stdout).and_then(|()| writeln!(file, "\n[cycle]\nreset_ms = 3000")).expect("can be written");
+    file.write_all(&text.stdout).and_then(|()| writeln!(file, "\n[cycle]\nreset_ms = 8000")).expect("can be written");
     file
 }
 
@@ -21,7 +24,7 @@ fn slow_to_reset() -> tempfile::NamedTempFile {
 fn a_gpu_that_hangs_is_reset_and_serves_the_next_process() {
     let profile = slow_to_reset();
     let path = profile.path().to_str().expect("a path of text");
-    let flags = ["--profile", path, "--hang-at-cycle", "2", "--preemption-timeout-ms", "200"];
+    let flags = ["--profile", path, "--hang-at-cycle", "2", "--preemption-timeout-ms", TIMEOUT];
     play("hang::a_gpu_that_hangs_is_reset_and_serves_the_next_process", &flags, |stage| {
         let (mut first, _) = stage.walker(4);
         let mut second = stage.actor();
@@ -62,7 +65,7 @@ fn a_debugger_is_told_of_each_queue_that_the_gpu_failed_to_stop() {
     let profile = slow_to_reset();
     let path = profile.path().to_str().expect("a path of text");
     // The first cycle is that of the new queue, the second the debugger's arrival.
-    let flags = ["--profile", path, "--hang-at-cycle", "3", "--preemption-timeout-ms", "200"];
+    let flags = ["--profile", path, "--hang-at-cycle", "3", "--preemption-timeout-ms", TIMEOUT];
     play("hang::a_debugger_is_told_of_each_queue_that_the_gpu_failed_to_stop", &flags, |stage| {
         let (mut client, queue) = stage.walker(2);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
