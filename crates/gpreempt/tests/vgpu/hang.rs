@@ -69,15 +69,37 @@ fn a_debugger_is_told_of_each_queue_that_the_gpu_failed_to_stop() {
     play("hang::a_debugger_is_told_of_each_queue_that_the_gpu_failed_to_stop", &flags, |stage| {
         let (mut client, queue) = stage.walker(2);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
+        let entry = tracer.snapshot().unwrap()[0];
         let stopped = tracer.suspend(&[QueueId(queue), QueueId(queue + 1)], Grace::SHORTEST).unwrap();
         let expected = [(QueueId(queue), Verdict::Failed), (QueueId(queue + 1), Verdict::Unknown)];
         assert_eq!(stopped.verdicts(), expected);
         // While the reset lasts nothing can be resumed either, one by one or all at once.
         assert_eq!(tracer.resume(&[QueueId(queue)]).unwrap().verdicts(), [expected[0]]);
         assert_eq!(tracer.resume_all().unwrap(), 0);
+        // Nor can its owner change it.
+        assert_eq!(client.update(&entry, 0, 7), Err(libc::EIO));
+        assert_eq!(client.update(&entry, 100, 11), Err(libc::EIO));
+        assert_eq!(client.try_to(&format!("cu-mask {queue} 1")), Err(libc::EIO));
         tracer.detach().unwrap();
         let said = client.ask("wait 0");
         assert!(said.starts_with("failed: ") && said.contains("reset"), "{said}");
         client.leave();
     });
+}
+
+#[test]
+fn who_wants_to_know_is_told_of_a_reset() {
+    let flags = ["vgpu", "run", "--hang-at-cycle", "1", "--preemption-timeout-ms", "1000", "--"];
+    let run = |log: bool| {
+        let mut command = Command::new(executable());
+        command.args(flags).arg(executable()).args(["selftest", "--kernel", "walk"]);
+        if log {
+            command.env("GPREEMPT_VGPU_LOG", "1");
+        }
+        let output = command.output().expect("can be started");
+        assert!(!output.status.success(), "the gpu was reset");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = "vgpu: gpu 0 did not stop its waves within 1s and is reset";
+    assert!(run(true).contains(said) && !run(false).contains(said));
 }
