@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kfd::{Grace, Kfd, QueueId, Tracer};
 use serde_json::Value;
 
-use super::scene::{Actor, Stage, play, status, until, waves};
+use super::scene::{Actor, Stage, play, process, status, until, waves};
 
 /// One XCC with one compute unit, which 32 waves fill.
 const ONE_CU: &[&str] = &["--profile", "mi300x-cpx", "--cus", "1"];
@@ -22,8 +22,16 @@ fn blocked(stage: &Stage, priority: u32, groups: u32) -> Actor {
     let mut actor = stage.actor();
     actor.ask("open");
     let queue = actor.queue(priority);
+    // The new queue took everybody off the gpu for a moment.
+    until("the gpu is full again", || gpu_waves(&status()) == u64::from(FULL));
     actor.ask(&format!("walk {queue} {groups}"));
+    until_it_waits(&actor);
     actor
+}
+
+/// Waits until a process wants room that it does not get.
+fn until_it_waits(actor: &Actor) {
+    until("it waits for room", || process(&status(), actor.pid().0).is_some_and(|of| of["gpus"][0]["waiting"] == true));
 }
 
 /// Somebody whose walk fills the gpu, and a way to stop it.
@@ -84,9 +92,12 @@ fn high_before_low(stage: &Stage, high_first: bool) {
         let queue = actor.queue(priority);
         (actor, queue)
     });
-    for (actor, queue) in &mut actors {
+    for (n, (actor, queue)) in actors.iter_mut().enumerate() {
         actor.ask(&format!("walk {queue} {FULL}"));
         until("the gpu is full", || gpu_waves(&status()) == u64::from(FULL));
+        if n > 0 {
+            until_it_waits(actor);
+        }
     }
     let [(mut large, _), (mut first, _), (mut second, _)] = actors;
     let (high, low) = if high_first { (&mut first, &mut second) } else { (&mut second, &mut first) };

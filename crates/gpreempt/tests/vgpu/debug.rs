@@ -3,6 +3,7 @@
 use std::io::PipeReader;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kfd::ptrace::Leader;
 use kfd::{ExceptionMask, Grace, Kfd, Pid, ProcessMemory, QueueId, RuntimeState, Tracer, Verdict};
@@ -253,5 +254,49 @@ fn the_start_of_a_debugged_runtime_waits_for_the_debugger() {
         client.ask("runtime off");
         session.kfd.disable(pid).unwrap();
         client.leave();
+    });
+}
+
+#[test]
+fn doorbells_that_are_rung_during_cycles_are_neither_lost_nor_answered_twice() {
+    play("debug::doorbells_that_are_rung_during_cycles_are_neither_lost_nor_answered_twice", &[], |stage| {
+        const JOBS: usize = 60;
+        let mut client = stage.actor();
+        client.ask("open");
+        let queue = client.queue(7);
+        let mut other = stage.actor();
+        other.ask("open");
+        let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
+        tracer.snapshot().unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
+                    assert!(tracer.resume(&[QueueId(queue)]).unwrap().all_done());
+                }
+            });
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let queue = other.queue(7);
+                    other.ask(&format!("destroy {queue}"));
+                }
+            });
+            // Whatever goes wrong here must end the others, too.
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                for job in 0..JOBS {
+                    client.ask(&format!("walk {queue} 2"));
+                    client.enough();
+                    client.must_end_right(job);
+                }
+            }));
+            over.store(true, Ordering::Relaxed);
+            assert!(done.is_ok());
+        });
+        // A completion signal that was counted down twice would be below zero.
+        assert!((0..JOBS).all(|job| client.is_done(job)));
+        tracer.detach().unwrap();
+        client.leave();
+        other.leave();
     });
 }

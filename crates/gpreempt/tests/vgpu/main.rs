@@ -8,6 +8,7 @@ mod debug;
 mod engines;
 mod faults;
 mod files;
+mod grace;
 mod hang;
 mod hooks;
 mod life;

@@ -9,7 +9,7 @@ use super::executable;
 #[test]
 #[ignore = "takes half a minute; `gpreempt vgpu stress` alone is the full run"]
 fn a_small_crowd_that_is_killed_everywhere_leaves_nothing_behind() {
-    let flags = ["--seconds", "15", "--processes", "8", "--queues", "4", "--tracers", "2", "--hits", "2", "--json"];
+    let flags = ["--seconds", "25", "--processes", "8", "--queues", "4", "--tracers", "2", "--hits", "1", "--json"];
     let output = Command::new(executable()).args(["vgpu", "stress"]).args(flags).output().expect("can be started");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(output.status.success(), "{report:#}");

@@ -130,6 +130,9 @@ pub struct ProcessGpuStatus {
     pub vram_bytes: u64,
     /// Wave slots.
     pub waves: u32,
+    /// Whether it has workgroups that wait for room.
+    #[serde(default)]
+    pub waiting: bool,
     /// How long its copies took.
     pub sdma_us: u64,
 }

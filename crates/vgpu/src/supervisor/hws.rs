@@ -253,6 +253,7 @@ impl Hws {
 
     /// The gpu does not answer: it is reset, and what was on it is lost. Its processes stay off it until they end.
     fn hang(&self, state: &mut State, supervisor: &Arc<Supervisor>) {
+        super::say(&format!("gpu {} did not stop its waves within {:?} and is reset", self.gpu, self.timeout));
         state.resetting = true;
         state.resets += 1;
         state.ledger.clear();

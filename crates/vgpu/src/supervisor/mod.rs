@@ -15,7 +15,7 @@ mod status;
 mod waiting;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -89,6 +89,12 @@ pub fn main() -> io::Result<()> {
         // Without a thread for it the connection closes.
         let _ = supervisor.attend("connection", move || connection::serve(&clone, &stream));
     }
+}
+
+/// Says what went wrong to whoever wants to know (`GPREEMPT_VGPU_LOG`); otherwise standard error leads nowhere.
+fn say(text: &str) {
+    // It may be closed or full, which is no reason to fail.
+    let _ = writeln!(io::stderr(), "vgpu: {text}");
 }
 
 /// What to do about a connection that cannot be accepted. Those who are connected must not lose their gpu because there

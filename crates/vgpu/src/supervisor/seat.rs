@@ -99,6 +99,7 @@ impl Seat {
     }
 
     fn damaged(&self) -> NoAnswer {
+        super::say(&format!("the orders of process {} are damaged: it loses its gpu", self.process.pid));
         self.gone.store(true, Ordering::SeqCst);
         NoAnswer::Gone
     }

@@ -26,6 +26,7 @@ impl Supervisor {
             let Some(member) = members.iter().find(|member| member.seat.process.pid == process.pid) else { continue };
             for (gpu, index) in process.gpus.iter_mut().zip(0..) {
                 gpu.waves = self.waves(member.seat.process, index);
+                gpu.waiting = device.chip.is_waiting(member.seat.number, index);
                 gpu.sdma_us = self.sdma_us(member.seat.process, index);
             }
         }

@@ -4,6 +4,7 @@ mod rig;
 mod storm;
 mod suite;
 #[path = "../../src/device/tests/walker.rs"]
+#[allow(dead_code, reason = "the other tests look at more of a wave")]
 mod walker;
 
 use std::path::{Path, PathBuf};

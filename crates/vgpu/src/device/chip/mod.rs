@@ -101,6 +101,17 @@ impl Chip {
         self.layout.gpus
     }
 
+    /// Whether a process waits for room on a gpu: it has workgroups that nobody has given a place.
+    pub fn is_waiting(&self, seat: SeatId, gpu: u32) -> bool {
+        self.gpu(gpu).is_some_and(|words| waiting::members(&words.waiting).any(|other| other == seat))
+    }
+
+    /// Stops the clock by which processes come too late for their turn, however slow the machine is that tests run on.
+    #[cfg(test)]
+    pub(crate) fn stop_clock(&mut self) {
+        self.clock = || 1;
+    }
+
     /// Execution tokens.
     pub fn tokens(&self) -> u32 {
         self.layout.tokens

@@ -121,7 +121,8 @@ fn a_queue_without_compute_units_waits() {
 
 /// Lets machines share a device of `cus` compute units, as processes do.
 fn shared(machines: &mut [&mut Machine], cus: u32) -> (Arc<Chip>, Vec<SeatId>) {
-    let (chip, _file) = Chip::create(Geometry::cdna(cus, 1), 1, 1).expect("shared memory");
+    let (mut chip, _file) = Chip::create(Geometry::cdna(cus, 1), 1, 1).expect("shared memory");
+    chip.stop_clock();
     let chip = Arc::new(chip);
     let seats = machines.iter_mut().map(|machine| {
         let seat = chip.add_seat().expect("a seat");

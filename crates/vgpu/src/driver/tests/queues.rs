@@ -176,7 +176,14 @@ fn a_save_area_may_be_ordinary_memory_that_stays_mapped() {
     svm_call(&mut machine, SvmArgs { size: PAGE, ..range }, &[(SvmAttr::SET_FLAGS, flags)]).ok();
     assert_eq!(machine.run(ALICE, args).errno(), Some(Errno::EINVAL));
     svm_call(&mut machine, range, &[(SvmAttr::SET_FLAGS, flags)]).ok();
-    machine.run(ALICE, args).ok();
+    let queue = machine.run(ALICE, args).ok().queue_id;
+    let in_a_buffer = machine.run(ALICE, CreateQueueArgs { ctx_save_restore_address: SAVE, ..args }).ok().queue_id;
+    // The processor writes to it when a debugger has stopped a queue, and it stays where that has moved it.
+    let to_host = |machine: &Machine| [queue, in_a_buffer].map(|id| machine.driver.saves_to_host(ALICE, id));
+    assert_eq!(to_host(&machine), [Some(false); 2]);
+    machine.driver.wave_states_copied(ALICE);
+    assert_eq!(to_host(&machine), [Some(true), Some(false)]);
+    assert_eq!(machine.driver.saves_to_host(BOB, queue), None);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::*;
 
 #[test]
 fn the_higher_class_has_room_first() {
-    let (chip, _file) = chip(1);
+    let (chip, _file) = patient_chip(1);
     let (_, low) = process(&chip);
     let (_, high) = process(&chip);
     let places: Vec<_> = std::iter::from_fn(|| low.take(&request(QUARTER, Class::Low))).collect();
@@ -26,7 +26,7 @@ fn the_higher_class_has_room_first() {
 
 #[test]
 fn a_workgroup_that_does_not_fit_holds_up_nobody() {
-    let (chip, _file) = chip(1);
+    let (chip, _file) = patient_chip(1);
     let (_, small) = process(&chip);
     let (_, large) = process(&chip);
     let places: Vec<_> = std::iter::from_fn(|| small.take(&medium(QUARTER))).collect();
@@ -42,7 +42,7 @@ fn a_workgroup_that_does_not_fit_holds_up_nobody() {
 
 #[test]
 fn processes_of_a_class_take_turns() {
-    let (chip, _file) = chip(1);
+    let (chip, _file) = patient_chip(1);
     let players: Vec<_> = (0..3).map(|_| process(&chip)).collect();
     let first: Vec<_> = std::iter::from_fn(|| players[0].1.take(&medium(QUARTER))).collect();
     assert_eq!(first.len(), 4);

@@ -1,11 +1,10 @@
 //! Saved and restored between any two instructions.
 
-use kfd_abi::save_area::hwreg;
 use vgpu_isa::wave::{mode, status};
 
 use super::super::kernels::{ADD, COUNT, PRIVATE, REVERSE, SPIN};
 use super::super::machine::{dispatch, halves};
-use super::super::walker::walk;
+use super::super::walker::{EXEC, MODE, STATUS, walk};
 use super::{Case, Run, machine};
 use crate::device::{Member, Pulse, QueueKind, WaveState};
 
@@ -78,9 +77,9 @@ fn registers_lie_where_a_debugger_looks_for_them() {
         let (layout, [low, high]) = (wave.layout, halves(run.out));
         assert_eq!((layout.arch_vgprs, layout.acc_vgprs, layout.sgprs, layout.lds_bytes), (8, 0, 48, 0));
         assert_eq!([6, 7].map(|n| word(layout.sgpr(n))), [low, high]);
-        assert_eq!([hwreg::EXEC_LO, hwreg::EXEC_HI].map(|n| word(layout.hwreg(n))), [!0; 2]);
-        assert_eq!(word(layout.hwreg(hwreg::MODE)), mode::USUAL);
-        assert_eq!(word(layout.hwreg(hwreg::STATUS)), status::VALID | status::VCCZ);
+        assert_eq!(EXEC.map(|n| word(layout.hwreg(n))), [!0; 2]);
+        assert_eq!(word(layout.hwreg(MODE)), mode::USUAL);
+        assert_eq!(word(layout.hwreg(STATUS)), status::VALID | status::VCCZ);
         groups.push(word(layout.ttmp(8)));
     }
     groups.sort_unstable();
