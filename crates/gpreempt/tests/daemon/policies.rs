@@ -76,8 +76,10 @@ fn a_deadline_goes_before_a_level() {
         service.must_be(below.pid(), State::Stopped);
         service.must_work(effort.pid());
         let (mut urgent, _) = service.walker(3);
-        service.must_be(effort.pid(), State::Stopped);
-        assert_eq!(service.tenant(effort.pid()).why.expect("a reason").rule, "earlier_deadline");
+        service.must_show(effort.pid(), "stopped for an earlier deadline", |tenant| {
+            let told = tenant.why.as_ref().is_some_and(|why| why.rule == "earlier_deadline");
+            told && tenant.state == State::Stopped
+        });
         service.must_work(urgent.pid());
         urgent.enough();
         urgent.must_end_right(0);
