@@ -5,7 +5,7 @@ use kfd::Pid;
 use nix::sys::signal::Signal;
 
 use super::scene::{Actor, play, process, status, until};
-use super::stage::{Rules, Service, letter, send, stops, suspended, tenants, tracer};
+use super::stage::{Rules, Service, letter, send, stops, tenants, until_suspended};
 
 /// Something lower that is stopped, its queue, and the higher one that runs.
 fn stopped(service: &Service<'_>) -> (Actor, u32, Actor) {
@@ -62,14 +62,14 @@ fn a_queue_can_be_destroyed_while_its_tenant_is_stopped() {
         let second = offline.queue(7);
         offline.ask(&format!("walk {second} 2"));
         let (mut online, _) = service.walker(12);
-        until("both queues are stopped", || suspended(offline.pid()) == (2, 2));
+        until_suspended(offline.pid(), (2, 2));
         offline.ask(&format!("destroy {first}"));
         // What is left of it is stopped again.
-        until("the other queue is stopped", || suspended(offline.pid()) == (1, 1));
+        until_suspended(offline.pid(), (1, 1));
         service.until("the daemon knows one queue", |status| {
             tenants(status, offline.pid()).all(|tenant| tenant.queues.len() == 1 && tenant.state == State::Stopped)
         });
-        assert!(stops(&service.events_of(offline.pid())) >= 2);
+        service.until("that is told", |_| stops(&service.events_of(offline.pid())) >= 2);
         online.enough();
         online.must_end_right(0);
         offline.enough();
@@ -116,9 +116,11 @@ fn a_stopped_tenant_runs_for_a_while_when_it_is_told_to_end() {
         until("it is stopped", || letter(pid) == 'T');
         send(pid, Signal::SIGTERM);
         service.until("it runs", |status| tenants(status, pid).all(|tenant| tenant.state != State::Stopped));
-        assert_eq!(suspended(pid), (0, 1));
-        assert!(service.tenant(pid).unstoppable.is_some_and(|why| why.contains("wants to end")));
-        assert_eq!(service.tenant(online.pid()).state, State::Running);
+        until_suspended(pid, (0, 1));
+        service.must_show(pid, "wants to end", |tenant| {
+            tenant.unstoppable.as_ref().is_some_and(|why| why.contains("wants to end"))
+        });
+        service.must_work(online.pid());
         send(pid, Signal::SIGCONT);
         service.must_be_gone(pid);
         online.enough();
@@ -133,7 +135,7 @@ fn a_queue_born_while_its_job_is_stopped_is_stopped_too() {
         let service = Service::start(stage, Rules::default());
         let (mut offline, _, mut online) = stopped(&service);
         offline.say("queue 7");
-        until("both queues are stopped", || suspended(offline.pid()) == (2, 2));
+        until_suspended(offline.pid(), (2, 2));
         service.until("the daemon knows both", |status| {
             let stopped = |tenant: &gpreempt_proto::TenantStatus| {
                 tenant.queues.iter().filter(|queue| queue.stopped && queue.kind == "compute").count()
@@ -145,7 +147,7 @@ fn a_queue_born_while_its_job_is_stopped_is_stopped_too() {
         let second = offline.answer().expect("a queue");
         offline.ask(&format!("walk {second} 1"));
         service.must_work(offline.pid());
-        assert_eq!(suspended(offline.pid()), (0, 2));
+        until_suspended(offline.pid(), (0, 2));
         offline.enough();
         offline.must_end_right(0);
         offline.must_end_right(1);
@@ -165,11 +167,11 @@ fn many_queues_stop_and_run_together() {
             offline.ask(&format!("walk {queue} 1"));
         }
         let (mut online, _) = service.walker(12);
-        until("all are stopped", || suspended(pid) == (QUEUES, QUEUES));
+        until_suspended(pid, (QUEUES, QUEUES));
         service.must_be(pid, State::Stopped);
         online.enough();
         online.must_end_right(0);
-        until("all run", || suspended(pid) == (0, QUEUES));
+        until_suspended(pid, (0, QUEUES));
         offline.enough();
         (0..3).for_each(|job| offline.must_end_right(job));
         assert_eq!(service.count(|gpu| gpu.failures), 0);
@@ -189,9 +191,9 @@ fn a_level_changed_while_stopped_takes_effect_at_once() {
         service.must_work(offline.pid());
         service.must_be(online.pid(), State::Stopped);
         let job = service.tenant(offline.pid()).job.expect("it has one");
-        let jobs = service.status().jobs;
-        let found = jobs.iter().find(|found| found.job == job).expect("listed");
-        assert_eq!((found.level, found.level_set), (14, true));
+        service.until("its level is shown", |status| {
+            status.jobs.iter().any(|found| found.job == job && (found.level, found.level_set) == (14, true))
+        });
         service.ask(gpreempt_proto::Request::Set { target: Target::Job(job), level: 12 });
         // Equals run side by side.
         service.must_work(online.pid());
@@ -202,6 +204,5 @@ fn a_level_changed_while_stopped_takes_effect_at_once() {
         online.must_end_right(0);
         offline.enough();
         offline.must_end_right(0);
-        assert_eq!(tracer(offline.pid()), None);
     });
 }

@@ -5,8 +5,8 @@ use std::fs;
 use gpreempt_proto::{Event, EventKind, RefusalKind, Request, State, Target};
 use nix::sys::signal::Signal;
 
-use super::scene::{play, process, status};
-use super::stage::{Rules, Service, suspended, tenants, tracer};
+use super::scene::{play, process, status, until};
+use super::stage::{Rules, Service, stops, tenants, until_suspended, until_untraced};
 
 #[test]
 fn a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released() {
@@ -22,21 +22,22 @@ fn a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released() {
         assert_eq!(service.refusal(nobody).kind, RefusalKind::Unknown);
 
         service.ask(Request::Hold { target: target(), seconds: 900 });
-        service.must_be(pid, State::Stopped);
-        assert_eq!(service.tenant(pid).why.expect("a reason").rule, "held");
+        service.must_show(pid, "held", |tenant| tenant.why.as_ref().is_some_and(|why| why.rule == "held"));
         let jobs = service.status().jobs;
         assert!(jobs[0].held_s.is_some_and(|left| left > 0.0 && left <= 900.0), "{jobs:?}");
         service.ask(Request::Release { target: target() });
         service.must_work(pid);
-        assert_eq!(suspended(pid), (0, 1));
+        until_suspended(pid, (0, 1));
 
-        // A lease that runs out.
-        service.ask(Request::Hold { target: target(), seconds: 1 });
-        service.must_be(pid, State::Stopped);
-        service.must_work(pid);
+        // A lease that runs out. It may be over before anybody saw it, so the log tells.
+        let before = stops(&service.events_of(pid));
+        service.ask(Request::Hold { target: target(), seconds: 3 });
+        service.until("it is stopped again", |_| stops(&service.events_of(pid)) > before);
         let released = |event: &Event| matches!(event.kind, EventKind::Released);
-        service.until("it is told", |_| service.events(None).iter().filter(|event| released(event)).count() == 2);
-        assert_eq!(service.status().jobs[0].held_s, None);
+        service.until("it is released", |_| service.events(None).iter().filter(|event| released(event)).count() == 2);
+        service.until("it is not held", |status| status.jobs.iter().all(|job| job.held_s.is_none()));
+        service.must_work(pid);
+        until_suspended(pid, (0, 1));
         actor.enough();
         actor.must_end_right(0);
     });
@@ -55,16 +56,20 @@ fn a_process_given_up_is_let_go_and_never_stopped_again() {
         let (status, said) = service.command(&["release", &pid.to_string()]);
         assert!(status.success() && said.contains("given up"), "{said}");
         service.must_work(pid);
-        assert_eq!((suspended(pid), tracer(pid)), ((0, 1), None));
+        until_suspended(pid, (0, 1));
+        until_untraced(pid);
+        service.must_show(pid, "let go", |tenant| !tenant.attached && tenant.job.is_none());
         let scans = service.stats().daemon.scans;
         service.until("many scans", |status| {
             let mut found = tenants(status, pid);
             assert!(found.all(|tenant| tenant.state != State::Stopped && !tenant.attached && tenant.job.is_none()));
             service.stats().daemon.scans > scans + 30
         });
-        assert!(process(&self::status(), pid.0).expect("uses the gpu")["debugger"].is_null());
+        until("the driver knows no debugger", || {
+            process(&self::status(), pid.0).expect("uses the gpu")["debugger"].is_null()
+        });
         assert_eq!(service.tenant(pid).unstoppable.as_deref(), Some("given up by hand"));
-        assert_eq!(service.tenant(other.pid()).state, State::Stopped);
+        service.must_be(other.pid(), State::Stopped);
         online.enough();
         online.must_end_right(0);
         for actor in [&mut offline, &mut other] {
@@ -99,26 +104,26 @@ fn new_rules_hold_for_what_is_stopped_and_faulty_ones_for_nobody() {
         assert!(!status.success() && said.contains(&place), "{said}");
         service.send(Signal::SIGHUP);
         service.until("the signal was obeyed", |_| reloads(&place) == 2);
-        assert_eq!((service.tenant(pid).state, service.tenant(pid).level), (State::Stopped, Some(2)));
+        service.must_show(pid, "stopped as before", |tenant| (tenant.state, tenant.level) == (State::Stopped, Some(2)));
 
         // Everybody has the same level: nobody is in the way of anybody.
         fs::write(service.config(), good.replace("max_level = 15", "max_level = 0")).expect("can be written");
         let (status, said) = service.command(&["reload"]);
         assert!(status.success(), "{said}");
         service.must_work(pid);
-        assert_eq!(service.tenant(online.pid()).level, Some(0));
+        service.must_show(online.pid(), "at level 0", |tenant| tenant.level == Some(0));
 
         fs::write(service.config(), good.replace("name = \"stage\"", "name = \"again\"")).expect("can be written");
         service.send(Signal::SIGHUP);
         service.must_be(pid, State::Stopped);
-        assert!(service.status().jobs.iter().all(|job| job.rule == "again"));
+        service.until("the new rule is named", |status| status.jobs.iter().all(|job| job.rule == "again"));
 
         // Rules that no process matches.
         fs::write(service.config(), "mode = \"enforce\"\n").expect("can be written");
         service.send(Signal::SIGHUP);
         service.must_work(pid);
         service.until("nobody has a job", |status| status.jobs.is_empty());
-        assert_eq!(service.tenant(pid).level, None);
+        service.must_show(pid, "without a level", |tenant| tenant.level.is_none());
         for actor in [&mut offline, &mut online] {
             actor.enough();
             actor.must_end_right(0);
@@ -141,7 +146,8 @@ fn a_daemon_that_changes_to_observing_lets_everything_go() {
         assert!(status.success(), "{said}");
         service.must_work(pid);
         service.until("the actuator is gone", |status| status.actuator_pid.is_none());
-        assert_eq!((suspended(pid), tracer(pid)), ((0, 1), None));
+        until_suspended(pid, (0, 1));
+        until_untraced(pid);
         // And back.
         fs::write(service.config(), good).expect("can be written");
         service.send(Signal::SIGHUP);

@@ -1,5 +1,6 @@
 //! Whoever is killed or stopped while a tenant is stopped: everything runs again, and nothing is lost by it.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use gpreempt_proto::{EventKind, Request, State, Target};
@@ -7,7 +8,7 @@ use kfd::Pid;
 use nix::sys::signal::Signal;
 
 use super::scene::{Actor, Stage, play, until};
-use super::stage::{Rules, Service, send, suspended, tracer};
+use super::stage::{Rules, Service, cycles, send, suspended, tracer, until_suspended};
 
 /// What `/proc/PID/stat` says after the name.
 fn fields(pid: Pid) -> Option<Vec<String>> {
@@ -95,7 +96,7 @@ fn a_stopped_daemon_loses_its_actuator_and_manages_again_when_it_goes_on() {
         service
             .until("there is another actuator", |status| status.actuator_pid.is_some_and(|found| found != actuator.0));
         service.must_be(offline.pid(), State::Stopped);
-        assert!(service.stats().daemon.actuator_kills >= 1);
+        service.until("it is counted", |_| service.stats().daemon.actuator_kills >= 1);
         must_end_right([online, offline]);
         service.stop();
     });
@@ -114,7 +115,7 @@ fn a_guardian_or_actuator_that_is_killed_or_stopped_is_replaced() {
                 status.actuator_pid.is_some_and(|found| found != actuator.0)
             });
             service.must_be(offline.pid(), State::Stopped);
-            until("the device has it stopped", || suspended(offline.pid()) == (1, 1));
+            until_suspended(offline.pid(), (1, 1));
             let lost = |kind: &EventKind| matches!(kind, EventKind::Actuator { message } if message.contains("lost"));
             assert!(service.events(None).iter().any(|event| lost(&event.kind)));
             until("the guardian is gone", || !lives(guardian));
@@ -152,16 +153,16 @@ fn levels_and_holds_set_by_hand_survive_every_end_of_the_daemon() {
         for signal in [Signal::SIGKILL, Signal::SIGTERM] {
             service.must_be(held.pid(), State::Stopped);
             service.send(signal);
-            until("nothing is stopped", || suspended(held.pid()) == (0, 1));
+            until_suspended(held.pid(), (0, 1));
             service.kill();
             service = service.start_again();
             service.must_be(held.pid(), State::Stopped);
             service.must_work(raised.pid());
-            let status = service.status();
-            let job =
-                |actor: &Actor| status.jobs.iter().find(|job| job.pids == [actor.pid().0]).expect("a job").clone();
-            assert_eq!((job(&raised).level, job(&raised).level_set), (9, true));
-            assert!(job(&held).held_s.is_some_and(|left| left > 0.0 && left < 600.0), "{status:?}");
+            service.until("all that was set is known", |status| {
+                let job = |actor: &Actor| status.jobs.iter().find(|job| job.pids == [actor.pid().0]);
+                job(&raised).is_some_and(|job| (job.level, job.level_set) == (9, true))
+                    && job(&held).and_then(|job| job.held_s).is_some_and(|left| left > 0.0 && left < 600.0)
+            });
         }
         service.ask(Request::Release { target: target(&held) });
         service.must_work(held.pid());
@@ -173,6 +174,31 @@ fn levels_and_holds_set_by_hand_survive_every_end_of_the_daemon() {
     });
 }
 
+#[test]
+fn a_restart_costs_five_cycles_beside_the_end_of_the_old_stop_and_the_new_one() {
+    let test = "deaths::a_restart_costs_five_cycles_beside_the_end_of_the_old_stop_and_the_new_one";
+    play(test, &[], |stage| {
+        let mut service = Service::start(stage, Rules::default());
+        let (offline, online) = stopped(&service);
+        until_suspended(offline.pid(), (1, 1));
+        let before = cycles();
+        service.kill();
+        must_be_free(&offline);
+        let between = cycles();
+        service = service.start_again();
+        service.must_be(offline.pid(), State::Stopped);
+        until_suspended(offline.pid(), (1, 1));
+        let after = cycles();
+        let all = || format!("{before:?} before, {between:?} when it was dead, {after:?} after");
+        let more = |cause: &str| after.get(cause).unwrap_or(&0) - before.get(cause).unwrap_or(&0);
+        assert_eq!((more("resume"), more("suspend")), (1, 1), "{}", all());
+        let count = |cycles: &BTreeMap<String, u64>| cycles.values().sum::<u64>();
+        assert!(count(&after) - count(&before) <= 5 + 2, "{}", all());
+        must_end_right([online, offline]);
+        service.stop();
+    });
+}
+
 /// Ctrl-Z and `fg`, while a tenant is stopped and while it runs.
 fn live_through_job_control(stage: &Stage) {
     let service = Service::start(stage, Rules::default());
@@ -180,15 +206,15 @@ fn live_through_job_control(stage: &Stage) {
     for signal in [Signal::SIGTSTP, Signal::SIGSTOP] {
         send(offline.pid(), signal);
         until("it is halted", || is_halted(offline.pid()));
-        assert_eq!(service.tenant(offline.pid()).state, State::Stopped);
+        service.must_be(offline.pid(), State::Stopped);
         send(offline.pid(), Signal::SIGCONT);
         until("it goes on", || !is_halted(offline.pid()));
-        assert_eq!(service.tenant(offline.pid()).state, State::Stopped);
+        service.must_be(offline.pid(), State::Stopped);
     }
     // The gpu works for a process that is halted.
     send(online.pid(), Signal::SIGSTOP);
     until("it is halted", || is_halted(online.pid()));
-    assert_eq!(service.tenant(offline.pid()).state, State::Stopped);
+    service.must_be(offline.pid(), State::Stopped);
     send(online.pid(), Signal::SIGCONT);
     online.enough();
     online.must_end_right(0);
@@ -201,7 +227,8 @@ fn live_through_job_control(stage: &Stage) {
     again.enough();
     again.must_end_right(0);
     service.must_work(offline.pid());
-    assert!(is_halted(offline.pid()));
+    until_suspended(offline.pid(), (0, 1));
+    until("it is still halted", || is_halted(offline.pid()));
     send(offline.pid(), Signal::SIGCONT);
     offline.enough();
     offline.must_end_right(0);

@@ -8,7 +8,7 @@ use kfd::Pid;
 use nix::sys::signal::Signal;
 
 use super::scene::{Stage, play, until};
-use super::stage::{Rules, Service, send, suspended, tenants, tracer};
+use super::stage::{Rules, Service, send, suspended, tenants, tracer, until_suspended};
 
 /// A debugger that stays attached until it is told to go.
 struct Debugger {
@@ -85,7 +85,7 @@ fn come_and_go(stage: &Stage, attach: fn(Pid) -> Debugger) {
     let debugger = attach(pid);
     let number = debugger.child.id();
     service.until("it is left alone", |status| is_left_alone(status, pid, number));
-    until("the device runs it", || suspended(pid) == (0, 1));
+    until_suspended(pid, (0, 1));
     debugger.leave();
     service.must_be(pid, State::Stopped);
     online.enough();

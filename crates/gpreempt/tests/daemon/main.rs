@@ -11,10 +11,12 @@ mod scene;
 mod actuate;
 mod basic;
 mod boundary;
+mod breaker;
 mod by_hand;
 mod deaths;
 mod debuggers;
 mod guardian;
+mod hip;
 mod policies;
 mod program;
 mod restraint;
@@ -22,6 +24,7 @@ mod scout;
 mod stage;
 mod together;
 mod users;
+mod wants;
 
 use std::path::PathBuf;
 

@@ -175,7 +175,7 @@ fn a_sample_says_how_much_of_the_gpu_a_process_holds() {
         };
         let busy = sample();
         assert_eq!((busy.pid, busy.gpu, busy.evicted_ms), (pid, gpu, Some(0)));
-        assert!(busy.occupied_cus > Some(0), "{busy:?}");
+        until("its waves are seen", || sample().occupied_cus > Some(0));
         client.enough();
         client.must_end_right(0);
         until("its waves are gone", || sample().occupied_cus == Some(0));

@@ -1,5 +1,6 @@
 //! The daemon on the gpu of a test, and programs with a level.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -36,21 +37,24 @@ pub(super) struct Rules {
     pub(super) gpu: &'static str,
     /// Rules that come before.
     pub(super) before: &'static str,
+    /// When a gpu is left to the hardware.
+    pub(super) breaker: &'static str,
 }
 
 impl Default for Rules {
     fn default() -> Rules {
         let job = "max_stop_ms = 600000";
-        Rules { mode: "enforce", daemon: "", job, gpu: "small = 0.0\nweigh = false", before: "" }
+        let breaker = "failures = 10000\nslow = 10000\nslow_after_ms = 9000";
+        Rules { mode: "enforce", daemon: "", job, gpu: "small = 0.0\nweigh = false", before: "", breaker }
     }
 }
 
 impl Rules {
     pub(super) fn text(self) -> String {
-        let Rules { mode, daemon, job, gpu, before } = self;
+        let Rules { mode, daemon, job, gpu, before, breaker } = self;
         format!(
             "mode = \"{mode}\"\n{daemon}\n\
-             [breaker]\nfailures = 10000\nslow = 10000\nslow_after_ms = 9000\nsample_one_in = 0\n{before}\n\
+             [breaker]\n{breaker}\nsample_one_in = 0\n{before}\n\
              [[rule]]\nname = \"stage\"\nuser = \"*\"\nenvironment = {{ GPREEMPT_LEVEL = \"*\" }}\n\
              level = 0\nmax_level = 15\n{job}\n\
              [[gpu]]\ngpu = \"*\"\n{gpu}\n"
@@ -199,19 +203,12 @@ impl<'s> Service<'s> {
 
     /// Waits until a process has this state on every gpu it uses.
     pub(super) fn must_be(&self, pid: Pid, state: State) {
-        self.until(&format!("process {pid} is {state:?}"), |status| {
-            let mut tenants = tenants(status, pid).peekable();
-            tenants.peek().is_some() && tenants.all(|tenant| tenant.state == state)
-        });
+        self.must_show(pid, &format!("{state:?}"), |tenant| tenant.state == state);
     }
 
     /// Waits until a process works, on the gpu or for it, and is not stopped.
     pub(super) fn must_work(&self, pid: Pid) {
-        self.until(&format!("process {pid} works"), |status| {
-            let mut tenants = tenants(status, pid).peekable();
-            let works = |state: State| matches!(state, State::Running | State::Wants);
-            tenants.peek().is_some() && tenants.all(|tenant| works(tenant.state))
-        });
+        self.must_show(pid, "works", |tenant| matches!(tenant.state, State::Running | State::Wants));
     }
 
     /// Waits until a process has no tenant any more.
@@ -222,6 +219,14 @@ impl<'s> Service<'s> {
     /// Waits until a process is known, and has a session if it could be stopped.
     pub(super) fn must_be_known(&self, pid: Pid) {
         self.until(&format!("process {pid} is known"), |status| tenants(status, pid).next().is_some());
+    }
+
+    /// Waits until something holds of every tenant of a process.
+    pub(super) fn must_show(&self, pid: Pid, what: &str, holds: impl Fn(&TenantStatus) -> bool) {
+        self.until(&format!("process {pid}: {what}"), |status| {
+            let mut tenants = tenants(status, pid).peekable();
+            tenants.peek().is_some() && tenants.all(&holds)
+        });
     }
 
     /// The only tenant of a process.
@@ -339,6 +344,24 @@ pub(super) fn letter(pid: Pid) -> char {
 /// The process that traces a process, if any.
 pub(super) fn tracer(pid: Pid) -> Option<u32> {
     vgpu::sys::tracer(pid.0)
+}
+
+/// Waits until the device has so many queues of a process suspended, of so many. The daemon says that it runs when it has told
+/// the driver to let it.
+pub(super) fn until_suspended(pid: Pid, queues: (usize, usize)) {
+    until(&format!("{queues:?} queues of process {pid} are suspended"), || suspended(pid) == queues);
+}
+
+/// Waits until nobody traces a process.
+pub(super) fn until_untraced(pid: Pid) {
+    until(&format!("nobody traces process {pid}"), || tracer(pid).is_none());
+}
+
+/// Unmap-and-map cycles of the first gpu so far, by what caused them.
+pub(super) fn cycles() -> BTreeMap<String, u64> {
+    let status = scene::status();
+    let causes = status["gpus"][0]["cycles"].as_object().expect("by cause");
+    causes.iter().map(|(cause, cycles)| (cause.clone(), cycles["count"].as_u64().expect("a number"))).collect()
 }
 
 /// Whether the device has queues of a process suspended: how many, and of how many.

@@ -3,7 +3,7 @@
 use gpreempt_proto::State;
 
 use super::scene::{Actor, play};
-use super::stage::{Rules, Service, suspended, tenants};
+use super::stage::{Rules, Service, suspended, tenants, until_suspended};
 
 const TWO_GPUS: &[&str] = &["--gpus", "2"];
 
@@ -38,11 +38,13 @@ fn a_job_of_two_processes_on_two_gpus_stops_and_runs_as_one() {
         online.ask("open");
         walk_on(&mut online, 0);
         pids.iter().for_each(|pid| service.must_be(*pid, State::Stopped));
-        assert_eq!(pids.map(suspended), [(2, 2), (1, 1)]);
+        until_suspended(pids[0], (2, 2));
+        until_suspended(pids[1], (1, 1));
         let cause = service.tenant(online.pid()).job;
-        let status = service.status();
-        for tenant in status.tenants.iter().filter(|tenant| tenant.job.as_ref() == Some(&job)) {
-            assert_eq!(tenant.why.as_ref().map(|why| &why.by), Some(&cause), "{tenant:?}");
+        for pid in pids {
+            service.must_show(pid, "stopped for the higher one", |tenant| {
+                tenant.why.as_ref().is_some_and(|why| why.by == cause)
+            });
         }
         // A job beside it, which is in nobody's way, is left alone.
         service.must_work(alone.pid());
@@ -77,11 +79,12 @@ fn a_member_that_begins_to_work_while_its_job_is_stopped_waits_with_the_others()
         // On a gpu where nobody is above it.
         second.ask(&format!("walk {queue} 1"));
         service.must_be(second.pid(), State::Stopped);
-        assert_eq!(suspended(second.pid()), (1, 1));
+        until_suspended(second.pid(), (1, 1));
         let pid = second.pid();
         second.kill();
         service.must_be_gone(pid);
-        assert_eq!(suspended(first.pid()), (1, 1));
+        service.must_be(first.pid(), State::Stopped);
+        until_suspended(first.pid(), (1, 1));
         online.enough();
         online.must_end_right(0);
         service.must_work(first.pid());

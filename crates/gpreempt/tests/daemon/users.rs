@@ -1,7 +1,10 @@
 //! Several users and several daemons: what each may, and what is said of what it may not.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
+use gpreempt_proto::{State, TenantStatus};
 use nix::unistd::geteuid;
 
 use super::executable;
@@ -77,5 +80,67 @@ fn without_any_rights_programs_started_with_run_are_protected_and_stopped() {
         service.must_work(offline.pid());
         offline.must_end_right();
         service.stop();
+    });
+}
+
+/// Plays a test with root and nobody. Says so where there is only one user.
+fn play_with_both(test: &'static str, director: fn(&Stage)) {
+    if is_outside() && !is_possible() {
+        return eprintln!("skipped: needs root, setpriv, and a program that nobody may read");
+    }
+    play(test, &[], director);
+}
+
+#[test]
+fn a_process_that_the_daemon_may_not_trace_is_shown_so_and_nothing_is_stopped() {
+    let test = "users::a_process_that_the_daemon_may_not_trace_is_shown_so_and_nothing_is_stopped";
+    if is_outside() && geteuid().is_root() && !is_possible() {
+        return eprintln!("skipped: root may trace everybody, and needs setpriv to be somebody else");
+    }
+    play_as_nobody(test, |stage| {
+        let service = Service::start(stage, Rules::default());
+        let (mut offline, _) = service.walker(2);
+        // As if it were another user's: the system refuses whoever has no rights.
+        offline.ask("hide");
+        let (mut online, _) = service.walker(12);
+        service.must_show(offline.pid(), "refused", |tenant| {
+            tenant.unstoppable.as_ref().is_some_and(|why| why.contains("not permitted"))
+        });
+        let begun = service.stats().daemon.scans;
+        service.until("many scans", |status| {
+            let free = |tenant: &TenantStatus| tenant.state != State::Stopped && !tenant.attached;
+            assert!(status.tenants.iter().all(free), "{status:#?}");
+            service.stats().daemon.scans >= begun + 40
+        });
+        assert_eq!(service.count(|gpu| gpu.preempts), 0);
+        let (status, said) = service.command(&["ps"]);
+        assert!(status.success() && said.contains("not permitted"), "{said}");
+        for actor in [&mut online, &mut offline] {
+            actor.enough();
+            actor.must_end_right(0);
+        }
+        service.stop();
+    });
+}
+
+#[test]
+fn what_somebody_tells_of_work_of_another_user_is_ignored() {
+    play_with_both("users::what_somebody_tells_of_work_of_another_user_is_ignored", |stage| {
+        let service = Service::start(stage, Rules::default());
+        let (actor, _) = service.idler(2);
+        let socket = service.socket();
+        let place = socket.parent().expect("a directory");
+        fs::set_permissions(place, Permissions::from_mode(0o755)).expect("it is ours");
+        let pid = actor.pid().to_string();
+        let theirs =
+            as_nobody().arg(executable()).args(["notify", "--pid", &pid]).env("GPREEMPT_SOCKET", &socket).output();
+        let theirs = theirs.expect("can be started");
+        assert!(theirs.status.success(), "{}", String::from_utf8_lossy(&theirs.stderr));
+        // Ours comes after it.
+        let (status, said) = service.command(&["notify", "--pid", &pid]);
+        assert!(status.success(), "{said}");
+        service.until("it is counted", |_| service.stats().daemon.notifications >= 1);
+        assert_eq!(service.stats().daemon.notifications, 1);
+        actor.leave();
     });
 }

@@ -13,7 +13,7 @@ use kfd_abi::debug::{RuntimeEnableArgs, RuntimeMode};
 use kfd_abi::ioctl::{Argument, Request};
 use kfd_abi::queue::{DestroyQueueArgs, GetQueueWaveStateArgs, SetCuMaskArgs, UpdateQueueArgs};
 use kfd_workload::{
-    Arguments, Buffer, CodeObject, Executable, Launch, Order, Placement, Queue, Runtime, Signal, suite,
+    Arguments, Buffer, CodeObject, CopyQueue, Executable, Launch, Order, Placement, Queue, Runtime, Signal, suite,
 };
 
 /// What comes before an answer, so that it is told from what the test harness prints.
@@ -22,6 +22,9 @@ pub(super) const MARK: &str = "<actor>";
 /// How long a job may take while everybody else is at work.
 const LIMIT: Duration = Duration::from_secs(120);
 const LANES: u32 = 64;
+/// Bytes of one copy, and copies at a time.
+const BYTES: usize = 32 << 20;
+const COPIES: i64 = 8;
 
 /// Why something did not work: the number of an error, or words.
 enum Refusal {
@@ -111,6 +114,15 @@ struct Job {
     enough: Buffer,
     _arguments: Buffer,
     done: Signal,
+    silent: bool,
+}
+
+/// Copies under way.
+struct Copies {
+    queue: CopyQueue,
+    from: Buffer,
+    to: Buffer,
+    done: Signal,
 }
 
 /// A debug session with another process, from the thread that traces it.
@@ -133,6 +145,7 @@ struct Actor {
     runtime: Option<Runtime>,
     ways: Vec<Way>,
     jobs: Vec<Job>,
+    copies: Option<Copies>,
     /// What queues wait for, and what fires when they have passed it.
     gates: Vec<(Signal, Signal)>,
 }
@@ -172,9 +185,10 @@ impl Actor {
             }
             "queue" => said = self.create(small(0), words.get(1).map_or(0, |gpu| gpu.parse().expect("a number")))?,
             "walk" => {
-                let job = self.start(small(0), small(1))?;
+                let job = self.start(small(0), small(1), words.get(2) == Some(&"silent"))?;
                 self.jobs.push(job);
             }
+            "copy" => self.copy()?,
             "enough" => {
                 for job in &mut self.jobs {
                     job.enough.write(0, &1u32.to_le_bytes())?;
@@ -216,6 +230,10 @@ impl Actor {
                 call(self.kfd(), &mut args)?;
                 said = format!("{} {}", args.ctl_stack_used_size, args.save_area_used_size);
             }
+            // From now on only those with special rights may trace it or look into it.
+            "hide" => {
+                nix::sys::prctl::set_dumpable(false).map_err(|error| Refusal::Errno(error as i32))?;
+            }
             "descriptor" => said = self.kfd().as_raw_fd().to_string(),
             "kernel" => said = self.ways[0].program.kernel("walk")?.descriptor.0.to_string(),
             "trace" => {
@@ -251,7 +269,23 @@ impl Actor {
         Ok(id)
     }
 
-    fn start(&mut self, way: u32, groups: u32) -> Result<Job> {
+    /// Copies for a while, and waits for it.
+    fn copy(&mut self) -> Result<()> {
+        if self.copies.is_none() {
+            let device = self.runtime.as_ref().expect("the director said open before").device(0)?;
+            let buffer = || device.allocate(BYTES, Placement::Gtt);
+            let (queue, done) = (CopyQueue::new(device)?, Signal::new(device, 0)?);
+            self.copies = Some(Copies { queue, from: buffer()?, to: buffer()?, done });
+        }
+        let Some(Copies { queue, from, to, done }) = &mut self.copies else { return Ok(()) };
+        done.set(COPIES)?;
+        for _ in 0..COPIES {
+            queue.copy(from, to, BYTES, done)?;
+        }
+        Ok(queue.wait(done, LIMIT)?)
+    }
+
+    fn start(&mut self, way: u32, groups: u32, silent: bool) -> Result<Job> {
         let Way { queue, program } = self.way(way);
         let kernel = program.kernel("walk")?;
         let device = queue.device().clone();
@@ -266,16 +300,19 @@ impl Actor {
         arguments.write(0, &block)?;
         let done = Signal::new(&device, 1)?;
         let launch = Launch::linear(groups, LANES as u16);
-        queue.dispatch(&kernel, arguments.address(), &launch, Order::AfterPrevious, &done)?;
-        Ok(Job { way, groups, out, taken, enough, _arguments: arguments, done })
+        let completion = (!silent).then_some(&done);
+        queue.dispatch(&kernel, arguments.address(), &launch, Order::AfterPrevious, completion)?;
+        Ok(Job { way, groups, out, taken, enough, _arguments: arguments, done, silent })
     }
 
-    /// Waits for a job. "right", or how many items are wrong and the first of them: its number, the steps it took, what
+    /// Waits for a job, unless it is silent: nothing but its waves tells of its end. "right", or how many items are wrong and the first of them: its number, the steps it took, what
     /// it holds.
     fn finish(&mut self, job: usize) -> Result<String> {
         let job = &self.jobs[job];
         let way = self.ways.iter().find(|way| way.queue.id() == job.way).expect("not destroyed");
-        way.queue.wait(&job.done, LIMIT)?;
+        if !job.silent {
+            way.queue.wait(&job.done, LIMIT)?;
+        }
         let items = job.groups * LANES;
         let words = |buffer: &Buffer| -> Result<Vec<u32>> {
             let bytes = buffer.read(0, items as usize * 4)?;

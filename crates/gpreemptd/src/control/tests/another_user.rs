@@ -25,12 +25,14 @@ fn status() -> Status {
 #[test]
 #[ignore = "a process of another test"]
 fn child_of_another_user() {
-    let path = std::env::var("GPREEMPT_TEST_SOCKET").unwrap();
+    let Ok(path) = std::env::var("GPREEMPT_TEST_SOCKET") else {
+        return eprintln!("skipped: another test runs it");
+    };
     assert_eq!(nix::unistd::geteuid().as_raw(), UID);
     let connect = || Talk::new(UnixStream::connect(&path).unwrap());
     let mut client = connect();
 
-    let Answer::Status(seen) = client.call(Request::Status) else { panic!("no status") };
+    let seen = client.status();
     assert_eq!(seen.tenants.iter().map(|tenant| tenant.pid).collect::<Vec<_>>(), [10]);
     assert_eq!(seen.jobs.iter().map(|job| job.job.as_str()).collect::<Vec<_>>(), ["mine"]);
     assert_eq!(seen.gpus[0].holder.as_deref(), Some("(level 12)"));

@@ -16,7 +16,7 @@ fn me() -> u32 {
 fn status_and_stats_are_what_the_engine_publishes() {
     let scene = Scene::new();
     let mut client = scene.client();
-    assert_eq!(client.call(Request::Status), Answer::Status(Box::default()));
+    assert_eq!(client.status(), Status::default());
     assert_eq!(client.call(Request::Stats), Answer::Stats(Box::new(Stats { schema: 7, ..Stats::default() })));
 }
 
@@ -45,10 +45,7 @@ fn a_status_after_a_change_shows_it_whoever_asks() {
     for number in 1..=90 {
         client.call(Request::Abandon { pid: 1 });
         let watcher = if number % 2 == 0 { &mut client } else { &mut other };
-        match watcher.call(Request::Status) {
-            Answer::Status(status) => assert_eq!(status.daemon_pid, number),
-            other => panic!("{other:?}"),
-        }
+        assert_eq!(watcher.status().daemon_pid, number);
     }
 }
 
@@ -144,11 +141,14 @@ fn answers_come_in_the_order_of_the_calls() {
         }
     }
     client.send(&calls);
+    let mut hear = || client.hear().expect("an answer");
     for _ in 0..20 {
-        assert!(matches!(client.hear(), Some(Answer::Status(_))));
-        assert!(matches!(client.hear(), Some(Answer::Log { .. })));
-        assert!(matches!(client.hear(), Some(Answer::Done { .. })));
-        assert!(matches!(client.hear(), Some(Answer::Stats(_))));
+        let status = hear();
+        assert!(matches!(status, Answer::Status(_)) || is_late(&status), "{status:?}");
+        assert!(matches!(hear(), Answer::Log { .. }));
+        assert!(matches!(hear(), Answer::Done { .. }));
+        let stats = hear();
+        assert!(matches!(stats, Answer::Stats(_)) || is_late(&stats), "{stats:?}");
     }
 }
 
@@ -180,7 +180,7 @@ fn calls_that_are_not_understood_are_refused_and_the_connection_goes_on() {
         client.send(bytes);
         assert_eq!(refusal(client.hear().unwrap()).kind, kind);
     }
-    assert!(matches!(client.call(Request::Status), Answer::Status(_)));
+    client.status();
 }
 
 #[test]
@@ -199,10 +199,7 @@ fn a_burst_of_changes_is_carried_out_and_what_is_refused_reaches_nobody() {
     let answers: Vec<Answer> = (0..400).map(|_| client.call(Request::Abandon { pid: 1 })).collect();
     assert!(!answers[..100].iter().any(is_busy));
     let done = answers.iter().filter(|answer| !is_busy(answer)).count();
-    match client.call(Request::Status) {
-        Answer::Status(status) => assert_eq!(status.daemon_pid as usize, done),
-        other => panic!("{other:?}"),
-    }
+    assert_eq!(client.status().daemon_pid as usize, done);
 }
 
 #[test]
