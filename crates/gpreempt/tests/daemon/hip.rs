@@ -41,9 +41,8 @@ fn meet(stage: &Stage, hip_is_online: bool) {
     offline.until("kernel");
     let mut online = load(12, hip_is_online, &[ONLINE, ARRIVALS].concat());
     online.until("ready");
-    for program in [&offline, &online] {
-        service.must_be_known(program.pid());
-    }
+    service.must_be_known(online.pid());
+    service.must_show(offline.pid(), "can be stopped", |tenant| tenant.attached);
     online.begin();
     online.must_end_right();
     assert!(service.count(|gpu| gpu.preempts) >= 1);
