@@ -62,6 +62,10 @@ impl Breaker {
 
     /// The driver failed.
     pub(super) fn failed(&mut self, now: Nanos, config: &config::Breaker) -> Option<Trip> {
+        if self.open.is_some() {
+            // What was stopped is being let go, and the reason is known.
+            return None;
+        }
         let count = note(&mut self.failures, now, config.window);
         let tripped = config.failures > 0 && count >= config.failures;
         tripped.then(|| self.trip(format!("{count} failures of the driver in {:?}", config.window), now, config))
@@ -69,7 +73,7 @@ impl Breaker {
 
     /// The driver answered after `took`.
     pub(super) fn took(&mut self, took: Nanos, now: Nanos, config: &config::Breaker) -> Option<Trip> {
-        if took <= nanos(config.slow_after) {
+        if took <= nanos(config.slow_after) || self.open.is_some() {
             return None;
         }
         let count = note(&mut self.slow, now, config.window);
@@ -183,6 +187,10 @@ mod tests {
         let pauses: Vec<u64> = (0..7)
             .filter_map(|turn| {
                 let trips = (0..3).filter_map(|_| breaker.failed(at(turn * 1000), &config)).last();
+                // While it is open, what was stopped is let go, and that may fail or be slow as well.
+                assert!((0..9).all(|_| breaker.failed(at(turn * 1000), &config).is_none()));
+                assert!((0..9).all(|_| breaker.took(Nanos::from_secs(1), at(turn * 1000), &config).is_none()));
+                assert!(turn == 6 || breaker.retry(at(turn * 1000 + 400)));
                 trips.map(|trip| trip.pause.0 / 1_000_000_000)
             })
             .collect();
