@@ -78,3 +78,42 @@ impl Supervisor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::sync::{Arc, TryLockError};
+
+    use super::super::seat::Seat;
+    use super::*;
+    use crate::control::Control;
+    use crate::device::chip::Chip;
+    use crate::device::{Geometry, SaveCounters};
+
+    #[test]
+    fn what_a_process_has_counted_is_never_missing_while_it_leaves() {
+        let supervisor = Supervisor::new().expect("a thread");
+        let chip = Arc::new(Chip::create(Geometry::cdna(8, 1), 1, 1).expect("memory").0);
+        let (ours, _theirs) = UnixStream::pair().expect("sockets");
+        let control = Control::new().expect("a page").0;
+        control.show_preempted(0, &SaveCounters { saves: 7, ..SaveCounters::default() });
+        let process = ProcessKey { pid: std::process::id(), start: 0 };
+        let seat = Arc::new(Seat::new(process, control, ours, &chip).expect("room"));
+        supervisor.lock_members().insert(process, Arc::new(Member::new(seat)));
+        assert_eq!(supervisor.preemption(0).saves, 7);
+        std::thread::scope(|scope| {
+            // Nobody can be added to those that are gone while this is held.
+            let gone = supervisor.gone.lock().expect("nobody panics");
+            scope.spawn(|| supervisor.leave(process));
+            loop {
+                match supervisor.members.try_lock() {
+                    Ok(members) => assert!(members.contains_key(&process), "it is neither here nor there"),
+                    Err(TryLockError::WouldBlock) => break,
+                    Err(TryLockError::Poisoned(_)) => panic!("nobody panics"),
+                }
+            }
+            drop(gone);
+        });
+        assert_eq!((supervisor.preemption(0).saves, supervisor.lock_members().len()), (7, 0));
+    }
+}
