@@ -35,6 +35,7 @@ pub(crate) fn test(full: bool) -> Result<()> {
         Step { name: "set-up".to_string(), action: Box::new(setup) },
         Step::command("formatting", FORMAT, &[]),
         Step::command("lints", LINTS, &[]),
+        Step::command("documentation", DOCUMENTATION, &[("RUSTDOCFLAGS", "-D warnings")]),
         Step::command("tests", TESTS, &[]),
         Step::command("tests with compilers and real clients", CLIENTS, &[]),
     ];
@@ -42,7 +43,5 @@ pub(crate) fn test(full: bool) -> Result<()> {
         steps.push(Step::command("larger counts", TESTS, MORE_CASES));
         steps.extend(STORMS.iter().map(|(name, command)| Step::command(name, command, &[])));
     }
-    let documentation = Step::command("documentation", DOCUMENTATION, &[("RUSTDOCFLAGS", "-D warnings")]);
-    steps.push(documentation);
     run(&steps)
 }

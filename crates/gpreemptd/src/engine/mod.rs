@@ -1,7 +1,7 @@
 //! The deciding thread: a host of `gpreempt-core`.
 //!
-//! It learns who is there ([`members`]), sees to it that those who could be stopped can be ([`sessions`]), looks at rings
-//! ([`looks`]), asks the core, carries out what it says ([`carry`]), and does what clients ask ([`asked`]). It never waits
+//! It learns who is there (`members`), sees to it that those who could be stopped can be (`sessions`), looks at rings
+//! (`looks`), asks the core, carries out what it says (`carry`), and does what clients ask (`asked`). It never waits
 //! for anything but its inbox.
 
 mod asked;

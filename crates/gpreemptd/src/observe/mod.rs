@@ -1,9 +1,9 @@
 //! What a tenant is doing, from what lies in its memory: indices, head packets, completion signals.
 //!
 //! The processor moves the read index when it fetches a packet, not when the work is done, so three things are asked of
-//! each ring in turn ([`ring`]):
+//! each ring in turn (`ring`):
 //!
-//! - what was fetched and is unfinished, by the completion signals of those packets ([`fetched`]). A wait that was fetched
+//! - what was fetched and is unfinished, by the completion signals of those packets (`fetched`). A wait that was fetched
 //!   holds up everything behind it;
 //! - whether the next packet could begin: it may not be written yet, or wait for a signal that has not fired;
 //! - where packets have no signals, or a signal stays as it is for too long: a sample of the occupancy, which the engine is
