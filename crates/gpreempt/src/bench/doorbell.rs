@@ -82,7 +82,11 @@ impl Doorbell {
     pub(super) fn goal(&self) -> Goal {
         let [low, high] = self.ratio_quartiles;
         Goal::new("doorbell_ratio", "looks every 50 us", (Some(BOUNDS.0), Some(BOUNDS.1)), Some(self.ratio), || {
-            format!("half of {} blocks lie between {low:.3} and {high:.3}", self.blocks)
+            format!(
+                "half of {} blocks lie between {low:.3} and {high:.3}: whether the gpu reads the ring while it is written \
+                 differs more from block to block, on a virtual gpu at least",
+                self.blocks
+            )
         })
     }
 }
