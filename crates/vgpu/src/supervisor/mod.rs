@@ -116,7 +116,7 @@ fn turn_away(listener: &UnixListener, spare: &mut Option<UnixListener>, error: i
     Ok(())
 }
 
-/// Leaves the launcher's session and its signals.
+/// Leaves the launcher's session and its signals, and comes before everybody else where that is permitted.
 fn detach() {
     // SAFETY: plain system calls; the only effect is on this process. Descriptors that the launcher inherited are not
     // ours to keep open: somebody may wait for their other end.
@@ -130,6 +130,8 @@ fn detach() {
         }
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         libc::prctl(libc::PR_SET_NAME, c"vgpu-supervisor".as_ptr());
+        // A driver's calls run in the kernel, at once: they do not wait until waves, which have -10, leave a core to them.
+        libc::setpriority(libc::PRIO_PROCESS, 0, -12);
     }
 }
 
