@@ -224,9 +224,9 @@ fn device_queries_agree_with_the_profile() {
     assert_eq!(info(&mut machine, InfoQuery::DEV_INFO, 4, none).unwrap(), 0x74A1_u32.to_le_bytes());
     let memory = info(&mut machine, InfoQuery::MEMORY, 96, none).unwrap();
     let memory = <[[u64; 4]; 3]>::decode(&memory).unwrap();
-    assert_eq!((memory[0][0], memory[0][2], memory[2][0]), (2 << 30, PAGE, 4 << 30));
+    assert_eq!((memory[0][0], memory[0][2], memory[2][0]), (8 << 30, PAGE, 4 << 30));
     let sizes = info(&mut machine, InfoQuery::VRAM_GTT, 24, none).unwrap();
-    assert_eq!(<[u64; 3]>::decode(&sizes), Some([2 << 30, 2 << 30, 4 << 30]));
+    assert_eq!(<[u64; 3]>::decode(&sizes), Some([8 << 30, 8 << 30, 4 << 30]));
     let registers = ReadRegisters { dword_offset: 0x263E, count: 1, instance: u32::MAX, flags: 0 };
     let config = info(&mut machine, InfoQuery::READ_MMR_REG, 4, Union::of(&registers)).unwrap();
     assert_eq!(config, 0x2A11_4042_u32.to_le_bytes());
