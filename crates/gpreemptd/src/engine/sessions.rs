@@ -35,8 +35,9 @@ pub(super) struct Actuator {
     delay: Nanos,
     started_at: Nanos,
     idle_since: Option<Nanos>,
-    /// Actuators that were sent away and have not been reported lost yet.
+    /// Actuators that were sent away and have not been reported lost yet, and when the last was.
     farewells: u32,
+    sent_away_at: Nanos,
 }
 
 impl Engine {
@@ -142,7 +143,7 @@ impl Engine {
             self.ask_at(self.actuator.start_at);
             return false;
         }
-        if self.actuator.farewells > 0 {
+        if self.actuator.farewells > 0 && now.since(self.actuator.sent_away_at) < RESTART_LONGEST {
             // The one that was sent away is still on its way out, and would pass for another daemon's.
             self.ask_at(now.plus(RESTART));
             return false;
@@ -203,6 +204,7 @@ impl Engine {
         let link = self.actuator.link.take();
         if link.is_some() {
             self.actuator.farewells += 1;
+            self.actuator.sent_away_at = crate::clock::now();
             self.note_machine(EventKind::Actuator { message: "ended: nobody to manage".into() });
         }
         self.actuator.pid = None;
