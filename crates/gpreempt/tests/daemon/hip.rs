@@ -39,14 +39,8 @@ fn meet(stage: &Stage, hip_is_online: bool) {
     };
     let offline = load(2, !hip_is_online, OFFLINE);
     offline.until("kernel");
-    let mut online = load(12, hip_is_online, &[ONLINE, ARRIVALS].concat());
-    online.until("ready");
-    service.must_be_known(online.pid());
-    service.must_show(offline.pid(), "can be stopped", |tenant| tenant.attached);
-    online.begin();
-    online.must_end_right();
-    assert!(service.count(|gpu| gpu.preempts) >= 1);
-    service.must_work(offline.pid());
+    let online = load(12, hip_is_online, &[ONLINE, ARRIVALS].concat());
+    service.must_serve(online, &offline);
     assert!(offline.must_end_right() > 0);
     assert_eq!(service.count(|gpu| gpu.failures), 0);
     service.stop();

@@ -270,6 +270,18 @@ impl<'s> Service<'s> {
         Program::start(end_with_us(&mut command))
     }
 
+    /// Lets the requests of a program that waits for its begin be answered beside one that fills the gpu. That one is stopped for
+    /// them, and works again afterwards.
+    pub(super) fn must_serve(&self, mut online: Program, offline: &Program) {
+        online.until("ready");
+        self.must_be_known(online.pid());
+        self.must_show(offline.pid(), "can be stopped", |tenant| tenant.attached);
+        online.begin();
+        online.must_end_right();
+        assert!(self.count(|gpu| gpu.preempts) >= 1);
+        self.must_work(offline.pid());
+    }
+
     /// Kills it; what it kept is there for the next.
     pub(super) fn kill(&mut self) {
         self.child.kill().expect("is a child");

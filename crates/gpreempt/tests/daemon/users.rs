@@ -71,14 +71,8 @@ fn without_any_rights_programs_started_with_run_are_protected_and_stopped() {
         offline.until("kernel");
         let online =
             ["load", "online", "--requests", "30", "--kernels", "2", "--steps", "100", "--rate", "20", "--wait"];
-        let mut online = launch("12", &online);
-        online.until("ready");
-        service.must_be_known(online.pid());
-        service.must_show(offline.pid(), "can be stopped", |tenant| tenant.attached);
-        online.begin();
-        online.must_end_right();
-        assert!(service.count(|gpu| gpu.preempts) >= 1);
-        service.must_work(offline.pid());
+        let online = launch("12", &online);
+        service.must_serve(online, &offline);
         offline.must_end_right();
         service.stop();
     });

@@ -120,6 +120,7 @@ impl Engine {
 
     fn done(&mut self, ticket: u64, queues: &[u32], failed: &[u32], called: Nanos, answered: Nanos, now: Nanos) {
         let Some(ticket) = self.tickets.remove(&ticket) else { return };
+        let by = ticket.reason.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned);
         let Some(tenant) = self.world.tenants.get_mut(&ticket.name) else {
             if ticket.action == Action::Preempt {
                 self.let_run(ticket.name.0, queues.iter().chain(failed).copied().collect());
@@ -137,21 +138,19 @@ impl Engine {
             }
         }
         let (gpu, took) = (tenant.gpu, answered.since(called));
-        let job = ticket.reason.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned);
-        let Some(tenant) = self.world.tenants.get_mut(&ticket.name) else { return };
         if ticket.action == Action::Preempt && tenant.is_stopped() {
             tenant.preempted += u64::from(tenant.stopped_at.is_none());
             tenant.stopped_at.get_or_insert(answered);
             tenant.why = Some(ticket.reason);
             let by_rule = || (ticket.reason.rule != Rule::Held).then(|| words::rule(ticket.reason.rule).to_owned());
-            tenant.cause = job.or_else(by_rule);
+            tenant.cause = by.clone().or_else(by_rule);
         }
         let stopped_queues = Some(tenant.stopped_queues());
         let (core, count) = (tenant.core, u32::from(tenant.stopped_queues()));
         if let Some(id) = core {
             let _ = self.core.report(id, ticket.action, Report { at: now, took, stopped_queues });
         }
-        self.record_call(&ticket, gpu, called, answered, count);
+        self.record_call(&ticket, by, gpu, called, answered, count);
         self.bounced(ticket.name.0, answered);
         self.settle_stop(ticket.name, answered);
         self.observe_again(ticket.name, now);
@@ -173,12 +172,19 @@ impl Engine {
         }
     }
 
-    fn record_call(&mut self, ticket: &Ticket, gpu: usize, called: Nanos, answered: Nanos, queues: u32) {
+    fn record_call(
+        &mut self,
+        ticket: &Ticket,
+        by: Option<String>,
+        gpu: usize,
+        called: Nanos,
+        answered: Nanos,
+        queues: u32,
+    ) {
         let place = &self.world.gpus[gpu];
         let record = self.record.gpu(place.about.id.0, &place.about.address);
         record.cycles += 1;
         let took_us = answered.since(called).0 as f64 / 1e3;
-        let by = ticket.reason.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned);
         let rule = words::rule(ticket.reason.rule).to_string();
         let victim = self.world.tenants.get(&ticket.name);
         match ticket.action {

@@ -111,7 +111,6 @@ impl Engine {
         tenant.seen.activity = look.activity;
         tenant.seen.since = look.since;
         tenant.seen.pending = look.pending;
-        tenant.seen.unsure = look.unsure;
         if before.activity != look.activity {
             tenant.seen.changed_at = now;
             self.news = true;
@@ -176,17 +175,16 @@ impl Engine {
         tenant.sampling = false;
         tenant.sampled_at = now;
         // Waves that are saved, or on their way back, tell nothing by being away.
-        let (place, away) = (tenant.gpu, tenant.is_stopped() || tenant.ordered.is_some());
-        if away || sample.occupied_cus == Some(0) && self.is_bounced(place, sample.at) {
+        let (gpu, away) = (tenant.gpu, tenant.is_stopped() || tenant.ordered.is_some());
+        if away || sample.occupied_cus == Some(0) && self.is_bounced(gpu, sample.at) {
             return;
         }
         let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
-        let cus = self.world.gpus.get(tenant.gpu).map_or(1, |gpu| gpu.about.cus.max(1));
+        let cus = self.world.gpus.get(gpu).map_or(1, |gpu| gpu.about.cus.max(1));
         tenant.occupancy = sample.occupied_cus.map(|held| {
             let share = u64::from(held) * 1000 / u64::from(cus);
             (Permille::new(u16::try_from(share).unwrap_or(u16::MAX)), sample.at)
         });
-        let gpu = tenant.gpu;
         let mut others = self.world.tenants.values().filter(|other| other.gpu == gpu && other.name != name);
         let alone = !others.any(|other| other.eye.is_none() || other.runs());
         if let Some(eye) = self.world.tenants.get_mut(&name).and_then(|tenant| tenant.eye.as_mut()) {

@@ -163,7 +163,6 @@ pub(super) struct Seen {
     pub(super) since: Nanos,
     pub(super) changed_at: Nanos,
     pub(super) pending: u64,
-    pub(super) unsure: bool,
     /// The burst met lower work that ran, and was, or was not, left alone.
     pub(super) contested: bool,
     pub(super) spared: bool,

@@ -129,8 +129,7 @@ impl Known {
     pub(super) fn refresh(&mut self, pid: Pid, processes: &Processes) -> kfd::Result<()> {
         let Some(program) = &mut self.program else { return Ok(()) };
         if program.update() {
-            self.told = None;
-            self.dirty = true;
+            self.tell_again();
         }
         for (gpu, holding) in &mut self.holdings {
             let vram = processes.vram(pid, *gpu)?.unwrap_or_default();
