@@ -110,6 +110,10 @@ impl Write for Stdout {
     }
 }
 
+/// Who knows errors that are about what the user gave.
+const IS_INPUT: [fn(&anyhow::Error) -> bool; 5] =
+    [vgpu::is_input, config::is_input, daemon::is_input, run::is_input, stage::workload::is_input];
+
 /// Says what went wrong and what to do about it.
 fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(usage) = error.downcast_ref::<clap::Error>() {
@@ -125,9 +129,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
     }
     match input {
         Some(_) => ExitCode::from(EXIT_INPUT),
-        None if vgpu::is_input(error) || config::is_input(error) || daemon::is_input(error) || run::is_input(error) => {
-            ExitCode::from(EXIT_INPUT)
-        }
+        None if IS_INPUT.iter().any(|is_input| is_input(error)) => ExitCode::from(EXIT_INPUT),
         None => ExitCode::FAILURE,
     }
 }

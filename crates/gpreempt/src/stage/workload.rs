@@ -60,6 +60,16 @@ pub(crate) struct VirtualGpu {
     pub(crate) cus: Option<u32>,
 }
 
+/// What is wrong with a file that the user named.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Unusable(String);
+
+/// Whether an error is about what the user gave.
+pub(crate) fn is_input(error: &anyhow::Error) -> bool {
+    error.is::<Unusable>()
+}
+
 impl Workload {
     /// The workload of a file, or the built-in one.
     pub(crate) fn load(file: Option<&Path>) -> Result<Workload> {
@@ -67,12 +77,15 @@ impl Workload {
             None => ("the built-in workload".to_owned(), BUILT_IN.to_owned()),
             Some(path) => {
                 let name = path.display().to_string();
-                let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+                let remedy = "`gpreempt demo --print-config` prints one to start from";
+                let text =
+                    fs::read_to_string(path).with_context(|| Unusable(format!("cannot read {name}; {remedy}")))?;
                 (name, text)
             }
         };
-        let workload: Workload = toml::from_str(&text).with_context(|| format!("{name} is no workload"))?;
-        workload.check().with_context(|| format!("{name} is no workload"))?;
+        let unusable = || Unusable(format!("{name} is no workload"));
+        let workload: Workload = toml::from_str(&text).with_context(unusable)?;
+        workload.check().with_context(unusable)?;
         Ok(workload)
     }
 
@@ -126,6 +139,8 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let folder = tempfile::tempdir().unwrap();
+        let error = Workload::load(Some(&folder.path().join("none.toml"))).unwrap_err();
+        assert!(is_input(&error) && error.to_string().contains("--print-config"), "{error:#}");
         let file = folder.path().join("mine.toml");
         for (from, to, said) in [
             ("duty = 0.3", "duty = 3", "online.duty is 3"),
@@ -135,7 +150,9 @@ mod tests {
         ] {
             assert!(BUILT_IN.contains(from), "{from}");
             fs::write(&file, BUILT_IN.replace(from, to)).unwrap();
-            let error = format!("{:#}", Workload::load(Some(&file)).unwrap_err());
+            let error = Workload::load(Some(&file)).unwrap_err();
+            assert!(is_input(&error));
+            let error = format!("{error:#}");
             assert!(error.contains(said) && error.contains("mine.toml"), "{error}");
         }
     }
