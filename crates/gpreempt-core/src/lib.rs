@@ -34,7 +34,7 @@
 //! core.observe(b, look)?;
 //! let plan = core.decide(now, &Actuator::DebugTrap);
 //! assert_eq!((plan.entries[0].tenant, plan.entries[0].action), (b, Action::Preempt));
-//! assert_eq!((plan.entries[0].reason.cause, plan.entries[0].reason.rule), (Some(online), Rule::HigherWants));
+//! assert_eq!((plan.entries[0].why.cause, plan.entries[0].why.reason), (Some(online), Reason::HigherWants));
 //! # Ok::<(), Error>(())
 //! ```
 #![no_std]
@@ -83,7 +83,7 @@ pub use cost::{Actuator, Batch, Cost};
 pub use id::{GpuId, GpuSet, Gpus, JobId, Level, Permille, TenantId};
 pub use observe::{Activity, Observation, Report};
 pub use params::{GpuParams, JobParams, Patience, PolicyKind};
-pub use plan::{Action, Bound, Entry, Plan, Reason, Rule};
+pub use plan::{Action, Bound, Entry, Plan, Reason, Why};
 pub use scheduler::{Error, Scheduler};
 pub use state::{GpuSlot, JobSlot, Parts, Phase, Storage, Tables, TenantSlot};
 pub use status::{GpuStatus, JobStatus};

@@ -11,9 +11,9 @@ pub enum Action {
     Resume,
 }
 
-/// The rule behind an entry.
+/// The reason behind an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum Reason {
     /// Preempt: a job of a higher level wants the gpu.
     HigherWants,
     /// Preempt: an equal's turn.
@@ -67,11 +67,11 @@ pub enum Bound {
 
 /// Why, in four words that fit a trace record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reason {
+pub struct Why {
     /// The job on whose account it happens, if there is one and it still exists.
     pub cause: Option<JobId>,
-    /// The rule.
-    pub rule: Rule,
+    /// The reason.
+    pub reason: Reason,
     /// What set the moment.
     pub bound: Bound,
     /// How long the inversion (preempt) or the stop (resume) had lasted.
@@ -90,7 +90,7 @@ pub struct Entry {
     /// What.
     pub action: Action,
     /// Why.
-    pub reason: Reason,
+    pub why: Why,
     /// Sort key of a preemption; larger victims first.
     pub(crate) weight: u64,
 }
@@ -102,7 +102,7 @@ impl Entry {
         job: JobId { index: u32::MAX, generation: 0 },
         gpu: GpuId(0),
         action: Action::Resume,
-        reason: Reason { cause: None, rule: Rule::NothingAbove, bound: Bound::Detection, after: Nanos::ZERO },
+        why: Why { cause: None, reason: Reason::NothingAbove, bound: Bound::Detection, after: Nanos::ZERO },
         weight: 0,
     };
 }

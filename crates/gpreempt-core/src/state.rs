@@ -3,7 +3,7 @@
 use crate::budget::Bucket;
 use crate::cost::Batch;
 use crate::learn::Habits;
-use crate::plan::{Reason, Rule};
+use crate::plan::{Reason, Why};
 use crate::{
     Action, Activity, Entry, GpuId, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Permille, TenantId,
 };
@@ -185,12 +185,12 @@ impl JobSlot {
 pub(crate) struct Stop {
     pub(crate) cause: u32,
     pub(crate) cause_generation: u32,
-    pub(crate) rule: Rule,
+    pub(crate) reason: Reason,
 }
 
 impl Default for Stop {
     fn default() -> Self {
-        Stop { cause: NONE, cause_generation: 0, rule: Rule::HigherWants }
+        Stop { cause: NONE, cause_generation: 0, reason: Reason::HigherWants }
     }
 }
 
@@ -230,7 +230,7 @@ pub(crate) struct JobNow {
     /// Some tenant refused to be stopped too often.
     pub(crate) refused: bool,
     /// Why its phase changed just now.
-    pub(crate) reason: Option<Reason>,
+    pub(crate) why: Option<Why>,
     /// It takes the turn of an aged job.
     pub(crate) turn: bool,
     /// Others that are stopped on its account.

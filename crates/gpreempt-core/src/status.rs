@@ -2,7 +2,8 @@
 
 use crate::bounds;
 use crate::cost::{Batch, Cost};
-use crate::plan::Rule;
+use crate::plan::Reason;
+use crate::policy;
 use crate::scheduler::Scheduler;
 use crate::state::{GpuSlot, JobSlot, Phase, Storage};
 use crate::{GpuId, GpuSet, JobId, Level, Nanos};
@@ -17,7 +18,7 @@ pub struct JobStatus {
     /// Since when, if it is stopped.
     pub stopped_at: Nanos,
     /// Why, if it is stopped.
-    pub rule: Rule,
+    pub reason: Reason,
     /// For whom, if it is stopped and that job still exists.
     pub cause: Option<JobId>,
     /// Whether it has work.
@@ -60,11 +61,30 @@ impl<S: Storage> Scheduler<S> {
             level: job.params.level,
             phase: job.phase,
             stopped_at: job.stopped_at,
-            rule: job.stop.rule,
+            reason: job.stop.reason,
             cause: tables.cause_id(job.stop),
             works: job.works,
             victims: job.now.victims,
         })
+    }
+
+    /// The reason for which the policy of `gpu` could ever stop `lower` for `upper`; `None` if it never would, or if one
+    /// of them does not exist. Hosts ask this to decide whom to watch and whom to attach; they know no policy themselves.
+    pub fn could_displace(&mut self, upper: JobId, lower: JobId, gpu: GpuId) -> Option<Reason> {
+        if upper == lower {
+            return None;
+        }
+        let mut tables = self.storage.tables();
+        let (upper, lower) = (*tables.find_job(upper)?, *tables.find_job(lower)?);
+        let gpu = tables.gpu(gpu)?;
+        policy::of(gpu.params.policy).displaces(&upper, &lower, gpu)
+    }
+
+    /// Whether the policy of `gpu` could ever stop the job although no other job wants the gpu.
+    pub fn could_throttle(&mut self, id: JobId, gpu: GpuId) -> bool {
+        let mut tables = self.storage.tables();
+        let Some(job) = tables.find_job(id).copied() else { return false };
+        tables.gpu(gpu).is_some_and(|gpu| policy::of(gpu.params.policy).throttles(&job))
     }
 
     /// The bound on inversions that `upper` suffers on `gpu` from jobs below, when the host looks every `detection`.

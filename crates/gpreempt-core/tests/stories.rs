@@ -3,7 +3,9 @@
 
 mod support;
 
-use gpreempt_core::{Action, Activity, Bound, GpuId, GpuParams, JobParams, Level, Nanos, Patience, Permille, Rule};
+use gpreempt_core::{
+    Action, Activity, Bound, GpuId, GpuParams, JobParams, Level, Nanos, Patience, Permille, PolicyKind, Reason,
+};
 use support::{Stage, at_level, ms};
 
 #[test]
@@ -23,7 +25,7 @@ fn a_wanting_higher_job_stops_every_lower_job_where_they_meet_and_no_other() {
     assert_eq!(plan.len(), 2);
     for entry in &plan {
         assert_eq!((entry.action, entry.gpu), (Action::Preempt, GpuId(0)));
-        assert_eq!((entry.reason.cause, entry.reason.rule), (Some(online), Rule::HigherWants));
+        assert_eq!((entry.why.cause, entry.why.reason), (Some(online), Reason::HigherWants));
     }
     assert!(stage.is_stopped(b) && stage.is_stopped(c) && !stage.is_stopped(elsewhere));
 
@@ -64,7 +66,7 @@ fn patience_is_waited_for_and_named() {
     assert_eq!(stage.wake, ms(5), "the core asks for the instant at which patience ends");
     let plan = stage.at(ms(5));
     assert_eq!(plan.len(), 1);
-    assert_eq!((plan[0].reason.bound, plan[0].reason.after), (Bound::Patience, ms(3)));
+    assert_eq!((plan[0].why.bound, plan[0].why.after), (Bound::Patience, ms(3)));
 }
 
 #[test]
@@ -102,7 +104,7 @@ fn adaptive_patience_waits_for_bursts_that_end_by_themselves_and_gives_up_on_tho
     stage.now = stage.now.plus(ms(20));
     stage.does(a, Activity::Wants);
     let plan = stage.at(stage.now);
-    assert_eq!(plan.iter().map(|entry| entry.reason.bound).collect::<Vec<_>>(), [Bound::Detection]);
+    assert_eq!(plan.iter().map(|entry| entry.why.bound).collect::<Vec<_>>(), [Bound::Detection]);
 }
 
 #[test]
@@ -180,10 +182,10 @@ fn after_max_stop_a_job_runs_for_a_turn_whatever_wants() {
     assert!(stage.is_stopped(low));
     assert_eq!(stage.wake, ms(102));
     let plan = stage.at(ms(102));
-    assert_eq!((plan[0].reason.rule, plan[0].reason.bound, plan[0].reason.after), (Rule::Aged, Bound::Age, ms(100)));
+    assert_eq!((plan[0].why.reason, plan[0].why.bound, plan[0].why.after), (Reason::Aged, Bound::Age, ms(100)));
     assert!(stage.at(ms(107)).is_empty(), "undisturbed for its turn, the cycle before it not counted");
     let plan = stage.at(stage.wake);
-    assert_eq!((plan[0].action, plan[0].reason.bound), (Action::Preempt, Bound::Exempt));
+    assert_eq!((plan[0].action, plan[0].why.bound), (Action::Preempt, Bound::Exempt));
 }
 
 #[test]
@@ -196,7 +198,7 @@ fn ageing_makes_up_for_levels_sooner_the_closer_they_are() {
         stage.does(online, Activity::Running);
         stage.at(ms(2));
         assert_eq!(stage.wake, ms(2 + due), "level {level}");
-        assert_eq!(stage.at(ms(2 + due))[0].reason.rule, Rule::Aged);
+        assert_eq!(stage.at(ms(2 + due))[0].why.reason, Reason::Aged);
     }
 }
 
@@ -221,7 +223,7 @@ fn a_small_victim_is_left_running_until_stopping_it_pays() {
         now = stage.wake;
         assert!(now < ms(40), "it pays in the end");
         let plan = stage.at(now);
-        assert!(plan.iter().all(|entry| entry.reason.bound == Bound::Small));
+        assert!(plan.iter().all(|entry| entry.why.bound == Bound::Small));
     }
     assert!(now >= ms(6), "stopped at {now:?}");
 }
@@ -302,8 +304,8 @@ fn a_queue_born_while_its_job_is_stopped_is_stopped_too() {
     stage.at(ms(2));
     stage.actors[low].look.queues = 2;
     let plan = stage.at(ms(3));
-    assert_eq!((plan[0].action, plan[0].reason.rule), (Action::Preempt, Rule::JobStopped));
-    assert_eq!(plan[0].reason.cause, Some(online_job));
+    assert_eq!((plan[0].action, plan[0].why.reason), (Action::Preempt, Reason::JobStopped));
+    assert_eq!(plan[0].why.cause, Some(online_job));
     assert!(stage.at(ms(4)).is_empty());
 }
 
@@ -342,7 +344,7 @@ fn the_stop_share_caps_how_long_one_job_keeps_others_stopped() {
     let mut spent = false;
     for tick in 2..5002 {
         let plan = stage.at(ms(tick));
-        spent |= plan.iter().any(|entry| entry.reason.rule == Rule::StopShareSpent);
+        spent |= plan.iter().any(|entry| entry.why.reason == Reason::StopShareSpent);
         stopped += u32::from(stage.is_stopped(low));
     }
     assert!(spent);
@@ -356,9 +358,9 @@ fn a_hold_stops_a_job_until_its_lease_ends_or_it_is_released() {
     stage.does(actor, Activity::Running);
     stage.at(ms(2));
     stage.core.hold(job, ms(50)).expect("known");
-    assert_eq!(stage.at(ms(3))[0].reason.rule, Rule::Held);
+    assert_eq!(stage.at(ms(3))[0].why.reason, Reason::Held);
     assert_eq!(stage.wake, ms(50));
-    assert_eq!(stage.at(ms(50))[0].reason.rule, Rule::Released);
+    assert_eq!(stage.at(ms(50))[0].why.reason, Reason::Released);
     stage.core.hold(job, Nanos::NEVER).expect("known");
     stage.at(ms(60));
     assert!(stage.is_stopped(actor));
@@ -427,7 +429,7 @@ fn when_the_stopper_vanishes_its_victims_resume() {
     stage.core.remove_tenant(stage.actors[online].id).expect("known");
     stage.core.remove_job(job).expect("empty");
     let plan = stage.at(ms(3));
-    assert_eq!((plan[0].action, plan[0].reason.cause), (Action::Resume, None));
+    assert_eq!((plan[0].action, plan[0].why.cause), (Action::Resume, None));
 }
 
 #[test]
@@ -446,4 +448,39 @@ fn bounds_are_reported_for_what_is_there() {
     let starvation = stage.core.starvation_bound(low, ms(5)).expect("it exists");
     assert_eq!((starvation.age_limit, starvation.jobs_ahead), (ms(10_000), 1));
     assert!(Level::new(16).is_none());
+}
+
+#[test]
+fn who_could_displace_whom_follows_the_policy_of_the_gpu() {
+    let reasons = |params: GpuParams, a: JobParams, b: JobParams| {
+        let mut stage = Stage::new(1, params);
+        let ((a, _), (b, _)) = (stage.job(a, &[0]), stage.job(b, &[0]));
+        let gpu = GpuId(0);
+        assert_eq!(stage.core.could_displace(a, a, gpu), None, "a job does not displace itself");
+        assert_eq!(stage.core.could_displace(a, b, GpuId(3)), None, "there is no such gpu");
+        (stage.core.could_displace(a, b, gpu), stage.core.could_displace(b, a, gpu))
+    };
+    let (high, low) = (at_level(9), at_level(2));
+    let plain = GpuParams { slice: Nanos::ZERO, ..GpuParams::default() };
+    assert_eq!(reasons(plain, high, low), (Some(Reason::HigherWants), None));
+    assert_eq!(reasons(plain, low, low), (None, None), "equals coexist");
+    let sliced = GpuParams { slice: ms(5), ..plain };
+    assert_eq!(reasons(sliced, low, low), (Some(Reason::SliceOver), Some(Reason::SliceOver)));
+    let fair = GpuParams { policy: PolicyKind::Fair, ..plain };
+    assert_eq!(reasons(fair, high, low), (Some(Reason::ShareDue), Some(Reason::ShareDue)));
+    let deadline = GpuParams { policy: PolicyKind::Deadline, ..plain };
+    let periodic = JobParams { period: ms(10), runtime: ms(2), ..low };
+    assert_eq!(reasons(deadline, periodic, high), (Some(Reason::EarlierDeadline), None));
+    assert_eq!(reasons(deadline, high, low), (Some(Reason::HigherWants), None));
+}
+
+#[test]
+fn only_the_fair_policy_throttles_and_only_jobs_with_a_limit() {
+    let limited = JobParams { limit: Permille::new(300), ..at_level(2) };
+    for (policy, expected) in [(PolicyKind::Priority, false), (PolicyKind::Fair, true), (PolicyKind::Deadline, false)] {
+        let mut stage = Stage::new(1, GpuParams { policy, ..GpuParams::default() });
+        let ((limited, _), (free, _)) = (stage.job(limited, &[0]), stage.job(at_level(2), &[0]));
+        assert_eq!(stage.core.could_throttle(limited, GpuId(0)), expected, "{policy:?}");
+        assert!(!stage.core.could_throttle(free, GpuId(0)), "{policy:?}");
+    }
 }

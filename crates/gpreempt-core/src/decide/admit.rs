@@ -7,7 +7,7 @@
 use super::{Moment, emit, reserve, resume};
 use crate::bounds;
 use crate::cost::Batch;
-use crate::plan::{Bound, Reason, Rule};
+use crate::plan::{Bound, Reason, Why};
 use crate::policy;
 use crate::state::{GpuSlot, JobSlot, Phase, Stop, Tables};
 use crate::{GpuId, Nanos, Patience, Permille};
@@ -23,7 +23,7 @@ enum Verdict {
     /// It is in the way, but not to be stopped before this instant.
     Waits(Nanos),
     /// It is stopped now.
-    Stops(Stop, Reason),
+    Stops(Stop, Why),
 }
 
 /// Somebody above objects to a job.
@@ -65,7 +65,7 @@ fn note_changes(tables: &Tables<'_>, moment: &mut Moment<'_>, index: u32) {
     let Some(job) = tables.job(index) else { return };
     let found = &mut moment.found;
     match job.phase {
-        Phase::Stopped if job.now.reason.is_some() => found.stops = true,
+        Phase::Stopped if job.now.why.is_some() => found.stops = true,
         Phase::Stopped => found.late_stops |= !job.now.loose.is_empty() || mutant!(RepeatedStop),
         Phase::Running => found.resumes |= !job.now.stopped.is_empty(),
     }
@@ -84,16 +84,16 @@ fn running(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool
             reserve::keep_stopped(tables, index);
             false
         }
-        Verdict::Stops(stop, reason) => {
+        Verdict::Stops(stop, why) => {
             if let Some(cause) = tables.job_mut(stop.cause) {
-                cause.habits.acted(reason.bound == Bound::Patience);
+                cause.habits.acted(why.bound == Bound::Patience);
                 cause.now.victims = cause.now.victims.saturating_add(1);
             }
             if let Some(job) = tables.job_mut(index) {
                 job.phase = Phase::Stopped;
                 job.stopped_at = moment.now;
                 job.stop = stop;
-                job.now.reason = Some(reason);
+                job.now.why = Some(why);
             }
             emit::book_stop(tables, index);
             false
@@ -125,7 +125,7 @@ fn verdict(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> Verd
     let Some(job) = tables.job(index) else {
         return Verdict::Runs;
     };
-    let exempt = if mutant!(NoExemptTime) || objection.stop.rule == Rule::Held { now } else { job.exempt_until };
+    let exempt = if mutant!(NoExemptTime) || objection.stop.reason == Reason::Held { now } else { job.exempt_until };
     if job.now.pending > 0 {
         return Verdict::Waits(Nanos::NEVER);
     }
@@ -150,22 +150,22 @@ fn verdict(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> Verd
     let bound = if broke { Bound::Budget } else { ready.1 };
     let cause = tables.job_id(objection.stop.cause);
     let after = now.since(objection.since);
-    Verdict::Stops(objection.stop, Reason { cause, rule: objection.stop.rule, bound, after })
+    Verdict::Stops(objection.stop, Why { cause, reason: objection.stop.reason, bound, after })
 }
 
 /// The objection that counts first.
 fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Objection> {
     let now = moment.now;
     let job = tables.job(index)?;
-    let by_rule = |rule| {
-        let stop = Stop { rule, ..Stop::default() };
+    let for_reason = |reason| {
+        let stop = Stop { reason, ..Stop::default() };
         Some(Objection { stop, at: now, bound: Bound::Detection, since: now, recheck: Nanos::NEVER })
     };
     if now < job.hold_until {
-        return by_rule(Rule::Held);
+        return for_reason(Reason::Held);
     }
     if job.throttled {
-        return by_rule(Rule::LimitReached);
+        return for_reason(Reason::LimitReached);
     }
     let mut first: Option<Objection> = None;
     for id in job.now.loose {
@@ -173,10 +173,10 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
         let Some(upper) = tables.job(gpu.now.holder).filter(|_| gpu.now.holder != index) else {
             continue;
         };
-        let Some(rule) = policy::of(gpu.params.policy).displaces(upper, job, gpu) else {
+        let Some(reason) = policy::of(gpu.params.policy).displaces(upper, job, gpu) else {
             continue;
         };
-        let stop = Stop { cause: gpu.now.holder, cause_generation: upper.generation, rule };
+        let stop = Stop { cause: gpu.now.holder, cause_generation: upper.generation, reason };
         let since = upper.work_since.max(job.work_since).max(job.resumed_at);
         let mut found = Objection {
             stop,
@@ -185,7 +185,7 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
             since,
             recheck: Nanos(now.since(since).0 / 8).clamp(SOONEST_RECHECK, LATEST_RECHECK),
         };
-        if matches!(rule, Rule::SliceOver | Rule::ShareDue) {
+        if matches!(reason, Reason::SliceOver | Reason::ShareDue) {
             found.bound = Bound::Slice;
         } else {
             // Counted over all that was in the way since the upper job began to want: a victim with many short bursts

@@ -3,7 +3,7 @@
 use super::Moment;
 use crate::cost::Batch;
 use crate::order::sort_descending;
-use crate::plan::{Action, Bound, Entry, Reason, Rule};
+use crate::plan::{Action, Bound, Entry, Reason, Why};
 use crate::state::{JobSlot, NONE, Phase, Tables, TenantSlot};
 use crate::{GpuId, JobId, Nanos, Permille, TenantId};
 
@@ -188,7 +188,7 @@ pub(super) fn emit(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usize
 /// The cycles of a plan stand in the way of those it resumes: exempt time is counted without them.
 fn extend_exempt_times(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     let Tables { gpus, jobs, .. } = tables;
-    for job in jobs.iter_mut().filter(|job| job.live && job.phase == Phase::Running && job.now.reason.is_some()) {
+    for job in jobs.iter_mut().filter(|job| job.live && job.phase == Phase::Running && job.now.why.is_some()) {
         let mut longest = Nanos::ZERO;
         for id in job.now.gpus {
             let Some(gpu) = gpus.get(usize::from(id.0)) else { continue };
@@ -212,7 +212,7 @@ fn emit_job(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, pass: 
     let Some(job) = tables.job(index) else {
         return length;
     };
-    let late = job.now.reason.is_none();
+    let late = job.now.why.is_none();
     let wanted = match (job.phase, pass) {
         (Phase::Stopped, Pass::Stops) => !late,
         (Phase::Stopped, Pass::LateStops) => late && (!job.now.loose.is_empty() || mutant!(RepeatedStop)),
@@ -234,7 +234,7 @@ fn emit_job(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, pass: 
         return length;
     };
     let action = if pass == Pass::Resumes { Action::Resume } else { Action::Preempt };
-    let reason = job.now.reason.unwrap_or_else(|| late_reason(tables, &job, action, moment.now));
+    let why = job.now.why.unwrap_or_else(|| late_why(tables, &job, action, moment.now));
     let id = JobId { index, generation: job.generation };
     let mut at = job.tenants;
     while let Some(tenant) = tables.tenants.get_mut(at as usize) {
@@ -264,7 +264,7 @@ fn emit_job(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, pass: 
             job: id,
             gpu: tenant.gpu,
             action,
-            reason,
+            why,
             weight: victim_weight(&job),
         };
         gpu.now.book(action, tenant.queues_for(action));
@@ -283,12 +283,12 @@ fn victim_weight(job: &JobSlot) -> u64 {
     if mutant!(SmallestFirst) { 1001 - weight } else { weight }
 }
 
-fn late_reason(tables: &Tables<'_>, job: &JobSlot, action: Action, now: Nanos) -> Reason {
+fn late_why(tables: &Tables<'_>, job: &JobSlot, action: Action, now: Nanos) -> Why {
     let cause = tables.cause_id(job.stop);
     match action {
-        Action::Preempt => Reason { cause, rule: Rule::JobStopped, bound: Bound::Detection, after: Nanos::ZERO },
+        Action::Preempt => Why { cause, reason: Reason::JobStopped, bound: Bound::Detection, after: Nanos::ZERO },
         Action::Resume => {
-            Reason { cause, rule: Rule::NothingAbove, bound: Bound::Retry, after: now.since(job.stopped_at) }
+            Why { cause, reason: Reason::NothingAbove, bound: Bound::Retry, after: now.since(job.stopped_at) }
         }
     }
 }

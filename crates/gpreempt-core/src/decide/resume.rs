@@ -2,7 +2,7 @@
 
 use super::{Moment, emit, reserve, turns};
 use crate::Nanos;
-use crate::plan::{Bound, Reason, Rule};
+use crate::plan::{Bound, Reason, Why};
 use crate::policy;
 use crate::state::{JobSlot, Phase, Stop, Tables};
 
@@ -18,14 +18,14 @@ pub(super) fn stopped(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u
     if now < job.hold_until {
         moment.ask_at(job.hold_until);
     }
-    let (rule, bound) = if job.now.refused || job.now.fixed {
-        (Rule::GaveUp, Bound::Retry)
+    let (reason, bound) = if job.now.refused || job.now.fixed {
+        (Reason::GaveUp, Bound::Retry)
     } else if now < job.hold_until || job.throttled {
-        let rule = if now < job.hold_until { Rule::Held } else { Rule::LimitReached };
-        stays(tables, index, Stop { rule, ..Stop::default() });
+        let reason = if now < job.hold_until { Reason::Held } else { Reason::LimitReached };
+        stays(tables, index, Stop { reason, ..Stop::default() });
         return false;
     } else if job.now.turn {
-        (Rule::Aged, Bound::Age)
+        (Reason::Aged, Bound::Age)
     } else if let Some(stop) = in_the_way_of(tables, index) {
         stays(tables, index, stop);
         return false;
@@ -37,9 +37,9 @@ pub(super) fn stopped(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u
     if job.now.pending > 0 {
         return false;
     }
-    resume(tables, moment, index, rule, bound);
+    resume(tables, moment, index, reason, bound);
     // A job on its turn is in the way of somebody above: it runs, and reserves nothing.
-    rule != Rule::Aged
+    reason != Reason::Aged
 }
 
 /// The job stays stopped, from now on on this account.
@@ -47,12 +47,12 @@ fn stays(tables: &mut Tables<'_>, index: u32, stop: Stop) {
     if let Some(job) = tables.job_mut(index) {
         job.stop = stop;
     }
-    if matches!(stop.rule, Rule::SliceOver | Rule::ShareDue) {
+    if matches!(stop.reason, Reason::SliceOver | Reason::ShareDue) {
         reserve::await_turn(tables, index);
     }
 }
 
-fn resume(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, rule: Rule, bound: Bound) {
+fn resume(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, reason: Reason, bound: Bound) {
     let now = moment.now;
     let Some(job) = tables.job(index) else {
         return;
@@ -60,10 +60,10 @@ fn resume(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, rule: Ru
     let after = now.since(job.stopped_at);
     let cause = tables.cause_id(job.stop);
     let slice = reserve::slice_of(tables, job);
-    if rule == Rule::Aged {
+    if reason == Reason::Aged {
         turns::close_gates(tables, index, now);
     }
-    if rule == Rule::GaveUp {
+    if reason == Reason::GaveUp {
         emit::forgive(tables, index);
     }
     let Some(job) = tables.job_mut(index) else {
@@ -72,12 +72,12 @@ fn resume(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, rule: Ru
     job.phase = Phase::Running;
     job.resumed_at = now;
     job.slice_start = now;
-    job.exempt_for = if rule == Rule::Aged { job.params.turn() } else { job.params.min_run };
+    job.exempt_for = if reason == Reason::Aged { job.params.turn() } else { job.params.min_run };
     job.exempt_until = now.plus(job.exempt_for);
     if job.now.refused {
         job.spared_until = now.plus(SPARED);
     }
-    job.now.reason = Some(Reason { cause, rule, bound, after });
+    job.now.why = Some(Why { cause, reason, bound, after });
     // Nothing may be left to resume, and then no report brings the next decision about.
     moment.ask_at(job.exempt_until);
     if slice > Nanos::ZERO {
@@ -93,21 +93,21 @@ fn in_the_way_of(tables: &Tables<'_>, index: u32) -> Option<Stop> {
         for cause in [gpu.now.holder, gpu.now.lingerer] {
             if cause != index
                 && let Some(upper) = tables.job(cause)
-                && let Some(rule) = policy::of(gpu.params.policy).displaces(upper, job, gpu)
+                && let Some(reason) = policy::of(gpu.params.policy).displaces(upper, job, gpu)
             {
-                return Some(Stop { cause, cause_generation: upper.generation, rule });
+                return Some(Stop { cause, cause_generation: upper.generation, reason });
             }
         }
     }
     None
 }
 
-fn why_resumed(tables: &Tables<'_>, job: &JobSlot) -> (Rule, Bound) {
-    match (job.stop.rule, tables.cause_of(job.stop)) {
-        (Rule::Held, _) => (Rule::Released, Bound::Detection),
-        (Rule::SliceOver | Rule::ShareDue | Rule::LimitReached, _) => (Rule::TurnDue, Bound::Slice),
-        (_, Some(cause)) if cause.spent => (Rule::StopShareSpent, Bound::Detection),
-        (_, Some(cause)) if !cause.works => (Rule::NothingAbove, Bound::Linger),
-        _ => (Rule::NothingAbove, Bound::Detection),
+fn why_resumed(tables: &Tables<'_>, job: &JobSlot) -> (Reason, Bound) {
+    match (job.stop.reason, tables.cause_of(job.stop)) {
+        (Reason::Held, _) => (Reason::Released, Bound::Detection),
+        (Reason::SliceOver | Reason::ShareDue | Reason::LimitReached, _) => (Reason::TurnDue, Bound::Slice),
+        (_, Some(cause)) if cause.spent => (Reason::StopShareSpent, Bound::Detection),
+        (_, Some(cause)) if !cause.works => (Reason::NothingAbove, Bound::Linger),
+        _ => (Reason::NothingAbove, Bound::Detection),
     }
 }

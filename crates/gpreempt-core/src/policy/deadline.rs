@@ -5,7 +5,7 @@
 //! runtime is put back by a period (a constant bandwidth server), so that one job's overrun is not another's miss.
 
 use super::{CLASS_SHIFT, Policy, Span, earlier_first};
-use crate::plan::Rule;
+use crate::plan::Reason;
 use crate::state::{GpuSlot, JobSlot, Phase};
 use crate::{JobParams, Nanos};
 
@@ -24,11 +24,11 @@ impl Policy for Deadline {
         (CLASS << CLASS_SHIFT) | key
     }
 
-    fn displaces(&self, upper: &JobSlot, lower: &JobSlot, _gpu: &GpuSlot) -> Option<Rule> {
+    fn displaces(&self, upper: &JobSlot, lower: &JobSlot, _gpu: &GpuSlot) -> Option<Reason> {
         if upper.params.has_deadline() {
-            Some(Rule::EarlierDeadline)
+            Some(Reason::EarlierDeadline)
         } else if upper.params.level > lower.params.level && !lower.params.has_deadline() {
-            Some(Rule::HigherWants)
+            Some(Reason::HigherWants)
         } else {
             None
         }

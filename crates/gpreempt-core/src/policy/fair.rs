@@ -6,7 +6,7 @@
 //! is a second account that fills at the limit's rate; when it is empty the job is stopped although nobody else wants.
 
 use super::{CLASS_SHIFT, IN_SLICE, KEY_MASK, Policy, Span, earlier_first, in_slice, slice_end};
-use crate::plan::Rule;
+use crate::plan::Reason;
 use crate::state::{GpuSlot, JobSlot, Phase};
 use crate::{Nanos, Permille};
 
@@ -37,8 +37,12 @@ impl Policy for Fair {
         class | u64::try_from(middle.saturating_add(job.account.deficit)).unwrap_or(0).min(KEY_MASK)
     }
 
-    fn displaces(&self, _upper: &JobSlot, _lower: &JobSlot, _gpu: &GpuSlot) -> Option<Rule> {
-        Some(Rule::ShareDue)
+    fn displaces(&self, _upper: &JobSlot, _lower: &JobSlot, _gpu: &GpuSlot) -> Option<Reason> {
+        Some(Reason::ShareDue)
+    }
+
+    fn throttles(&self, job: &JobSlot) -> bool {
+        job.params.limit < Permille::ALL
     }
 
     fn work_began(&self, job: &mut JobSlot, idle: Nanos, _now: Nanos) {

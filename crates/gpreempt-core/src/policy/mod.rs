@@ -8,7 +8,7 @@ mod deadline;
 mod fair;
 mod priority;
 
-use crate::plan::Rule;
+use crate::plan::Reason;
 use crate::state::{GpuSlot, JobSlot, Phase};
 use crate::{Nanos, PolicyKind};
 
@@ -30,8 +30,14 @@ pub(crate) trait Policy: Sync {
     /// Where the job stands; larger goes first. Ties are broken by the age of the slot, so the order is total.
     fn rank(&self, job: &JobSlot, gpu: &GpuSlot, now: Nanos) -> u64;
 
-    /// The rule by which `upper`, which stands above and wants, may stop `lower` on `gpu`.
-    fn displaces(&self, upper: &JobSlot, lower: &JobSlot, gpu: &GpuSlot) -> Option<Rule>;
+    /// The reason for which `upper`, once it stands above and wants, may stop `lower` on `gpu`. The answer depends on
+    /// parameters only, not on what the jobs do at the moment.
+    fn displaces(&self, upper: &JobSlot, lower: &JobSlot, gpu: &GpuSlot) -> Option<Reason>;
+
+    /// Whether the policy may stop `job` although no other job wants its gpu.
+    fn throttles(&self, _job: &JobSlot) -> bool {
+        false
+    }
 
     /// The job got work after `idle` without any.
     fn work_began(&self, _job: &mut JobSlot, _idle: Nanos, _now: Nanos) {}

@@ -2,7 +2,7 @@
 
 use super::{CLASS_SHIFT, IN_SLICE, Policy, earlier_first, in_slice, slice_end};
 use crate::Nanos;
-use crate::plan::Rule;
+use crate::plan::Reason;
 use crate::state::{GpuSlot, JobSlot, Phase};
 
 pub(super) struct Priority;
@@ -20,11 +20,11 @@ impl Policy for Priority {
         class | earlier_first(last_served)
     }
 
-    fn displaces(&self, upper: &JobSlot, lower: &JobSlot, gpu: &GpuSlot) -> Option<Rule> {
+    fn displaces(&self, upper: &JobSlot, lower: &JobSlot, gpu: &GpuSlot) -> Option<Reason> {
         if upper.params.level > lower.params.level {
-            Some(Rule::HigherWants)
+            Some(Reason::HigherWants)
         } else if upper.params.level == lower.params.level && gpu.params.turn_length() > Nanos::ZERO {
-            Some(Rule::SliceOver)
+            Some(Reason::SliceOver)
         } else {
             None
         }

@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 use super::world::{Done, World};
 use crate::bounds;
-use crate::{Action, GpuId, Nanos, Phase, Rule};
+use crate::{Action, GpuId, Nanos, Phase, Reason};
 
 /// What is promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -207,7 +207,7 @@ impl Monitor {
     }
 
     fn exempt(&mut self, world: &World, plan: &[Done]) -> Verdict {
-        let stops = |done: &&Done| done.entry.action == Action::Preempt && done.entry.reason.rule == Rule::HigherWants;
+        let stops = |done: &&Done| done.entry.action == Action::Preempt && done.entry.why.reason == Reason::HigherWants;
         for done in plan.iter().filter(stops) {
             let job = world.tenants[done.tenant].job;
             let Some(&since) = self.since.get(&(job, 0, 0)) else { continue };
@@ -232,7 +232,7 @@ impl Monitor {
     }
 
     fn gate(&mut self, world: &World, plan: &[Done]) -> Verdict {
-        for done in plan.iter().filter(|done| done.entry.reason.rule == Rule::Aged) {
+        for done in plan.iter().filter(|done| done.entry.why.reason == Reason::Aged) {
             let tenant = &world.tenants[done.tenant];
             let turn = world.jobs[tenant.job].params.turn();
             let last = self.turns.get(&tenant.gpu).copied();
@@ -325,12 +325,12 @@ fn stoppable(world: &World, plan: &[Done]) -> Verdict {
 }
 
 fn causes(world: &World, plan: &[Done]) -> Verdict {
-    for done in plan.iter().filter(|done| done.entry.reason.rule == Rule::HigherWants) {
+    for done in plan.iter().filter(|done| done.entry.why.reason == Reason::HigherWants) {
         if done.entry.action != Action::Preempt {
             continue;
         }
         let victim = world.tenants[done.tenant].job;
-        let cause = world.jobs.iter().position(|job| Some(job.id) == done.entry.reason.cause);
+        let cause = world.jobs.iter().position(|job| Some(job.id) == done.entry.why.cause);
         let justified = cause.is_some_and(|cause| {
             // Looks may be a period old: what counts is what the core could know.
             world.members(cause).any(|theirs| {
@@ -356,7 +356,7 @@ fn order(world: &World, plan: &[Done]) -> Verdict {
     for pair in preempts.windows(2) {
         if let (Some(first), Some(second)) = (size(pair[0]), size(pair[1]))
             && first < second
-            && pair.iter().all(|done| done.entry.reason.rule == Rule::HigherWants)
+            && pair.iter().all(|done| done.entry.why.reason == Reason::HigherWants)
         {
             return Err(format!("Order: {first:?} before {second:?}"));
         }

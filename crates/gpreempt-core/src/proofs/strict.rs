@@ -247,14 +247,14 @@ mod determinism {
 
 mod coverage {
     use super::*;
-    use crate::{Bound, Rule};
+    use crate::{Bound, Reason};
     use proptest::strategy::{Strategy, ValueTree};
     use std::collections::BTreeMap;
 
-    /// The histories are worth something: every rule and every bound shows up in their plans.
+    /// The histories are worth something: every reason and every bound shows up in their plans.
     #[test]
     fn histories_reach_every_rule_and_every_bound() {
-        let mut rules: BTreeMap<String, u32> = BTreeMap::new();
+        let mut reasons: BTreeMap<String, u32> = BTreeMap::new();
         let mut bounds: BTreeMap<String, u32> = BTreeMap::new();
         let mut runner = super::super::runner(1, 0);
         for trouble in [FAILING, MIXED_FAILING] {
@@ -262,8 +262,8 @@ mod coverage {
                 let scenario = history(trouble).new_tree(&mut runner).unwrap().current();
                 let result = unfold(&scenario, |_, plan| {
                     for done in plan.unwrap_or(&[]) {
-                        *rules.entry(format!("{:?}", done.entry.reason.rule)).or_default() += 1;
-                        *bounds.entry(format!("{:?}", done.entry.reason.bound)).or_default() += 1;
+                        *reasons.entry(format!("{:?}", done.entry.why.reason)).or_default() += 1;
+                        *bounds.entry(format!("{:?}", done.entry.why.bound)).or_default() += 1;
                     }
                     Ok(())
                 });
@@ -271,21 +271,21 @@ mod coverage {
             }
         }
         let wanted = [
-            Rule::HigherWants,
-            Rule::SliceOver,
-            Rule::ShareDue,
-            Rule::LimitReached,
-            Rule::EarlierDeadline,
-            Rule::Held,
-            Rule::JobStopped,
-            Rule::NothingAbove,
-            Rule::TurnDue,
-            Rule::Aged,
-            Rule::Released,
-            Rule::GaveUp,
+            Reason::HigherWants,
+            Reason::SliceOver,
+            Reason::ShareDue,
+            Reason::LimitReached,
+            Reason::EarlierDeadline,
+            Reason::Held,
+            Reason::JobStopped,
+            Reason::NothingAbove,
+            Reason::TurnDue,
+            Reason::Aged,
+            Reason::Released,
+            Reason::GaveUp,
         ];
-        for rule in wanted {
-            assert!(rules.get(&format!("{rule:?}")).is_some_and(|&n| n >= 5), "{rule:?} too rare: {rules:?}");
+        for reason in wanted {
+            assert!(reasons.get(&format!("{reason:?}")).is_some_and(|&n| n >= 5), "{reason:?} too rare: {reasons:?}");
         }
         let wanted = [
             Bound::Detection,

@@ -236,7 +236,7 @@ impl Cwsr {
     fn carry_out(&mut self, machine: &mut Machine, entries: &[PlanEntry]) {
         let mut together: BTreeMap<usize, Vec<&PlanEntry>> = BTreeMap::new();
         for entry in entries {
-            if let Some(cause) = entry.reason.cause.filter(|_| entry.action == Action::Preempt) {
+            if let Some(cause) = entry.why.cause.filter(|_| entry.action == Action::Preempt) {
                 let task = self.jobs.iter().position(|&job| job == cause);
                 task.inspect(|&task| machine.detected(task, usize::from(entry.gpu.0)));
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpreempt_core::{Action, Actuator, Entry, Nanos, Reason, Report, Rule};
+use gpreempt_core::{Action, Actuator, Entry, Nanos, Reason, Report, Why};
 use gpreempt_proto::EventKind;
 use kfd::Pid;
 
@@ -24,7 +24,7 @@ const COST: Actuator = Actuator::DebugTrap;
 pub(super) struct Ticket {
     pub(super) name: Name,
     pub(super) action: Action,
-    pub(super) reason: Reason,
+    pub(super) why: Why,
     pub(super) queues: Vec<u32>,
     pub(super) sent_at: Nanos,
     /// When the work on whose account this is was first seen.
@@ -56,7 +56,7 @@ impl Engine {
 
     fn order(&mut self, entry: &Entry, seen: Nanos) {
         let Some(name) = self.world.by_core(entry.tenant) else { return };
-        let noticed = entry.reason.cause.and_then(|cause| self.noticed(self.world.job_name(cause)?, name.1));
+        let noticed = entry.why.cause.and_then(|cause| self.noticed(self.world.job_name(cause)?, name.1));
         let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
         let preempt = entry.action == Action::Preempt;
         let running = tenant.about.compute.iter().map(|queue| queue.0).filter(|queue| !tenant.stopped.contains(queue));
@@ -76,7 +76,7 @@ impl Engine {
             Action::Resume => Order::Resume { ticket, pid, queues },
         };
         let sent_at = clock::now();
-        let record = Ticket { name, action: entry.action, reason: entry.reason, queues: asked, sent_at, noticed };
+        let record = Ticket { name, action: entry.action, why: entry.why, queues: asked, sent_at, noticed };
         self.tickets.insert(ticket, record);
         if !self.send(&order, sent_at) {
             // Everything runs, or soon will: the loss of the actuator is told by itself.
@@ -120,7 +120,7 @@ impl Engine {
 
     fn done(&mut self, ticket: u64, queues: &[u32], failed: &[u32], called: Nanos, answered: Nanos, now: Nanos) {
         let Some(ticket) = self.tickets.remove(&ticket) else { return };
-        let by = ticket.reason.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned);
+        let by = ticket.why.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned);
         let Some(tenant) = self.world.tenants.get_mut(&ticket.name) else {
             if ticket.action == Action::Preempt {
                 self.let_run(ticket.name.0, queues.iter().chain(failed).copied().collect());
@@ -141,8 +141,8 @@ impl Engine {
         if ticket.action == Action::Preempt && tenant.is_stopped() {
             tenant.preempted += u64::from(tenant.stopped_at.is_none());
             tenant.stopped_at.get_or_insert(answered);
-            tenant.why = Some(ticket.reason);
-            let by_rule = || (ticket.reason.rule != Rule::Held).then(|| words::rule(ticket.reason.rule).to_owned());
+            tenant.why = Some(ticket.why);
+            let by_rule = || (ticket.why.reason != Reason::Held).then(|| words::rule(ticket.why.reason).to_owned());
             tenant.cause = by.clone().or_else(by_rule);
         }
         let stopped_queues = Some(tenant.stopped_queues());
@@ -185,15 +185,15 @@ impl Engine {
         let record = self.record.gpu(place.about.id.0, &place.about.address);
         record.cycles += 1;
         let took_us = answered.since(called).0 as f64 / 1e3;
-        let rule = words::rule(ticket.reason.rule).to_string();
+        let rule = words::rule(ticket.why.reason).to_string();
         let victim = self.world.tenants.get(&ticket.name);
         match ticket.action {
             Action::Preempt => {
                 record.preempts += 1;
                 record.preempt.note(answered.since(ticket.sent_at));
-                record.inversion.note(ticket.reason.after.plus(answered.since(ticket.sent_at)));
-                let after_us = ticket.reason.after.0 as f64 / 1e3;
-                let bound = words::bound(ticket.reason.bound).to_string();
+                record.inversion.note(ticket.why.after.plus(answered.since(ticket.sent_at)));
+                let after_us = ticket.why.after.0 as f64 / 1e3;
+                let bound = words::bound(ticket.why.bound).to_string();
                 let cause = by.clone();
                 let seen_ns = ticket.noticed.map(|at| at.0);
                 let kind = EventKind::Preempted { rule, by, bound, after_us, took_us, queues, seen_ns };

@@ -133,7 +133,7 @@ impl Engine {
             state,
             since_s: seconds(now.since(since.unwrap_or(tenant.seen.changed_at))),
             why: tenant.why.map(|reason| Why {
-                rule: words::rule(reason.rule).into(),
+                rule: words::rule(reason.reason).into(),
                 by: reason.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned),
             }),
             unstoppable: self.unstoppable(tenant, now),

@@ -1,22 +1,22 @@
 //! The core's reasons in words for screens and logs.
 
-use gpreempt_core::{Bound, PolicyKind, Rule};
+use gpreempt_core::{Bound, PolicyKind, Reason};
 
-pub(super) fn rule(rule: Rule) -> &'static str {
+pub(super) fn rule(rule: Reason) -> &'static str {
     match rule {
-        Rule::HigherWants => "higher_wants",
-        Rule::SliceOver => "slice_over",
-        Rule::ShareDue => "share_due",
-        Rule::LimitReached => "limit_reached",
-        Rule::EarlierDeadline => "earlier_deadline",
-        Rule::Held => "held",
-        Rule::JobStopped => "job_stopped",
-        Rule::NothingAbove => "nothing_above",
-        Rule::TurnDue => "turn_due",
-        Rule::Aged => "aged",
-        Rule::StopShareSpent => "stop_share_spent",
-        Rule::Released => "released",
-        Rule::GaveUp => "gave_up",
+        Reason::HigherWants => "higher_wants",
+        Reason::SliceOver => "slice_over",
+        Reason::ShareDue => "share_due",
+        Reason::LimitReached => "limit_reached",
+        Reason::EarlierDeadline => "earlier_deadline",
+        Reason::Held => "held",
+        Reason::JobStopped => "job_stopped",
+        Reason::NothingAbove => "nothing_above",
+        Reason::TurnDue => "turn_due",
+        Reason::Aged => "aged",
+        Reason::StopShareSpent => "stop_share_spent",
+        Reason::Released => "released",
+        Reason::GaveUp => "gave_up",
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gpreempt_core::{
     Action, Activity, Entry, GpuId as Slot, GpuParams, GpuSet, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Parts,
-    Permille, Reason, Scheduler, TenantId, TenantSlot,
+    Permille, Scheduler, TenantId, TenantSlot, Why,
 };
 use kfd::{Pid, ProcessMemory};
 
@@ -139,7 +139,7 @@ pub(super) struct Tenant {
     pub(super) stopped: BTreeSet<u32>,
     /// Since when at least one is, and why.
     pub(super) stopped_at: Option<Nanos>,
-    pub(super) why: Option<Reason>,
+    pub(super) why: Option<Why>,
     /// On whose account, in words: the job may end before the stop does.
     pub(super) cause: Option<String>,
     /// The order that is under way.

@@ -1,0 +1,293 @@
+//! Processes and threads as `/proc` shows them. See proc(5), proc_pid_stat(5) and proc_pid_status(5).
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use nix::unistd::{SysconfVar, sysconf};
+
+/// Most bytes that are read of one file: the process may choose how long it is.
+const READ_LIMIT: u64 = 64 << 10;
+
+/// Reads the beginning of `/proc/PID/NAME`.
+///
+/// # Errors
+/// If the file cannot be read; the message names it.
+pub fn read(pid: u32, name: &str) -> io::Result<Vec<u8>> {
+    let path = format!("/proc/{pid}/{name}");
+    let mut bytes = Vec::with_capacity(2048);
+    match File::open(&path).and_then(|file| file.take(READ_LIMIT).read_to_end(&mut bytes)) {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(io::Error::new(error.kind(), format!("cannot read {path}: {error}"))),
+    }
+}
+
+/// Numbers of all processes that `/proc` lists now.
+pub fn pids() -> impl Iterator<Item = u32> {
+    numbers(Path::new("/proc"))
+}
+
+/// Numbers of all threads of a process; none if it is gone.
+pub fn threads(pid: u32) -> impl Iterator<Item = u32> {
+    numbers(&Path::new("/proc").join(pid.to_string()).join("task"))
+}
+
+fn numbers(directory: &Path) -> impl Iterator<Item = u32> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The fields of `/proc/PID/stat` that gpreempt uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Name of the executable, at most 15 bytes; the process may have changed it.
+    pub comm: String,
+    /// One letter: R, S, D, T, t, Z, X and so on.
+    pub state: char,
+    /// Parent process.
+    pub parent: u32,
+    /// Time on a processor in user mode, in clock ticks.
+    pub user_ticks: u64,
+    /// Time on a processor in kernel mode, in clock ticks.
+    pub system_ticks: u64,
+    /// Nice value.
+    pub nice: i64,
+    /// Start time in clock ticks since boot: with the pid, it identifies a process.
+    pub start: u64,
+}
+
+impl Stat {
+    /// Reads the line of a process; `None` if it is gone.
+    #[must_use]
+    pub fn read(pid: u32) -> Option<Stat> {
+        Stat::parse(&String::from_utf8_lossy(&read(pid, "stat").ok()?))
+    }
+
+    /// Reads the line of the calling thread.
+    #[must_use]
+    pub fn of_this_thread() -> Option<Stat> {
+        Stat::parse(&fs::read_to_string("/proc/thread-self/stat").ok()?)
+    }
+
+    /// Parses a line. The name stands in parentheses and may contain blanks and parentheses itself.
+    #[must_use]
+    pub fn parse(line: &str) -> Option<Stat> {
+        let (before, after) = line.rsplit_once(')')?;
+        let (_, comm) = before.split_once('(')?;
+        // Fields are numbered as in the manual page; the first one after the name is number 3.
+        let fields: Vec<&str> = after.split_ascii_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3).copied();
+        Some(Stat {
+            comm: comm.to_owned(),
+            state: field(3)?.chars().next()?,
+            parent: field(4)?.parse().ok()?,
+            user_ticks: field(14)?.parse().ok()?,
+            system_ticks: field(15)?.parse().ok()?,
+            nice: field(19)?.parse().ok()?,
+            start: field(22)?.parse().ok()?,
+        })
+    }
+
+    /// Whether the process has ended, reaped or not.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+
+    /// Whether a signal or a tracer has halted the process.
+    #[must_use]
+    pub fn is_halted(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+
+    /// Processor time in user and kernel mode, all threads together. Clock ticks are 10 ms usually.
+    #[must_use]
+    pub fn cpu(&self) -> Option<Duration> {
+        let per_second = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
+        let ticks = self.user_ticks.saturating_add(self.system_ticks);
+        let nanos = u128::from(ticks) * 1_000_000_000 / u128::from(per_second.max(1));
+        Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+    }
+}
+
+/// The fields of `/proc/PID/status` that gpreempt uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// One letter as in [`Stat::state`].
+    pub state: char,
+    /// Thread group, which is the process that a thread belongs to.
+    pub thread_group: u32,
+    /// The tracing thread.
+    pub tracer: Option<u32>,
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+    /// The pid inside the process's own namespace, if that is another than the reader's.
+    pub pid_in_namespace: Option<u32>,
+    /// Pending signals of thread and process as a mask; bit 0 is signal 1.
+    pub pending: u64,
+}
+
+impl Status {
+    /// Reads the file of a process or thread; `None` if it is gone.
+    #[must_use]
+    pub fn read(pid: u32) -> Option<Status> {
+        Status::parse(&String::from_utf8_lossy(&read(pid, "status").ok()?))
+    }
+
+    /// Parses the file; `None` without state or user.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Status> {
+        let mut status = Status::default();
+        let (mut has_state, mut has_user) = (false, false);
+        for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {
+            let mut words = value.split_ascii_whitespace();
+            match name {
+                "State" => (status.state, has_state) = (words.next()?.chars().next()?, true),
+                "Tgid" => status.thread_group = words.next()?.parse().ok()?,
+                "TracerPid" => status.tracer = words.next()?.parse().ok().filter(|tracer| *tracer != 0),
+                // Real, effective, saved, filesystem.
+                "Uid" => (status.uid, has_user) = (words.nth(1)?.parse().ok()?, true),
+                "Gid" => status.gid = words.nth(1)?.parse().ok()?,
+                // From the namespace of the reader to that of the process.
+                "NSpid" => status.pid_in_namespace = words.skip(1).last().and_then(|word| word.parse().ok()),
+                "SigPnd" | "ShdPnd" => status.pending |= u64::from_str_radix(words.next()?, 16).ok()?,
+                _ => {}
+            }
+        }
+        (has_state && has_user).then_some(status)
+    }
+
+    /// Whether the process has ended, reaped or not.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
+/// The process that traces a process. The kernel names a thread; this returns the thread's group.
+#[must_use]
+pub fn tracer(pid: u32) -> Option<u32> {
+    let thread = Status::read(pid)?.tracer?;
+    Some(Status::read(thread).map_or(thread, |status| status.thread_group))
+}
+
+/// Whether a process exists and has not ended.
+#[must_use]
+pub fn is_alive(pid: u32) -> bool {
+    Stat::read(pid).is_some_and(|stat| !stat.is_dead())
+}
+
+/// Processes whose environment holds this variable with a value that begins with `prefix`.
+pub fn with_variable(name: &str, prefix: &str) -> impl Iterator<Item = u32> + use<> {
+    let entry = format!("{name}={prefix}").into_bytes();
+    pids().filter(move |pid| {
+        // Unlike names, environments may be longer than the limit of `read`.
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|found| found.starts_with(&entry))
+    })
+}
+
+/// One line for an error message: name, state, tracer, and the system call of each thread.
+#[must_use]
+pub fn describe(pid: u32) -> String {
+    let Some(stat) = Stat::read(pid) else { return format!("process {pid}: gone") };
+    let call = |thread: u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).unwrap_or_default();
+        text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
+    };
+    let calls: Vec<String> = threads(pid).map(call).collect();
+    let tracer = tracer(pid).map_or_else(|| "none".to_owned(), |tracer| tracer.to_string());
+    format!("process {pid} ({}): state {}, tracer {tracer}, system calls [{}]", stat.comm, stat.state, calls.join("; "))
+}
+
+/// Processor time of the calling thread, in nanoseconds where the kernel keeps schedstat, else in clock ticks.
+#[must_use]
+pub fn this_thread_cpu() -> Option<Duration> {
+    let exact = fs::read_to_string("/proc/thread-self/schedstat").ok();
+    if let Some(nanos) = exact.and_then(|text| text.split_whitespace().next()?.parse().ok()) {
+        return Some(Duration::from_nanos(nanos));
+    }
+    Stat::of_this_thread()?.cpu()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    const LINE: &str = "12 (a ) R 1 (b) S 7 12 12 0 -1 4194304 100 0 0 0 150 50 0 0 20 -5 1 0 500 1000 10";
+
+    #[test]
+    fn a_name_with_parentheses_and_blanks_does_not_shift_the_fields() {
+        let stat = Stat::parse(LINE).expect("is whole");
+        assert_eq!((stat.comm.as_str(), stat.state, stat.parent), ("a ) R 1 (b", 'S', 7));
+        assert_eq!((stat.user_ticks, stat.system_ticks, stat.nice, stat.start), (150, 50, -5, 500));
+    }
+
+    #[test]
+    fn a_line_that_is_cut_off_anywhere_is_no_stat() {
+        let whole = LINE.find(" 1000").expect("is there");
+        for end in 0..whole - 3 {
+            assert_eq!(Stat::parse(&LINE[..end]), None, "cut at {end}");
+        }
+        assert_eq!(Stat::parse("12 (name) S 1 12 12 0 -1 4194304 100 0 0 0 many 50 0 0 20 0 1 0 500"), None);
+    }
+
+    #[test]
+    fn a_status_has_the_effective_ids_and_all_pending_signals() {
+        let text = "Name:\tx\nState:\tt (tracing stop)\nTgid:\t5\nTracerPid:\t0\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\n\
+                    NSpid:\t5\t1\nSigPnd:\t0000000000000001\nShdPnd:\t0000000000004000\n";
+        let status = Status::parse(text).expect("is whole");
+        assert_eq!((status.state, status.thread_group, status.tracer), ('t', 5, None));
+        assert_eq!((status.uid, status.gid, status.pid_in_namespace, status.pending), (2, 6, Some(1), 0x4001));
+        assert_eq!(Status::parse("State:\tS\n"), None, "there is no user");
+        assert_eq!(Status::parse(""), None);
+    }
+
+    #[test]
+    fn a_child_is_alive_then_a_zombie_then_gone() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("starts");
+        let pid = child.id();
+        assert!(is_alive(pid) && pids().any(|found| found == pid) && threads(pid).any(|found| found == pid));
+        assert_eq!(Stat::read(pid).map(|stat| stat.parent), Some(std::process::id()));
+        assert_eq!(tracer(pid), None);
+        assert!(describe(pid).contains("cat"), "{}", describe(pid));
+        drop(child.stdin.take());
+        while is_alive(pid) {
+            std::thread::yield_now();
+        }
+        assert!(Stat::read(pid).is_some_and(|stat| stat.is_dead()));
+        child.wait().expect("ends");
+        assert!(Stat::read(pid).is_none() && Status::read(pid).is_none() && threads(pid).next().is_none());
+        assert!(describe(pid).contains("gone"));
+    }
+
+    #[test]
+    fn processes_are_found_by_their_environment() {
+        let mut child =
+            Command::new("cat").stdin(Stdio::piped()).env("LINUX_HOST_TEST", "abc").spawn().expect("starts");
+        // Until exec, the child shows the environment of its parent.
+        while !with_variable("LINUX_HOST_TEST", "ab").any(|pid| pid == child.id()) {
+            std::thread::yield_now();
+        }
+        assert!(!with_variable("LINUX_HOST_TEST", "x").any(|pid| pid == child.id()));
+        drop(child.stdin.take());
+        child.wait().expect("ends");
+    }
+
+    #[test]
+    fn work_shows_in_the_times_of_thread_and_process() {
+        let process = || Stat::read(std::process::id()).and_then(|stat| stat.cpu()).expect("lives");
+        let (thread, before) = (this_thread_cpu().expect("lives"), process());
+        let mut sum = 0u64;
+        // The times only move when work is done, however long that takes on a loaded machine.
+        while this_thread_cpu().expect("lives") < thread + Duration::from_millis(30) || process() <= before {
+            sum = (0..100_000u64).fold(sum, |sum, n| std::hint::black_box(sum.wrapping_add(n * n)));
+        }
+        assert!(Stat::of_this_thread().is_some());
+    }
+}
