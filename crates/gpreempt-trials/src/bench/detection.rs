@@ -16,7 +16,7 @@ use super::bare;
 use super::goal::Goal;
 use super::thread::Thread;
 use crate::environment::block::{Calibration, Outcome, Request};
-use crate::environment::daemon_under_test::{self, Daemon, Service};
+use crate::environment::managed::{self, DaemonActivity};
 use crate::environment::measure::Latency;
 use crate::output::from_micros;
 
@@ -82,22 +82,23 @@ fn measure_one(bed: &Bed<'_>, period_us: Option<u32>, calibration: &Calibration)
     let settings =
         format!("scan_ms = {scan}\n[watch]\nfixed = true\nperiod_us = {period}\n[breaker]\nsample_one_in = 0\n");
     let mut setting = bed.setting(bed.workload, settings);
-    let daemon = Daemon::start(bed.place, &daemon_under_test::rules(bed.workload, &setting.settings), bed.interrupt)?;
+    let mut daemon = managed::start(bed.place, bed.workload, &setting.settings, bed.interrupt)?;
     if period_us.is_none() {
         setting.online_arguments = vec!["--notify".into(), daemon.socket().into()];
     }
     let mut online = setting.start_online(calibration, 0)?;
     let (mut offline, _) = setting.start_offline(calibration)?;
-    daemon.wait_until_known(&[online.pid(), offline.pid()])?;
-    let watch = Thread::find(daemon.pid(), "engine")?;
+    daemon.wait_until_known(&[online.pid(), offline.pid()], bed.interrupt)?;
+    let watch = Thread::find(daemon.pid().context("the daemon does not run")?, "engine")?;
     let (before, begun, stats) = (watch.usage()?, Instant::now(), daemon.stats()?);
     sleep(WINDOW);
-    let (used, window, service) = (watch.usage()?.since(before), begun.elapsed(), daemon.service(&stats)?);
+    let (used, window, activity) =
+        (watch.usage()?.since(before), begun.elapsed(), DaemonActivity::since(&stats, &daemon)?);
     let bare = bare::cpu_ns(used, window, online.pid())?;
     let stats = daemon.stats()?;
     let mut outcome = Outcome::default();
     outcome.serve(&mut online, &mut || {})?;
-    let served = daemon.service(&stats)?;
+    let served = DaemonActivity::since(&stats, &daemon)?;
     offline.enough();
     offline.until(|line| matches!(line, crate::load::Line::End(_)))?;
     offline.wait()?;
@@ -112,7 +113,7 @@ fn measure_one(bed: &Bed<'_>, period_us: Option<u32>, calibration: &Calibration)
         doorbells: detection.len(),
         unseen: detection.iter().filter(|(_, seen)| !seen).count(),
         detection: Some(Latency::of(&times).context("no doorbell met running offline work")?),
-        daemon_cpu_share: service.cpu_share,
+        daemon_cpu_share: activity.cpu_share,
         watch_cpu_share: share(used.cpu_ns),
         sleeps_per_s: used.sleeps as f64 / window.as_secs_f64(),
         reads_per_s: used.reads as f64 / window.as_secs_f64(),
@@ -123,8 +124,8 @@ fn measure_one(bed: &Bed<'_>, period_us: Option<u32>, calibration: &Calibration)
 }
 
 /// From each doorbell that met running offline work to the look that saw it, in microseconds, and whether one did.
-fn detections(requests: &[Request], service: &Service) -> Vec<(f64, bool)> {
-    let looks: Vec<u64> = service
+fn detections(requests: &[Request], activity: &DaemonActivity) -> Vec<(f64, bool)> {
+    let looks: Vec<u64> = activity
         .events
         .iter()
         .filter_map(|event| match event.kind {
@@ -195,9 +196,10 @@ mod tests {
 
     #[test]
     fn doorbells_are_matched_with_the_first_look_that_saw_them() {
-        let service = Service { events: vec![stop(100 * MS + 300_000), stop(102 * MS)], ..Service::default() };
+        let activity =
+            DaemonActivity { events: vec![stop(100 * MS + 300_000), stop(102 * MS)], ..DaemonActivity::default() };
         let requests = [request(100, 104), request(105, 109), request(200, 250)];
         // The second came while everything was still stopped; the third was never seen.
-        assert_eq!(detections(&requests, &service), [(300.0, true), (50_000.0, false)]);
+        assert_eq!(detections(&requests, &activity), [(300.0, true), (50_000.0, false)]);
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Bed;
 use super::goal::Goal;
-use crate::environment::daemon_under_test::{self, Daemon, ROLE};
+use crate::environment::managed::{self, ROLE};
 use crate::environment::measure::median;
 use crate::environment::program::Program;
 use crate::load::Line;
@@ -41,9 +41,8 @@ pub(super) fn measure(bed: &Bed<'_>) -> Result<Doorbell> {
     }
     let (mut without, mut with) = (vec![ring(&mut ringing)?], Vec::new());
     for _ in 0..BLOCKS {
-        let daemon =
-            Daemon::start(bed.place, &daemon_under_test::rules(bed.workload, &setting.settings), bed.interrupt)?;
-        daemon.wait_until_known(&[ringing.pid(), idle.pid()])?;
+        let mut daemon = managed::start(bed.place, bed.workload, &setting.settings, bed.interrupt)?;
+        daemon.wait_until_known(&[ringing.pid(), idle.pid()], bed.interrupt)?;
         with.push(ring(&mut ringing)?);
         daemon.stop()?;
         without.push(ring(&mut ringing)?);

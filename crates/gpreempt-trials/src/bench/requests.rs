@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::Bed;
 use super::goal::Goal;
 use crate::environment::block::{Arm, Outcome, Setting};
-use crate::environment::daemon_under_test::Service;
 use crate::environment::gpu_under_test::Counters;
+use crate::environment::managed::DaemonActivity;
 use crate::environment::measure::Latency;
 use crate::environment::tally::{Measured, Offline, latencies, of_arm};
 use crate::environment::workload::Workload;
@@ -87,14 +87,14 @@ impl Case {
         let percentiles =
             |values: &[f64]| Latency::of(values).ok_or_else(|| anyhow::anyhow!("no request was answered"));
         let (alone, latency) = (percentiles(&latencies(measured, Arm::Alone))?, percentiles(&with)?);
-        let services: Vec<&Service> =
-            of_arm(measured, Arm::With).filter_map(|outcome| outcome.service.as_ref()).collect();
-        let stops: u64 = services.iter().map(|service| service.stops).sum();
+        let activities: Vec<&DaemonActivity> =
+            of_arm(measured, Arm::With).filter_map(|outcome| outcome.daemon.as_ref()).collect();
+        let stops: u64 = activities.iter().map(|activity| activity.stops).sum();
         let counters = of_arm(measured, Arm::With).map(|outcome| outcome.counters).collect::<Option<Vec<_>>>();
         let cycles = counters.map(|all| all.into_iter().fold(Counters::default(), Counters::plus).cycles);
-        let last = services.last();
+        let last = activities.last();
         let of_gpu = |of: fn(&GpuStats) -> &Distribution| {
-            last.and_then(|service| service.stats.gpus.first()).map(of).cloned().unwrap_or_default()
+            last.and_then(|activity| activity.stats.gpus.first()).map(of).cloned().unwrap_or_default()
         };
         let ends = measured.iter().flat_map(|(_, _, outcome)| outcome.online.iter().chain(&outcome.offline));
         Ok(Case {
@@ -112,9 +112,9 @@ impl Case {
             detection: of_gpu(|gpu| &gpu.detection),
             stop: of_gpu(|gpu| &gpu.actuation.preempt),
             resume: of_gpu(|gpu| &gpu.actuation.resume),
-            wakeup: last.map(|service| service.stats.daemon.wakeup.clone()).unwrap_or_default(),
-            daemon_cpu_share: services.iter().map(|service| service.cpu_share).sum::<f64>()
-                / services.len().max(1) as f64,
+            wakeup: last.map(|activity| activity.stats.daemon.wakeup.clone()).unwrap_or_default(),
+            daemon_cpu_share: activities.iter().map(|activity| activity.cpu_share).sum::<f64>()
+                / activities.len().max(1) as f64,
             bit_identical: ends.into_iter().all(|end| end.bit_identical),
         })
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::Bed;
 use super::goal::Goal;
 use crate::environment::block::Outcome;
-use crate::environment::daemon_under_test::{self, Daemon, ROLE};
+use crate::environment::managed::{self, DaemonActivity, ROLE};
 use crate::environment::program::Program;
 use crate::load::Line;
 
@@ -55,22 +55,21 @@ pub(super) fn measure(bed: &Bed<'_>) -> Result<Vec<Case>> {
             program.until(|line| matches!(line, Line::Ready { .. }))?;
             programs.push(program);
         }
-        let daemon =
-            Daemon::start(bed.place, &daemon_under_test::rules(bed.workload, &setting.settings), bed.interrupt)?;
+        let mut daemon = managed::start(bed.place, bed.workload, &setting.settings, bed.interrupt)?;
         let mut online = setting.start_online(&calibration, 0)?;
-        daemon.wait_until_known(&[online.pid()])?;
-        daemon.wait_until_known(&programs.iter().map(Program::pid).collect::<Vec<_>>())?;
+        daemon.wait_until_known(&[online.pid()], bed.interrupt)?;
+        daemon.wait_until_known(&programs.iter().map(Program::pid).collect::<Vec<_>>(), bed.interrupt)?;
         let before = daemon.stats()?;
         Outcome::default().serve(&mut online, &mut || {})?;
-        let service = daemon.service(&before)?;
+        let activity = DaemonActivity::since(&before, &daemon)?;
         online.wait()?;
         daemon.stop()?;
         cases.push(Case {
             tenants,
             queues: tenants * QUEUES as usize,
-            look_us: service.stats.daemon.look.p50_us,
-            decision_us: service.stats.daemon.decision.p50_us,
-            daemon_cpu_share: service.cpu_share,
+            look_us: activity.stats.daemon.look.p50_us,
+            decision_us: activity.stats.daemon.decision.p50_us,
+            daemon_cpu_share: activity.cpu_share,
         });
         bed.bar.inc(1);
     }

@@ -191,15 +191,15 @@ fn online(measured: &Measured, arm: Arm, alone: Option<&Latency>) -> Option<Onli
 
 impl Gpreempt {
     fn of(measured: &Measured) -> Option<Gpreempt> {
-        let services = || of_arm(measured, Arm::With).filter_map(|outcome| outcome.service.as_ref());
-        services().next()?;
-        let stops: u64 = services().map(|service| service.stops).sum();
+        let activities = || of_arm(measured, Arm::With).filter_map(|outcome| outcome.daemon.as_ref());
+        activities().next()?;
+        let stops: u64 = activities().map(|activity| activity.stops).sum();
         let counters = of_arm(measured, Arm::With).map(|outcome| outcome.counters).collect::<Option<Vec<_>>>();
         let counters = counters.map(|all| all.into_iter().fold(Counters::default(), Counters::plus));
-        let gpus = || services().flat_map(|service| &service.stats.gpus);
+        let gpus = || activities().flat_map(|activity| &activity.stats.gpus);
         let seconds: f64 = of_arm(measured, Arm::With).map(|outcome| outcome.window.seconds()).sum();
         let cpu: f64 = of_arm(measured, Arm::With)
-            .filter_map(|outcome| Some(outcome.service.as_ref()?.cpu_share * outcome.window.seconds()))
+            .filter_map(|outcome| Some(outcome.daemon.as_ref()?.cpu_share * outcome.window.seconds()))
             .sum();
         Some(Gpreempt {
             stops,
@@ -208,7 +208,7 @@ impl Gpreempt {
                 .map(|counters| counters.suspends_with_waves as f64 / counters.suspends as f64),
             waves_saved: counters.map(|counters| counters.waves),
             cycles: counters.map(|counters| counters.cycles),
-            cycles_by_daemon: services().map(|service| service.cycles).sum(),
+            cycles_by_daemon: activities().map(|activity| activity.cycles).sum(),
             detection: together(gpus().map(|gpu| &gpu.detection)),
             stop: together(gpus().map(|gpu| &gpu.actuation.preempt)),
             resume: together(gpus().map(|gpu| &gpu.actuation.resume)),

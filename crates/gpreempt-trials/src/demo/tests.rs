@@ -6,8 +6,8 @@ use super::DemoClient;
 use super::print;
 use super::report::{About, Report};
 use crate::environment::block::{Arm, Calibration, Outcome, Request};
-use crate::environment::daemon_under_test::Service;
 use crate::environment::gpu_under_test::Counters;
+use crate::environment::managed::DaemonActivity;
 use crate::environment::measure::Window;
 use crate::load::End;
 
@@ -60,9 +60,9 @@ fn served(outcome: Outcome) -> Outcome {
         |p50_us| Distribution { count: 100, mean_us: p50_us, p50_us, max_us: 900.0, ..Distribution::default() };
     let gpu = GpuStats { detection: distribution(200.0), ..GpuStats::default() };
     let stats = Stats { gpus: vec![gpu], ..Stats::default() };
-    let service = Service { stats, stops: 100, cycles: 200, cpu_share: 0.04, ..Service::default() };
+    let activity = DaemonActivity { stats, stops: 100, cycles: 200, cpu_share: 0.04, ..DaemonActivity::default() };
     Outcome {
-        service: Some(service),
+        daemon: Some(activity),
         counters: Some(Counters { cycles: 203, suspends: 100, suspends_with_waves: 99, waves: 50_000 }),
         ..outcome
     }

@@ -76,9 +76,9 @@ fn span<'a>(name: &'a str, tid: usize, cat: &'a str, ts: f64, dur: f64, args: Va
 
 /// Stops from the daemon's log, which has milliseconds: a stop is drawn back from its resume by the time it lasted.
 fn write_stops(list: &mut List<impl Write>, outcome: &Outcome) -> Result<()> {
-    let Some(service) = &outcome.service else { return Ok(()) };
-    let origin = i128::from(outcome.window.from_ns) + service.clock_offset_ns;
-    for event in service.events.iter().filter(|event| event.pid == Some(outcome.offline_pid)) {
+    let Some(activity) = &outcome.daemon else { return Ok(()) };
+    let origin = i128::from(outcome.window.from_ns) + activity.clock_offset_ns;
+    for event in activity.events.iter().filter(|event| event.pid == Some(outcome.offline_pid)) {
         let at = (i128::from(event.at_ms) * 1_000_000 - origin) as f64 / 1e3;
         match &event.kind {
             EventKind::Resumed { rule, stopped_us, took_us } => {
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
     use crate::environment::block::Request;
-    use crate::environment::daemon_under_test::Service;
+    use crate::environment::managed::DaemonActivity;
     use crate::environment::measure::Window;
 
     #[test]
@@ -118,11 +118,11 @@ mod tests {
                 latency_us: 10_000.0,
             }],
             offline_ends: vec![990_000_000, 1_050_000_000],
-            service: Some(Service {
+            daemon: Some(DaemonActivity {
                 // The wall clock was 5 s when the monotonic one was 1 s.
                 clock_offset_ns: 4_000_000_000,
                 events: vec![logged(5_025, resumed.clone()), Logged { pid: Some(8), ..logged(5_030, resumed) }],
-                ..Service::default()
+                ..DaemonActivity::default()
             }),
             offline_pid: 7,
             ..Outcome::default()

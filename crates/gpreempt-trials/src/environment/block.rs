@@ -7,9 +7,10 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::daemon_under_test::{self, Daemon, ROLE, Service};
+use super::daemon_under_test::DaemonUnderTest;
 use super::gpu_under_test::{Counters, GpuUnderTest};
 use super::interrupt::Interrupt;
+use super::managed::{self, DaemonActivity, ROLE};
 use super::measure::Window;
 use super::program::Program;
 use super::workload::Workload;
@@ -90,7 +91,7 @@ pub(crate) struct Outcome {
     /// What the device counted in the window.
     pub(crate) counters: Option<Counters>,
     /// What the daemon counted in the window, and did.
-    pub(crate) service: Option<Service>,
+    pub(crate) daemon: Option<DaemonActivity>,
     pub(crate) offline_pid: u32,
 }
 
@@ -180,18 +181,16 @@ impl Setting<'_> {
         mut answered: impl FnMut(),
     ) -> Result<Outcome> {
         let daemon = (arm == Arm::With)
-            .then(|| {
-                Daemon::start(self.place, &daemon_under_test::rules(self.workload, &self.settings), self.interrupt)
-            })
+            .then(|| managed::start(self.place, self.workload, &self.settings, self.interrupt))
             .transpose()?;
         let mut online = (arm != Arm::OfflineAlone).then(|| self.start_online(calibration, round)).transpose()?;
         let mut offline = (arm != Arm::Alone).then(|| self.start_offline(calibration)).transpose()?;
         let mut outcome = Outcome::default();
         if let (Some(daemon), Some(online), Some((offline, _))) = (&daemon, &online, &offline) {
-            daemon.wait_until_known(&[online.pid(), offline.pid()])?;
+            daemon.wait_until_known(&[online.pid(), offline.pid()], self.interrupt)?;
         }
         let counters = self.place.counters()?;
-        let before = daemon.as_ref().map(Daemon::stats).transpose()?;
+        let before = daemon.as_ref().map(DaemonUnderTest::stats).transpose()?;
         match (&mut online, &mut offline) {
             (Some(online), _) => outcome.serve(online, &mut answered)?,
             (None, Some((offline, ends))) => self.let_run(offline, ends)?,
@@ -201,7 +200,7 @@ impl Setting<'_> {
             outcome.counters = Some(now.since(before));
         }
         if let (Some(daemon), Some(before)) = (&daemon, before) {
-            outcome.service = Some(daemon.service(&before)?);
+            outcome.daemon = Some(DaemonActivity::since(&before, daemon)?);
         }
         if let Some((mut program, ends)) = offline {
             outcome.offline_pid = program.pid();
@@ -221,7 +220,7 @@ impl Setting<'_> {
         if arm == Arm::OfflineAlone {
             outcome.window = Window::of_kernels(&outcome.offline_ends).context("the offline program did nothing")?;
         }
-        if let Some(daemon) = daemon {
+        if let Some(mut daemon) = daemon {
             daemon.stop()?;
         }
         Ok(outcome)

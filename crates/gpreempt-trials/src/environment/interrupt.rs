@@ -1,4 +1,4 @@
-//! Ctrl-C: the command ends its programs before itself.
+//! Ctrl-C and its like: a trial ends its programs before itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,14 +7,17 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SigSet, Signal};
 
-/// Whether the user has had enough.
+/// Whether a signal has asked the trial to end.
 #[derive(Clone, Debug)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Takes SIGINT, SIGTERM and SIGHUP from now on. Programs started by this thread inherit that they are blocked, as
-    /// services often find them.
-    pub(crate) fn watch() -> Result<Interrupt> {
+    /// Takes SIGINT, SIGTERM and SIGHUP from now on. Programs started by this thread inherit the blocked signals, as
+    /// services often do.
+    ///
+    /// # Errors
+    /// If the signals cannot be blocked.
+    pub fn watch() -> Result<Interrupt> {
         let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
         signals.thread_block().context("cannot block signals")?;
         let flag = Arc::new(AtomicBool::new(false));
@@ -28,16 +31,17 @@ impl Interrupt {
         Ok(Interrupt(flag))
     }
 
-    /// Fails if the user has had enough.
-    pub(crate) fn check(&self) -> Result<()> {
-        if self.0.load(Ordering::Relaxed) { bail!("interrupted") } else { Ok(()) }
-    }
-}
-
-#[cfg(test)]
-impl Interrupt {
-    /// Nobody can interrupt.
-    pub(crate) fn never() -> Interrupt {
+    /// One that no signal reaches: for tests, which are interrupted as a whole.
+    #[must_use]
+    pub fn never() -> Interrupt {
         Interrupt(Arc::default())
+    }
+
+    /// Fails once such a signal has come.
+    ///
+    /// # Errors
+    /// "interrupted".
+    pub fn check(&self) -> Result<()> {
+        if self.0.load(Ordering::Relaxed) { bail!("interrupted") } else { Ok(()) }
     }
 }

@@ -3,9 +3,10 @@
 //! Everything runs in processes of its own, which end with the trial that started them.
 
 pub(crate) mod block;
-pub(crate) mod daemon_under_test;
+pub mod daemon_under_test;
 pub(crate) mod gpu_under_test;
-pub(crate) mod interrupt;
+pub mod interrupt;
+pub(crate) mod managed;
 pub(crate) mod measure;
 pub(crate) mod program;
 pub(crate) mod tally;

@@ -6,8 +6,8 @@ use anyhow::Result;
 use gpreempt_proto::{ClientError, RefusalKind, Request, Target};
 use rand_pcg::Pcg64;
 
+use super::daemon::SoakDaemon;
 use super::loads::{Loads, Role};
-use super::service::Service;
 use super::tally::Tally;
 use crate::random::below;
 
@@ -40,7 +40,7 @@ impl Call {
         self,
         random: &mut Pcg64,
         loads: &mut Loads<'_>,
-        service: &mut Service<'_>,
+        service: &mut SoakDaemon<'_>,
         tally: &mut Tally,
     ) -> Result<()> {
         let offline = loads.pids(Some(Role::Offline));

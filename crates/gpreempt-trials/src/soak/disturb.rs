@@ -8,9 +8,9 @@ use nix::unistd::Pid;
 use rand_pcg::Pcg64;
 
 use super::calls::Call;
+use super::daemon::{Part, SoakDaemon};
 use super::free;
 use super::loads::{Loads, Role};
-use super::service::{Part, Service};
 use super::tally::Tally;
 use crate::environment::gpu_under_test::GpuUnderTest;
 use crate::random::below;
@@ -76,7 +76,7 @@ impl Disturber {
         &mut self,
         place: &GpuUnderTest,
         loads: &mut Loads<'_>,
-        service: &mut Service<'_>,
+        service: &mut SoakDaemon<'_>,
         tally: &mut Tally,
     ) -> Result<()> {
         let now = Instant::now();
@@ -104,7 +104,7 @@ impl Disturber {
         Ok(())
     }
 
-    fn find(&mut self, whom: Whom, loads: &Loads<'_>, service: &Service<'_>) -> Option<u32> {
+    fn find(&mut self, whom: Whom, loads: &Loads<'_>, service: &SoakDaemon<'_>) -> Option<u32> {
         match whom {
             Whom::Part(part) => service.pid(part),
             Whom::Load(role) => {
@@ -119,7 +119,7 @@ impl Disturber {
         whom: Whom,
         place: &GpuUnderTest,
         loads: &mut Loads<'_>,
-        service: &mut Service<'_>,
+        service: &mut SoakDaemon<'_>,
         tally: &mut Tally,
     ) -> Result<()> {
         let Some(pid) = self.find(whom, loads, service) else { return Ok(()) };
@@ -150,7 +150,7 @@ impl Disturber {
         Ok(())
     }
 
-    fn freeze(&mut self, whom: Whom, loads: &mut Loads<'_>, service: &mut Service<'_>, tally: &mut Tally) {
+    fn freeze(&mut self, whom: Whom, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>, tally: &mut Tally) {
         // Of daemon, guardian and actuator only one at a time: two that are stopped cannot look after the third.
         let is_part = |frozen: &Frozen| matches!(frozen.whom, Whom::Part(_));
         if matches!(whom, Whom::Part(_)) && self.frozen.iter().any(is_part) {
@@ -173,7 +173,7 @@ impl Disturber {
         self.frozen.push(Frozen { whom, pid, until });
     }
 
-    fn thaw(&mut self, loads: &mut Loads<'_>, service: &mut Service<'_>, is_meant: impl Fn(&Frozen) -> bool) {
+    fn thaw(&mut self, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>, is_meant: impl Fn(&Frozen) -> bool) {
         self.frozen.retain(|frozen| {
             if !is_meant(frozen) {
                 return true;
@@ -190,7 +190,7 @@ impl Disturber {
     }
 
     /// Everybody goes on.
-    pub(super) fn thaw_all(&mut self, loads: &mut Loads<'_>, service: &mut Service<'_>) {
+    pub(super) fn thaw_all(&mut self, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>) {
         self.thaw(loads, service, |_| true);
     }
 

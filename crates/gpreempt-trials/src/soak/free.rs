@@ -4,10 +4,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use linux_host::process;
 use vgpu::protocol::{QueueState, Status};
 
-use super::procfs;
-use super::service::ROLE;
+use super::daemon::ROLE;
 use crate::environment::gpu_under_test::GpuUnderTest;
 
 /// How long death may take to be noticed by everybody.
@@ -18,9 +18,9 @@ pub(super) fn wait_until_free(place: &GpuUnderTest, tenants: &[u32], gone: &[u32
     let begun = Instant::now();
     loop {
         let mut bound: Vec<String> = place.status()?.as_ref().map(bound).unwrap_or_default();
-        let traced = |pid: &u32| procfs::tracer(*pid).map(|tracer| format!("{pid} is traced by {tracer}"));
+        let traced = |pid: &u32| process::tracer(*pid).map(|tracer| format!("{pid} is traced by {tracer}"));
         bound.extend(tenants.iter().filter_map(traced));
-        let alive = |pid: &&u32| procfs::lives(**pid);
+        let alive = |pid: &&u32| process::is_alive(**pid);
         bound.extend(gone.iter().filter(alive).map(|pid| format!("{pid} of the daemon's processes lives")));
         if bound.is_empty() {
             return Ok(Ok(begun.elapsed()));
@@ -50,7 +50,7 @@ fn bound(status: &Status) -> Vec<String> {
 pub(super) fn left_over(place: &GpuUnderTest, token: &str) -> Result<Vec<String>> {
     let begun = Instant::now();
     loop {
-        let mut left = procfs::with_variable(ROLE, token);
+        let mut left = process::with_variable(ROLE, token).map(process::describe).collect::<Vec<String>>();
         if let Some(status) = place.status()? {
             left.extend(status.processes.iter().map(|process| format!("process {} in the driver", process.pid)));
             let queues: u32 = status.gpus.iter().map(|gpu| gpu.queues).sum();

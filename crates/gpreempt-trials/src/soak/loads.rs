@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use linux_host::process;
 
-use super::procfs;
-use super::service::ROLE;
+use super::daemon::ROLE;
 use super::tally::Tally;
 use crate::environment::gpu_under_test::GpuUnderTest;
 use crate::environment::interrupt::Interrupt;
@@ -225,7 +225,7 @@ impl<'a> Loads<'a> {
                 member.moved = Instant::now();
             } else if member.moved.elapsed() > STUCK && !member.killed {
                 let (role, pid) = (member.role.name(), member.child.id());
-                tally.stuck(&format!("{role} program {pid} does not move: {}", procfs::where_is(pid)));
+                tally.stuck(&format!("{role} program {pid} does not move: {}", process::describe(pid)));
                 member.killed = true;
                 member.child.kill().context("cannot kill a program that does not move")?;
             }
@@ -250,7 +250,7 @@ impl<'a> Loads<'a> {
     pub(super) fn give_up(&mut self, tally: &mut Tally) -> Result<()> {
         for member in &mut self.members {
             let (role, pid) = (member.role.name(), member.child.id());
-            tally.stuck(&format!("{role} program {pid} does not end: {}", procfs::where_is(pid)));
+            tally.stuck(&format!("{role} program {pid} does not end: {}", process::describe(pid)));
             member.child.kill().context("cannot kill a program that does not end")?;
             member.child.wait().context("cannot wait for a program")?;
         }

@@ -7,12 +7,12 @@
 
 mod args;
 mod calls;
+mod daemon;
 mod disturb;
 mod free;
 mod loads;
-mod procfs;
 mod report;
-mod service;
+
 mod tally;
 
 use std::io::Write;
@@ -26,10 +26,10 @@ use crate::environment::interrupt::Interrupt;
 use crate::environment::workload::VirtualGpu;
 use crate::output;
 pub use args::SoakArgs;
+use daemon::SoakDaemon;
 use disturb::Disturber;
 use loads::{Loads, Role};
 use report::{About, Report};
-use service::Service;
 use tally::Tally;
 
 /// The gpu if the machine has none: small, so that a kernel that fills it is over soon.
@@ -72,14 +72,14 @@ struct Running<'a> {
     tally: Tally,
     // Programs are dropped before the daemon, as they would end before it on a machine that goes down.
     loads: Loads<'a>,
-    service: Service<'a>,
+    service: SoakDaemon<'a>,
 }
 
 impl<'a> Running<'a> {
     fn start(options: &'a SoakArgs, place: &'a GpuUnderTest, interrupt: &'a Interrupt) -> Result<Running<'a>> {
         let token = format!("{}-{}", std::process::id(), options.seed);
         let loads = Loads::new(place, interrupt, &token, options.seed)?;
-        let mut service = Service::new(place, interrupt, &token)?;
+        let mut service = SoakDaemon::new(place, interrupt, &token)?;
         service.start()?;
         Ok(Running { options, place, interrupt, tally: Tally::new(), loads, service })
     }

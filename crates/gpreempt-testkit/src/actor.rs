@@ -1,4 +1,23 @@
-//! A process that uses the gpu as its director says, one line each, and answers each with one.
+//! An actor: a process that uses the gpu as its director says. Each line of input is an order, each answer is one line.
+//!
+//! Queues are named by their driver's number, jobs and gates by the order of their creation, from 0.
+//!
+//! | order | effect, answer |
+//! |---|---|
+//! | `open` | opens the driver |
+//! | `execute` | replaces the process by the same program from its beginning |
+//! | `runtime on\|off` | offers the runtime to debuggers, or withdraws it |
+//! | `queue PRIORITY [GPU]` | creates a compute queue; its number |
+//! | `walk QUEUE GROUPS [silent]` | starts a job: a kernel that runs until `enough`; silent without a completion signal |
+//! | `enough` | lets all jobs end |
+//! | `done JOB`, `wait JOB` | whether it completed; waits and answers `right` or what is wrong |
+//! | `gate QUEUE [value]` | a barrier packet that waits for `fire`: a signal of zero, or one of a value |
+//! | `passed GATE`, `fire` | whether the queue has passed a gate; lets all gates pass |
+//! | `copy`, `begin-copy`, `copying`, `copied` | copies and waits; begins; whether copies are under way; waits |
+//! | `destroy QUEUE`, `update ...`, `cu-mask ...`, `wave-state ...` | calls of a queue's owner |
+//! | `hide` | allows tracing to privileged processes alone |
+//! | `descriptor`, `kernel` | descriptor of the driver; address of the kernel's descriptor |
+//! | `trace PID`, `debug`, `disable`, `snapshot`, `suspend QUEUE` | a debug session with another process |
 
 use std::fs::File;
 use std::io::{BufRead, Write};
@@ -16,47 +35,50 @@ use kfd_workload::{
     Arguments, Buffer, CodeObject, CopyQueue, Executable, Launch, Order, Placement, Queue, Runtime, Signal, suite,
 };
 
-/// What comes before an answer, so that it is told from what the test harness prints.
-pub(super) const MARK: &str = "<actor>";
+/// Precedes an answer, to tell it from what the test harness prints.
+pub const MARK: &str = "<actor>";
 
-/// How long a job may take while everybody else is at work.
+/// How long a job may take while all others are at work.
 const LIMIT: Duration = Duration::from_secs(120);
 const LANES: u32 = 64;
 /// Bytes of one copy, and copies at a time.
 const BYTES: usize = 32 << 20;
 const COPIES: i64 = 8;
 
-/// Why something did not work: the number of an error, or words.
-enum Refusal {
+/// Why an order failed: the number of an error, or words.
+enum Failure {
     Errno(i32),
     Words(String),
 }
 
-type Result<T> = std::result::Result<T, Refusal>;
+type Result<T> = std::result::Result<T, Failure>;
 
-impl From<kfd_workload::Error> for Refusal {
-    fn from(error: kfd_workload::Error) -> Refusal {
+impl From<kfd_workload::Error> for Failure {
+    fn from(error: kfd_workload::Error) -> Failure {
         match &error {
             kfd_workload::Error::Call { source, .. } => source.into(),
-            _ => Refusal::Words(error.to_string()),
+            _ => Failure::Words(error.to_string()),
         }
     }
 }
 
-impl From<kfd::Error> for Refusal {
-    fn from(error: kfd::Error) -> Refusal {
-        error.errno().map_or_else(|| Refusal::Words(error.to_string()), Refusal::Errno)
+impl From<kfd::Error> for Failure {
+    fn from(error: kfd::Error) -> Failure {
+        error.errno().map_or_else(|| Failure::Words(error.to_string()), Failure::Errno)
     }
 }
 
-impl From<&std::io::Error> for Refusal {
-    fn from(error: &std::io::Error) -> Refusal {
-        error.raw_os_error().map_or_else(|| Refusal::Words(error.to_string()), Refusal::Errno)
+impl From<&std::io::Error> for Failure {
+    fn from(error: &std::io::Error) -> Failure {
+        error.raw_os_error().map_or_else(|| Failure::Words(error.to_string()), Failure::Errno)
     }
 }
 
-/// Does what is asked until there is nothing more.
-pub(super) fn perform() {
+/// Carries out orders until the standard input ends.
+///
+/// # Panics
+/// If an order is unknown, or the director forgot one before it.
+pub fn perform() {
     catch_user_signals();
     vgpu::sys::allow_tracing();
     answer("ready");
@@ -66,18 +88,18 @@ pub(super) fn perform() {
         let words: Vec<&str> = line.split(' ').collect();
         match actor.obey(words[0], &words[1..]) {
             Ok(said) => answer(&said),
-            Err(Refusal::Errno(errno)) => answer(&format!("errno {errno}")),
-            Err(Refusal::Words(words)) => answer(&format!("failed: {words}")),
+            Err(Failure::Errno(errno)) => answer(&format!("errno {errno}")),
+            Err(Failure::Words(words)) => answer(&format!("failed: {words}")),
         }
     }
 }
 
 fn answer(text: &str) {
     println!("{MARK}{text}");
-    std::io::stdout().flush().expect("somebody listens");
+    std::io::stdout().flush().expect("the director listens");
 }
 
-/// A signal ends a call that waits, and does nothing else.
+/// Lets SIGUSR1 interrupt a waiting call and do nothing else.
 fn catch_user_signals() {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: all bytes zero is a valid action without flags; the handler does nothing.
@@ -125,6 +147,15 @@ struct Copies {
     done: Signal,
 }
 
+/// A barrier packet in a queue.
+struct Gate {
+    /// What the packet waits for, and the value that lets it pass.
+    signal: Signal,
+    passing: i64,
+    /// Fires when the packet has completed.
+    passed: Signal,
+}
+
 /// A debug session with another process, from the thread that traces it.
 struct Debugger {
     kfd: Arc<Kfd>,
@@ -146,8 +177,7 @@ struct Actor {
     ways: Vec<Way>,
     jobs: Vec<Job>,
     copies: Option<Copies>,
-    /// What queues wait for, and what fires when they have passed it.
-    gates: Vec<(Signal, Signal)>,
+    gates: Vec<Gate>,
 }
 
 impl Actor {
@@ -188,22 +218,46 @@ impl Actor {
                 let job = self.start(small(0), small(1), words.get(2) == Some(&"silent"))?;
                 self.jobs.push(job);
             }
-            "copy" => self.copy()?,
+            "copy" => {
+                self.begin_copy()?;
+                self.end_copy()?;
+            }
+            "begin-copy" => self.begin_copy()?,
+            "copying" => {
+                let done = self.copies.as_ref().map(|copies| copies.done.value()).transpose()?;
+                said = done.is_some_and(|left| left > 0).to_string();
+            }
+            "copied" => self.end_copy()?,
             "enough" => {
                 for job in &mut self.jobs {
                     job.enough.write(0, &1u32.to_le_bytes())?;
                 }
             }
             "gate" => {
-                let queue = &mut self.way(small(0)).queue;
-                let (gate, passed) = (Signal::new(queue.device(), 1)?, Signal::new(queue.device(), 1)?);
-                queue.barrier_and(&[&gate], Order::AfterPrevious, &passed)?;
-                self.gates.push((gate, passed));
+                let gate = self.gate(small(0), words.get(1) == Some(&"value"))?;
+                self.gates.push(gate);
             }
-            "passed" => said = (self.gates[number(0) as usize].1.value()? == 0).to_string(),
-            "fire" => self.gates.iter().try_for_each(|(gate, _)| gate.set(0))?,
+            "passed" => said = (self.gates[number(0) as usize].passed.value()? == 0).to_string(),
+            "fire" => self.gates.iter().try_for_each(|gate| gate.signal.set(gate.passing))?,
             "done" => said = (self.jobs[number(0) as usize].done.value()? == 0).to_string(),
             "wait" => said = self.finish(number(0) as usize)?,
+            "destroy" | "update" | "cu-mask" | "wave-state" => said = self.change_queue(verb, words)?,
+            "hide" => {
+                nix::sys::prctl::set_dumpable(false).map_err(|error| Failure::Errno(error as i32))?;
+            }
+            "descriptor" => said = self.kfd().as_raw_fd().to_string(),
+            "kernel" => said = self.ways[0].program.kernel("walk")?.descriptor.0.to_string(),
+            other => said = self.debug(other, words)?,
+        }
+        Ok(said)
+    }
+
+    /// Orders that a queue's owner gives the driver.
+    fn change_queue(&mut self, verb: &str, words: &[&str]) -> Result<String> {
+        let number = |index: usize| words[index].parse::<u64>().expect("a number");
+        let small = |index: usize| number(index) as u32;
+        let mut said = String::new();
+        match verb {
             "destroy" => {
                 call(self.kfd(), &mut DestroyQueueArgs { queue_id: small(0), pad: 0 })?;
                 self.ways.retain(|way| way.queue.id() != small(0));
@@ -230,18 +284,22 @@ impl Actor {
                 call(self.kfd(), &mut args)?;
                 said = format!("{} {}", args.ctl_stack_used_size, args.save_area_used_size);
             }
-            // From now on only those with special rights may trace it or look into it.
-            "hide" => {
-                nix::sys::prctl::set_dumpable(false).map_err(|error| Refusal::Errno(error as i32))?;
-            }
-            "descriptor" => said = self.kfd().as_raw_fd().to_string(),
-            "kernel" => said = self.ways[0].program.kernel("walk")?.descriptor.0.to_string(),
+            other => panic!("unknown order {other}"),
+        }
+        Ok(said)
+    }
+
+    /// Orders about another process.
+    fn debug(&mut self, verb: &str, words: &[&str]) -> Result<String> {
+        let small = |index: usize| words[index].parse::<u32>().expect("a number");
+        let mut said = String::new();
+        match verb {
             "trace" => {
                 let leader = Leader::seize(Pid(small(0)), |_| ())?;
                 self.debugger = Some(Debugger { kfd: Arc::new(Kfd::open()?), leader });
             }
             "debug" => {
-                let (_, notify) = std::io::pipe().map_err(|error| Refusal::from(&error))?;
+                let (_, notify) = std::io::pipe().map_err(|error| Failure::from(&error))?;
                 self.debugger().call(move |kfd, pid| kfd.enable(pid, ExceptionMask::EMPTY, &notify))?;
             }
             "disable" => self.debugger().call(Kfd::disable)?,
@@ -254,9 +312,22 @@ impl Actor {
                 let batch = self.debugger().call(move |kfd, pid| kfd.suspend_queues(pid, &[queue], Grace::SHORTEST))?;
                 said = batch.all_done().to_string();
             }
-            other => panic!("nobody taught {other}"),
+            other => panic!("unknown order {other}"),
         }
         Ok(said)
+    }
+
+    fn gate(&mut self, queue: u32, by_value: bool) -> Result<Gate> {
+        let queue = &mut self.way(queue).queue;
+        let passed = Signal::new(queue.device(), 1)?;
+        let (closed, passing) = if by_value { (3, 5) } else { (1, 0) };
+        let signal = Signal::new(queue.device(), closed)?;
+        if by_value {
+            queue.barrier_value(&signal, passing, &passed)?;
+        } else {
+            queue.barrier_and(&[&signal], Order::AfterPrevious, &passed)?;
+        }
+        Ok(Gate { signal, passing, passed })
     }
 
     fn create(&mut self, priority: u32, gpu: usize) -> Result<String> {
@@ -269,8 +340,8 @@ impl Actor {
         Ok(id)
     }
 
-    /// Copies for a while, and waits for it.
-    fn copy(&mut self) -> Result<()> {
+    /// Begins copies that are under way long enough to be seen.
+    fn begin_copy(&mut self) -> Result<()> {
         if self.copies.is_none() {
             let device = self.runtime.as_ref().expect("the director said open before").device(0)?;
             let buffer = || device.allocate(BYTES, Placement::Gtt);
@@ -282,6 +353,11 @@ impl Actor {
         for _ in 0..COPIES {
             queue.copy(from, to, BYTES, done)?;
         }
+        Ok(())
+    }
+
+    fn end_copy(&self) -> Result<()> {
+        let Some(Copies { queue, done, .. }) = &self.copies else { return Ok(()) };
         Ok(queue.wait(done, LIMIT)?)
     }
 
@@ -305,8 +381,8 @@ impl Actor {
         Ok(Job { way, groups, out, taken, enough, _arguments: arguments, done, silent })
     }
 
-    /// Waits for a job, unless it is silent: nothing but its waves tells of its end. "right", or how many items are wrong and the first of them: its number, the steps it took, what
-    /// it holds.
+    /// Waits for a job, unless it is silent: nothing but its waves tells of its end. Returns "right", or how many items
+    /// are wrong and of the first of them its number, the steps it took and its value.
     fn finish(&mut self, job: usize) -> Result<String> {
         let job = &self.jobs[job];
         let way = self.ways.iter().find(|way| way.queue.id() == job.way).expect("not destroyed");

@@ -1,4 +1,4 @@
-//! A program that prints a JSON document per line.
+//! Programs that print one JSON document per line, such as `gpreempt load`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,18 +8,21 @@ use std::time::Duration;
 use kfd::Pid;
 use serde_json::Value;
 
-/// A program that says nothing for so long is stuck.
+/// A program that prints nothing for so long is stuck.
 const SILENCE: Duration = Duration::from_secs(100);
 
-/// A program under way. Killed when dropped.
-pub(super) struct Program {
+/// A running program. Killed when dropped.
+pub struct Program {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
 }
 
+#[allow(clippy::missing_panics_doc, reason = "every method asserts that the program does as it is told")]
 impl Program {
-    pub(super) fn start(command: &mut Command) -> Program {
+    /// Starts a program with piped input and output.
+    #[must_use]
+    pub fn start(command: &mut Command) -> Program {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("can be started");
         let output = BufReader::new(child.stdout.take().expect("piped"));
         let (to, lines) = mpsc::channel();
@@ -27,12 +30,14 @@ impl Program {
         Program { input: child.stdin.take(), child, lines }
     }
 
-    pub(super) fn pid(&self) -> Pid {
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
         Pid(self.child.id())
     }
 
-    /// Passes over lines up to one of this kind.
-    pub(super) fn until(&self, kind: &str) -> Value {
+    /// Skips lines up to one of this kind, and returns it.
+    pub fn until(&self, kind: &str) -> Value {
         loop {
             let line = self.lines.recv_timeout(SILENCE).unwrap_or_else(|error| panic!("no line {kind:?}: {error}"));
             let line: Value = serde_json::from_str(&line).expect("JSON");
@@ -42,19 +47,19 @@ impl Program {
         }
     }
 
-    /// Lines that were printed and not yet taken.
-    pub(super) fn printed(&self) -> usize {
+    /// Takes the lines that were printed since the last call and returns their number.
+    pub fn printed(&self) -> usize {
         self.lines.try_iter().count()
     }
 
     /// Tells it to begin.
-    pub(super) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         writeln!(self.input.as_mut().expect("not sent away"), "begin").expect("it listens");
     }
 
-    /// Tells it to end, and waits until what it computed is there: every workgroup ran exactly once per kernel, and every
-    /// bit is what the host computes. How many kernels that were.
-    pub(super) fn must_end_right(mut self) -> u64 {
+    /// Tells it to end and checks its results: every workgroup ran exactly once per kernel, and every bit is what the
+    /// host computes. Returns the number of kernels.
+    pub fn must_end_right(mut self) -> u64 {
         self.input = None;
         let end = self.until("end");
         assert_eq!((&end["lost"], &end["repeated"]), (&0.into(), &0.into()), "{end}");
@@ -68,7 +73,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Only if the test failed is it still there.
+        // It is still there only if the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
