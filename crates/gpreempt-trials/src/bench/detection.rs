@@ -97,7 +97,7 @@ fn measure_one(bed: &Bed<'_>, period_us: Option<u32>, calibration: &Calibration)
     let bare = bare::cpu_ns(used, window, online.pid())?;
     let stats = daemon.stats()?;
     let mut outcome = Outcome::default();
-    outcome.serve(&mut online, &mut || {})?;
+    outcome.serve(&mut online, REQUESTS, bed.other_work, &mut || {})?;
     let served = DaemonActivity::since(&stats, &daemon)?;
     offline.enough();
     offline.until(|line| matches!(line, crate::load::Line::End(_)))?;

@@ -13,7 +13,8 @@ pub(super) struct Goal {
     pub(super) at_most: Option<f64>,
     /// `None` if it could not be measured.
     pub(super) measured: Option<f64>,
-    pub(super) met: bool,
+    /// `None` if the machine was busy with other work.
+    pub(super) met: Option<bool>,
     /// What else was measured that says why it is missed.
     pub(super) reason: Option<String>,
 }
@@ -36,7 +37,12 @@ impl Goal {
             Some(_) => Some(reason()),
             None => Some("could not be measured here".to_owned()),
         };
-        Goal { name, case: case.into(), at_least, at_most, measured, met, reason }
+        Goal { name, case: case.into(), at_least, at_most, measured, met: Some(met), reason }
+    }
+
+    /// Takes the judgement back: what was measured beside other work says nothing.
+    pub(super) fn withhold(&mut self) {
+        (self.met, self.reason) = (None, None);
     }
 
     /// A promise not to exceed something.
@@ -67,7 +73,10 @@ mod tests {
             (None, false, Some("could not be measured here")),
         ] {
             let goal = goal(measured);
-            assert_eq!((goal.met, goal.reason.as_deref()), (met, reason), "{measured:?}");
+            let mut goal = goal;
+            assert_eq!((goal.met, goal.reason.as_deref()), (Some(met), reason), "{measured:?}");
+            goal.withhold();
+            assert_eq!((goal.met, goal.reason, goal.measured.is_some()), (None, None, measured.is_some()));
         }
     }
 }

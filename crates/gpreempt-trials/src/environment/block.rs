@@ -12,6 +12,7 @@ use super::gpu_under_test::{Counters, GpuUnderTest};
 use super::interrupt::Interrupt;
 use super::managed::{self, DaemonActivity, ROLE};
 use super::measure::Window;
+use super::other_work::OtherWorkMeter;
 use super::program::Program;
 use super::workload::Workload;
 use crate::load::{End, Line};
@@ -60,6 +61,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) place: &'a GpuUnderTest,
     pub(crate) workload: &'a Workload,
     pub(crate) interrupt: &'a Interrupt,
+    pub(crate) other_work: &'a OtherWorkMeter,
     pub(crate) seed: u64,
     /// Tables of the daemon's configuration, beside the rules for the two programs.
     pub(crate) settings: String,
@@ -192,8 +194,10 @@ impl Setting<'_> {
         let counters = self.place.counters()?;
         let before = daemon.as_ref().map(DaemonUnderTest::stats).transpose()?;
         match (&mut online, &mut offline) {
-            (Some(online), _) => outcome.serve(online, &mut answered)?,
-            (None, Some((offline, ends))) => self.let_run(offline, ends)?,
+            (Some(online), _) => {
+                outcome.serve(online, self.workload.block_requests(), self.other_work, &mut answered)?;
+            }
+            (None, Some((offline, ends))) => self.other_work.during(|| self.let_run(offline, ends))?,
             (None, None) => {}
         }
         if let (Some(before), Some(now)) = (counters, self.place.counters()?) {
@@ -237,14 +241,25 @@ impl Setting<'_> {
 }
 
 impl Outcome {
-    /// Lets requests arrive until all are answered or given up.
-    pub(crate) fn serve(&mut self, online: &mut Program, answered: &mut impl FnMut()) -> Result<()> {
+    /// Lets `requests` requests arrive until all are answered or given up. Other work is measured until the last of
+    /// them: the program ends soon after.
+    pub(crate) fn serve(
+        &mut self,
+        online: &mut Program,
+        requests: u32,
+        other_work: &OtherWorkMeter,
+        answered: &mut impl FnMut(),
+    ) -> Result<()> {
+        let stretch = other_work.begin();
         online.begin()?;
         loop {
             match online.line()? {
                 Line::Begin { at_ns } => self.window.from_ns = at_ns,
                 Line::Request { arrived_ns, submitted_ns, answered_ns, latency_us, .. } => {
                     self.requests.push(Request { arrived_ns, submitted_ns, answered_ns, latency_us });
+                    if self.requests.len() == requests as usize {
+                        other_work.end(&stretch);
+                    }
                     answered();
                 }
                 Line::End(end) => {

@@ -11,7 +11,7 @@ use super::calls::Call;
 use super::daemon::{Part, SoakDaemon};
 use super::free;
 use super::loads::{Loads, Role};
-use super::tally::Tally;
+use super::tally::SoakTally;
 use crate::environment::gpu_under_test::GpuUnderTest;
 use crate::random::below;
 
@@ -77,7 +77,7 @@ impl Disturber {
         place: &GpuUnderTest,
         loads: &mut Loads<'_>,
         service: &mut SoakDaemon<'_>,
-        tally: &mut Tally,
+        tally: &mut SoakTally,
     ) -> Result<()> {
         let now = Instant::now();
         self.thaw(loads, service, |frozen| now >= frozen.until);
@@ -120,7 +120,7 @@ impl Disturber {
         place: &GpuUnderTest,
         loads: &mut Loads<'_>,
         service: &mut SoakDaemon<'_>,
-        tally: &mut Tally,
+        tally: &mut SoakTally,
     ) -> Result<()> {
         let Some(pid) = self.find(whom, loads, service) else { return Ok(()) };
         *tally.kills.entry(whom.name()).or_default() += 1;
@@ -150,7 +150,7 @@ impl Disturber {
         Ok(())
     }
 
-    fn freeze(&mut self, whom: Whom, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>, tally: &mut Tally) {
+    fn freeze(&mut self, whom: Whom, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>, tally: &mut SoakTally) {
         // Of daemon, guardian and actuator only one at a time: two that are stopped cannot look after the third.
         let is_part = |frozen: &Frozen| matches!(frozen.whom, Whom::Part(_));
         if matches!(whom, Whom::Part(_)) && self.frozen.iter().any(is_part) {
@@ -195,7 +195,7 @@ impl Disturber {
     }
 
     /// One offline program comes to its end, stopped or not.
-    fn end_one(&mut self, loads: &mut Loads<'_>, tally: &mut Tally) {
+    fn end_one(&mut self, loads: &mut Loads<'_>, tally: &mut SoakTally) {
         let pids = loads.pids(Some(Role::Offline));
         if let Some(&pid) = pids.get(below(&mut self.random, pids.len() as u64) as usize) {
             tally.did(format!("end offline {pid}"));

@@ -29,8 +29,8 @@ pub use args::SoakArgs;
 use daemon::SoakDaemon;
 use disturb::Disturber;
 use loads::{Loads, Role};
-use report::{About, Report};
-use tally::Tally;
+use report::{About, SoakReport};
+use tally::SoakTally;
 
 /// The gpu if the machine has none: small, so that a kernel that fills it is over soon.
 const PROFILE: &str = "mi300x";
@@ -61,7 +61,7 @@ pub fn run(options: &SoakArgs, out: &mut impl Write) -> Result<()> {
     soak.end()?;
     let Running { tally, .. } = soak;
     let about = About { hardware: place.is_hardware(), gpu, seed: options.seed, minutes: options.minutes };
-    Report::new(about, tally).print(options.json, out)
+    SoakReport::new(about, tally).print(options.json, out)
 }
 
 /// Everybody who takes part. All of them are gone when it is dropped.
@@ -69,7 +69,7 @@ struct Running<'a> {
     options: &'a SoakArgs,
     place: &'a GpuUnderTest,
     interrupt: &'a Interrupt,
-    tally: Tally,
+    tally: SoakTally,
     // Programs are dropped before the daemon, as they would end before it on a machine that goes down.
     loads: Loads<'a>,
     service: SoakDaemon<'a>,
@@ -81,7 +81,7 @@ impl<'a> Running<'a> {
         let loads = Loads::new(place, interrupt, &token, options.seed)?;
         let mut service = SoakDaemon::new(place, interrupt, &token)?;
         service.start()?;
-        Ok(Running { options, place, interrupt, tally: Tally::new(), loads, service })
+        Ok(Running { options, place, interrupt, tally: SoakTally::new(), loads, service })
     }
 
     /// Keeps the cast complete while it is disturbed.

@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use super::tally::{Failure, Tally};
+use super::tally::{Failure, SoakTally};
 use crate::output::{self, number};
 
 /// Least stops and kills of a minute, for the first two minutes: fewer would show little.
@@ -23,7 +23,7 @@ pub(super) struct About {
 
 /// The document.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct SoakReport {
     schema: u32,
     kind: &'static str,
     gpu: String,
@@ -62,15 +62,15 @@ struct Freed {
     max_ms: f64,
 }
 
-impl Report {
-    pub(super) fn new(about: About, mut tally: Tally) -> Report {
+impl SoakReport {
+    pub(super) fn new(about: About, mut tally: SoakTally) -> SoakReport {
         tally.freed.sort_unstable();
         let ms = |index: usize| tally.freed.get(index).map_or(0.0, |time| time.as_secs_f64() * 1e3);
         let samples = tally.freed.len();
         let freed = Freed { samples, p50_ms: ms(samples / 2), max_ms: ms(samples.saturating_sub(1)) };
         let (kills, freezes) = (tally.kills.values().sum(), tally.freezes.values().sum());
         let short = short(about.minutes, tally.stops, kills, tally.checked);
-        Report {
+        SoakReport {
             schema: output::SCHEMA,
             kind: if about.hardware { "hardware" } else { "emulated" },
             gpu: about.gpu,

@@ -21,7 +21,7 @@ pub(super) struct Failure {
 
 /// Everything that is counted.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct SoakTally {
     begun: Instant,
     pub(super) elapsed: Duration,
     /// What was done, by name, and how often.
@@ -49,9 +49,9 @@ pub(super) struct Tally {
     last: Vec<String>,
 }
 
-impl Tally {
-    pub(super) fn new() -> Tally {
-        Tally {
+impl SoakTally {
+    pub(super) fn new() -> SoakTally {
+        SoakTally {
             begun: Instant::now(),
             elapsed: Duration::ZERO,
             kills: BTreeMap::new(),
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn every_wrong_result_is_a_failure_and_right_ones_are_not() {
-        let mut tally = Tally::new();
+        let mut tally = SoakTally::new();
         tally.check("a", &end(0, true));
         assert_eq!((tally.checked, tally.failed, tally.kernels), (1, 0, 3));
         tally.check("b", &end(2, true));
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_failure_says_what_was_done_before() {
-        let mut tally = Tally::new();
+        let mut tally = SoakTally::new();
         (0..9).for_each(|number| tally.did(format!("thing {number}")));
         tally.stuck("it stands");
         let words = &tally.failures[0].what;

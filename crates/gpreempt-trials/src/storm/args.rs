@@ -20,8 +20,8 @@ pub enum StormClient {
 /// Flags of `gpreempt vgpu storm`.
 #[derive(Args)]
 pub struct StormArgs {
-    /// What to run.
-    #[arg(long, value_enum)]
+    /// Program to preempt.
+    #[arg(long, value_enum, default_value_t = StormClient::Workload)]
     pub client: StormClient,
 
     /// Preemptions by the device itself, at random instruction counts; at least so many.

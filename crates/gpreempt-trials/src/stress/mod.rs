@@ -24,7 +24,7 @@ use crate::output;
 pub use args::{StressArgs, StressClientArgs, StressTracerArgs};
 use crowd::{Crowd, Kind};
 use deaths::Deaths;
-use report::{End, Report};
+use report::{End, StressReport};
 
 use crate::random::below;
 pub use client::run as run_client;
@@ -61,7 +61,7 @@ pub fn run(options: &StressArgs, out: &mut impl Write) -> Result<()> {
     drop(crowd);
     let left = left::find(gpu)?;
     let end = End { elapsed_s: begun.elapsed().as_secs_f64(), stuck, left, short: deaths.short() };
-    Report::new(options, tally, deaths.page(), end).print(options.json, out)
+    StressReport::new(options, tally, deaths.page(), end).print(options.json, out)
 }
 
 /// Keeps the crowd complete while its members die.
