@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gpreemptd::actuate::{BEAT, Link, Order, RefusedKind, SILENCE, Told};
+use gpreemptd::actuate::{ActuatorCommand, ActuatorEvent, BEAT, CommandRefusalKind, Link, SILENCE};
 use gpreemptd::inbox::Input;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -43,13 +43,13 @@ fn be_daemon() {
     });
     let printer = std::thread::spawn(move || {
         for input in inputs {
-            let Input::Told(told) = input else { panic!("{input:?}") };
+            let Input::Actuator(told) = input else { panic!("{input:?}") };
             println!("{MARK}{}", serde_json::to_string(&told).unwrap());
         }
     });
     for (ticket, line) in std::io::stdin().lock().lines().enumerate() {
         line.unwrap();
-        let order = Order::Resume { ticket: ticket as u64, pid: 1, queues: Vec::new() };
+        let order = ActuatorCommand::Resume { ticket: ticket as u64, pid: 1, queues: Vec::new() };
         link.lock().unwrap().send(&order);
     }
     drop(link);
@@ -60,7 +60,7 @@ fn be_daemon() {
 struct Daemon {
     child: Child,
     input: Option<ChildStdin>,
-    told: Receiver<Told>,
+    told: Receiver<ActuatorEvent>,
     guardian: Process,
     actuator: Process,
 }
@@ -76,11 +76,11 @@ impl Daemon {
         std::thread::spawn(move || {
             let reports = output.lines().map_while(Result::ok);
             let told = reports.filter_map(|line| serde_json::from_str(line.split_once(MARK)?.1).ok());
-            told.into_iter().try_for_each(|told: Told| to.send(told))
+            told.into_iter().try_for_each(|told: ActuatorEvent| to.send(told))
         });
         let none = Process { pid: 0, started: None };
         let mut daemon = Daemon { child, input, told, guardian: none, actuator: none };
-        let Told::Started { actuator } = daemon.hear() else { panic!("something else") };
+        let ActuatorEvent::Started { actuator } = daemon.hear() else { panic!("something else") };
         daemon.actuator = Process::find(actuator);
         let guardian = fields(actuator).expect("it runs")[1].parse().unwrap();
         daemon.guardian = Process::find(guardian);
@@ -89,7 +89,7 @@ impl Daemon {
         daemon
     }
 
-    fn hear(&mut self) -> Told {
+    fn hear(&mut self) -> ActuatorEvent {
         self.told.recv_timeout(PATIENCE).expect("it is told")
     }
 
@@ -97,13 +97,16 @@ impl Daemon {
     fn must_answer(&mut self) {
         writeln!(self.input.as_mut().unwrap(), "order").unwrap();
         let told = self.hear();
-        assert!(matches!(&told, Told::Refused(refused) if refused.kind == RefusedKind::Gone), "{told:?}");
+        assert!(
+            matches!(&told, ActuatorEvent::Refused(refused) if refused.kind == CommandRefusalKind::Gone),
+            "{told:?}"
+        );
     }
 
     fn must_hear_of_loss(&mut self, by_guardian: bool) {
         let told = self.hear();
         // A guardian that a busy machine lets leave late is ended, too.
-        assert!(matches!(&told, Told::Lost { killed, .. } if *killed || !by_guardian), "{told:?}");
+        assert!(matches!(&told, ActuatorEvent::Lost { killed, .. } if *killed || !by_guardian), "{told:?}");
     }
 
     fn must_be_gone(&self) {

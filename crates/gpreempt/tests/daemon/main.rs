@@ -20,7 +20,7 @@ mod hip;
 mod policies;
 mod program;
 mod restraint;
-mod scout;
+mod discovery;
 mod stage;
 mod together;
 mod users;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kfd::{Pid, ProcessMemory};
 
-use crate::scout::{Format, Ring};
+use crate::discovery::{Format, Ring};
 
 pub(super) const SLOT: u64 = 64;
 pub(super) const INVALID: u16 = 1;

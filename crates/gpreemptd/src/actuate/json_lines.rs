@@ -53,7 +53,7 @@ impl Lines {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Order, Refused, RefusedKind, Told, TracedQueue};
+    use super::super::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind, TracedQueue};
     use super::*;
 
     fn queue() -> impl Strategy<Value = TracedQueue> {
@@ -66,48 +66,52 @@ mod tests {
         prop::collection::vec(any::<u32>(), 0..40)
     }
 
-    fn order() -> impl Strategy<Value = Order> {
+    fn command() -> impl Strategy<Value = ActuatorCommand> {
         prop_oneof![
-            any::<(u32, u64)>().prop_map(|(pid, started)| Order::Attach { pid, started }),
-            any::<u32>().prop_map(|pid| Order::Detach { pid }),
+            any::<(u32, u64)>().prop_map(|(pid, started)| ActuatorCommand::Attach { pid, started }),
+            any::<u32>().prop_map(|pid| ActuatorCommand::Detach { pid }),
             (any::<(u64, u32)>(), numbers(), any::<Option<u8>>())
-                .prop_map(|((ticket, pid), queues, grace)| Order::Suspend { ticket, pid, queues, grace }),
-            (any::<(u64, u32)>(), numbers()).prop_map(|((ticket, pid), queues)| Order::Resume { ticket, pid, queues }),
+                .prop_map(|((ticket, pid), queues, grace)| ActuatorCommand::Suspend { ticket, pid, queues, grace }),
+            (any::<(u64, u32)>(), numbers()).prop_map(|((ticket, pid), queues)| ActuatorCommand::Resume {
+                ticket,
+                pid,
+                queues
+            }),
         ]
     }
 
-    fn told() -> impl Strategy<Value = Told> {
+    fn event() -> impl Strategy<Value = ActuatorEvent> {
         let kinds = prop_oneof![
-            Just(RefusedKind::Gone),
-            Just(RefusedKind::Runtime),
-            Just(RefusedKind::Debugger),
-            Just(RefusedKind::Permission),
-            Just(RefusedKind::Reset),
-            Just(RefusedKind::Other),
+            Just(CommandRefusalKind::Gone),
+            Just(CommandRefusalKind::Runtime),
+            Just(CommandRefusalKind::Debugger),
+            Just(CommandRefusalKind::Permission),
+            Just(CommandRefusalKind::Reset),
+            Just(CommandRefusalKind::Other),
         ];
         let queues = || prop::collection::vec(queue(), 0..9);
         prop_oneof![
-            any::<u32>().prop_map(|actuator| Told::Started { actuator }),
-            (any::<(u32, bool)>(), queues()).prop_map(|((pid, runtime), queues)| Told::Attached {
+            any::<u32>().prop_map(|actuator| ActuatorEvent::Started { actuator }),
+            (any::<(u32, bool)>(), queues()).prop_map(|((pid, runtime), queues)| ActuatorEvent::Attached {
                 pid,
                 runtime,
                 queues
             }),
-            (any::<(u32, bool)>(), queues()).prop_map(|((pid, runtime), queues)| Told::Changed {
+            (any::<(u32, bool)>(), queues()).prop_map(|((pid, runtime), queues)| ActuatorEvent::Changed {
                 pid,
                 runtime,
                 queues
             }),
             (any::<(u64, u32, u64, u64)>(), numbers(), numbers()).prop_map(
                 |((ticket, pid, called_ns, answered_ns), queues, failed)| {
-                    Told::Done { ticket, pid, queues, failed, called_ns, answered_ns }
+                    ActuatorEvent::Done { ticket, pid, queues, failed, called_ns, answered_ns }
                 }
             ),
             (any::<(Option<u64>, u32, String, u64)>(), kinds).prop_map(|((ticket, pid, message, at_ns), kind)| {
-                Told::Refused(Refused { ticket, pid, kind, message, at_ns })
+                ActuatorEvent::Refused(CommandRefusal { ticket, pid, kind, message, at_ns })
             }),
-            any::<u32>().prop_map(|pid| Told::Ended { pid }),
-            any::<(String, bool)>().prop_map(|(why, killed)| Told::Lost { why, killed }),
+            any::<u32>().prop_map(|pid| ActuatorEvent::Ended { pid }),
+            any::<(String, bool)>().prop_map(|(why, killed)| ActuatorEvent::Lost { why, killed }),
         ]
     }
 
@@ -135,19 +139,19 @@ mod tests {
     proptest! {
         #[test]
         fn messages_arrive_whole_however_they_are_cut(
-            orders in prop::collection::vec(order(), 0..9),
-            told in prop::collection::vec(told(), 0..9),
+            commands in prop::collection::vec(command(), 0..9),
+            events in prop::collection::vec(event(), 0..9),
             piece in 1usize..300,
         ) {
-            prop_assert_eq!(round_trip(&orders, piece), orders);
-            prop_assert_eq!(round_trip(&told, piece), told);
+            prop_assert_eq!(round_trip(&commands, piece), commands);
+            prop_assert_eq!(round_trip(&events, piece), events);
         }
 
         #[test]
         fn no_bytes_are_more_than_refused(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
             let mut lines = Lines::default();
             lines.fill(&mut &bytes[..]).unwrap();
-            while let Ok(Some(_)) = lines.next::<Order>() {}
+            while let Ok(Some(_)) = lines.next::<ActuatorCommand>() {}
         }
     }
 
@@ -156,7 +160,7 @@ mod tests {
         let (mut lines, mut endless) = (Lines::default(), io::repeat(b'x'));
         let refused = loop {
             lines.fill(&mut endless).unwrap();
-            if let Err(error) = lines.next::<Order>() {
+            if let Err(error) = lines.next::<ActuatorCommand>() {
                 break error;
             }
             assert!(lines.bytes.len() <= LONGEST);

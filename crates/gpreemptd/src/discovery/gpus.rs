@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use kfd::topology;
 
-use super::complaints::Complaints;
-use super::{Gpu, Scouted};
+use super::warn_once::WarnOnce;
+use super::{DiscoveryEvent, Gpu};
 
 /// Time between two looks at the topology.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ pub(super) struct Gpus {
 
 impl Gpus {
     /// The gpus, if they changed or are told for the first time.
-    pub(super) fn look(&mut self, now: Instant, complaints: &mut Complaints) -> Option<Scouted> {
+    pub(super) fn look(&mut self, now: Instant, warnings: &mut WarnOnce) -> Option<DiscoveryEvent> {
         if self.due.is_some_and(|due| now < due) {
             return None;
         }
@@ -29,15 +29,15 @@ impl Gpus {
             Ok(Some(gpus)) if self.last.as_ref() == Some(&gpus) => None,
             Ok(Some(gpus)) => {
                 self.last = Some(gpus.clone());
-                Some(Scouted::Gpus(gpus))
+                Some(DiscoveryEvent::Gpus(gpus))
             }
             Err(error) => {
-                complaints.warn(error.to_string());
+                warnings.warn(error.to_string());
                 self.generation = None;
                 // Without a driver there is none, which has to be said once, too.
                 self.last.is_none().then(|| {
                     self.last = Some(Vec::new());
-                    Scouted::Gpus(Vec::new())
+                    DiscoveryEvent::Gpus(Vec::new())
                 })
             }
         }

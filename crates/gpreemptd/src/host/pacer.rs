@@ -14,7 +14,7 @@ const LONGEST: Nanos = Nanos::from_millis(10);
 
 /// When to look next.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct PollPacer {
     next: Nanos,
     period: Nanos,
     window: Nanos,
@@ -22,9 +22,9 @@ pub(super) struct Pace {
     used: Nanos,
 }
 
-impl Pace {
-    pub(super) fn new() -> Pace {
-        Pace { next: Nanos::NEVER, period: Nanos::ZERO, window: Nanos::ZERO, looks: 0, used: Nanos::ZERO }
+impl PollPacer {
+    pub(super) fn new() -> PollPacer {
+        PollPacer { next: Nanos::NEVER, period: Nanos::ZERO, window: Nanos::ZERO, looks: 0, used: Nanos::ZERO }
     }
 
     /// When the next look is due; never while nothing is watched.
@@ -101,13 +101,13 @@ mod tests {
 
     #[test]
     fn nothing_is_due_while_nothing_is_watched() {
-        let mut pace = Pace::new();
-        assert_eq!((pace.next(), pace.period()), (Nanos::NEVER, None));
-        pace.watch(true, Nanos(5), &config());
-        assert_eq!(pace.next(), Nanos(5));
-        pace.looked(Nanos(7), &config());
-        assert_eq!(pace.next(), Nanos(7).plus(Nanos::from_micros(50)));
-        pace.watch(false, Nanos(9), &config());
-        assert_eq!(pace.next(), Nanos::NEVER);
+        let mut pacer = PollPacer::new();
+        assert_eq!((pacer.next(), pacer.period()), (Nanos::NEVER, None));
+        pacer.watch(true, Nanos(5), &config());
+        assert_eq!(pacer.next(), Nanos(5));
+        pacer.looked(Nanos(7), &config());
+        assert_eq!(pacer.next(), Nanos(7).plus(Nanos::from_micros(50)));
+        pacer.watch(false, Nanos(9), &config());
+        assert_eq!(pacer.next(), Nanos::NEVER);
     }
 }

@@ -4,10 +4,10 @@ use gpreempt_core::{Nanos, PolicyKind};
 use gpreempt_proto::{EventKind, Mode};
 use kfd::Pid;
 
-use crate::actuate::{Link, Order, Refused, RefusedKind, TracedQueue};
-use crate::rival;
+use crate::actuate::{ActuatorCommand, CommandRefusal, CommandRefusalKind, Link, TracedQueue};
+use crate::other_daemon;
 
-use super::Engine;
+use super::Host;
 use super::world::{Job, Name, Session, Tenant};
 
 /// How long after a refusal a session is tried again.
@@ -40,11 +40,11 @@ pub(super) struct Actuator {
     sent_away_at: Nanos,
 }
 
-impl Engine {
+impl Host {
     /// Notes where two levels meet, begins the sessions that are needed, and tells the core who can be stopped. Called after
     /// every change.
-    pub(super) fn settle_members(&mut self, now: Nanos) {
-        self.world.sort_tenants();
+    pub(super) fn apply_changes(&mut self, now: Nanos) {
+        self.world.classify_tenants();
         self.news = true;
         for index in 0..self.world.gpus.len() {
             let contested = self.is_contested(index);
@@ -56,14 +56,14 @@ impl Engine {
         }
         if self.config.mode == Mode::Enforce {
             self.begin_sessions(now);
-            self.rest_actuator(now);
+            self.dismiss_idle_actuator(now);
         }
         let names: Vec<Name> = self.world.tenants.keys().copied().collect();
         for name in names {
-            self.tell_stoppable(name, now);
+            self.update_stoppable(name, now);
         }
         let watched = self.world.gpus.iter().any(|gpu| gpu.contested);
-        self.pace.watch(watched, now, &self.config.watch);
+        self.pacer.watch(watched, now, &self.config.watch);
     }
 
     /// Whether tenants on a gpu could get into each other's way.
@@ -114,7 +114,7 @@ impl Engine {
         for pid in wanted {
             let Some(process) = self.world.processes.get_mut(&pid) else { continue };
             process.session = Session::Asked { at: now };
-            let order = Order::Attach { pid: pid.0, started: process.identity.started };
+            let order = ActuatorCommand::Attach { pid: pid.0, started: process.identity.started };
             self.send(&order, now);
         }
     }
@@ -128,7 +128,7 @@ impl Engine {
             Session::None => true,
             Session::Refused { retry_at, .. } if now >= retry_at => true,
             Session::Refused { retry_at, .. } => {
-                self.ask_at(retry_at);
+                self.wake_at(retry_at);
                 false
             }
             Session::Asked { .. } | Session::Open { .. } => false,
@@ -140,15 +140,15 @@ impl Engine {
             return true;
         }
         if now < self.actuator.start_at {
-            self.ask_at(self.actuator.start_at);
+            self.wake_at(self.actuator.start_at);
             return false;
         }
         if self.actuator.farewells > 0 && now.since(self.actuator.sent_away_at) < RESTART_LONGEST {
             // The one that was sent away is still on its way out, and would pass for another daemon's.
-            self.ask_at(now.plus(RESTART));
+            self.wake_at(now.plus(RESTART));
             return false;
         }
-        let rival = rival::find();
+        let rival = other_daemon::find();
         if rival != self.actuator.rival {
             self.actuator.rival = rival;
             if let Some(rival) = rival {
@@ -180,11 +180,11 @@ impl Engine {
         let actuator = &mut self.actuator;
         actuator.delay = actuator.delay.times(2).clamp(RESTART, RESTART_LONGEST);
         actuator.start_at = now.plus(actuator.delay);
-        self.ask_at(self.actuator.start_at);
+        self.wake_at(self.actuator.start_at);
     }
 
     /// Ends the actuator when there has been nobody to manage for a while.
-    fn rest_actuator(&mut self, now: Nanos) {
+    fn dismiss_idle_actuator(&mut self, now: Nanos) {
         let busy = self.world.processes.values().any(|process| !matches!(process.session, Session::None));
         if busy || self.actuator.link.is_none() {
             self.actuator.idle_since = None;
@@ -194,7 +194,7 @@ impl Engine {
         if now.since(since) >= IDLE {
             self.dismiss_actuator();
         } else {
-            self.ask_at(since.plus(IDLE));
+            self.wake_at(since.plus(IDLE));
         }
     }
 
@@ -221,18 +221,18 @@ impl Engine {
     }
 
     /// An order; an actuator that does not take it is lost, which is told by its own message.
-    pub(super) fn send(&mut self, order: &Order, now: Nanos) -> bool {
+    pub(super) fn send(&mut self, order: &ActuatorCommand, now: Nanos) -> bool {
         let sent = self.actuator.link.as_mut().is_some_and(|link| link.send(order));
         if !sent {
             tracing::warn!("the actuator takes no orders");
-            self.ask_at(now.plus(RESTART));
+            self.wake_at(now.plus(RESTART));
         }
         sent
     }
 
     pub(super) fn session_open(&mut self, pid: Pid, runtime: bool, queues: &[TracedQueue], now: Nanos) {
         let Some(process) = self.world.processes.get_mut(&pid) else {
-            self.send(&Order::Detach { pid: pid.0 }, now);
+            self.send(&ActuatorCommand::Detach { pid: pid.0 }, now);
             return;
         };
         if !matches!(process.session, Session::Asked { .. } | Session::Open { .. }) {
@@ -246,16 +246,16 @@ impl Engine {
     }
 
     /// An order to attach was refused.
-    pub(super) fn session_refused(&mut self, refused: &Refused, now: Nanos) {
+    pub(super) fn session_refused(&mut self, refused: &CommandRefusal, now: Nanos) {
         let pid = Pid(refused.pid);
         let first = match refused.kind {
-            RefusedKind::Permission => RETRY_PERMISSION,
+            CommandRefusalKind::Permission => RETRY_PERMISSION,
             _ => RETRY,
         };
-        self.bounced(pid, now);
+        self.note_cycle(pid, now);
         let Some(process) = self.world.processes.get_mut(&pid) else { return };
         let why = match refused.kind {
-            RefusedKind::Runtime => "runtime not enabled".to_string(),
+            CommandRefusalKind::Runtime => "runtime not enabled".to_string(),
             _ => refused.message.clone(),
         };
         // An attempt that fails late costs cycles of all its gpus.
@@ -263,9 +263,9 @@ impl Engine {
         let told_before = process.refusals > 0;
         process.refusals = process.refusals.saturating_add(1);
         process.session = Session::Refused { why, retry_at: now.plus(wait) };
-        self.ask_at(now.plus(wait));
+        self.wake_at(now.plus(wait));
         self.changed = true;
-        if refused.kind != RefusedKind::Gone && !told_before {
+        if refused.kind != CommandRefusalKind::Gone && !told_before {
             let name = self.world.tenants_of(pid).map(|tenant| tenant.name).next();
             let message = refused.message.clone();
             name.inspect(|&name| self.note(name, EventKind::Failed { action: "attach".into(), message }));
@@ -276,7 +276,7 @@ impl Engine {
     pub(super) fn session_ended(&mut self, pid: Pid, now: Nanos) {
         let Some(process) = self.world.processes.get_mut(&pid) else { return };
         process.session = Session::Refused { why: "the session ended".into(), retry_at: now.plus(RETRY) };
-        self.ask_at(now.plus(RETRY));
+        self.wake_at(now.plus(RETRY));
         self.all_run(pid, now);
     }
 
@@ -312,14 +312,14 @@ impl Engine {
 
     /// Whatever of a process was stopped runs again, by other means than an order.
     fn all_run(&mut self, pid: Pid, now: Nanos) {
-        self.bounced(pid, now);
+        self.note_cycle(pid, now);
         let names: Vec<Name> = self.world.tenants_of(pid).map(|tenant| tenant.name).collect();
         for name in names {
             let ordered = self.world.tenants.get_mut(&name).and_then(|tenant| {
                 tenant.stopped.clear();
                 tenant.ordered.take()
             });
-            self.settle_stop(name, now);
+            self.record_stop_end(name, now);
             match ordered {
                 // Its answer does not come any more, and the core would wait for it.
                 Some(action) => self.answer_for(name, action, Some(0), now),
@@ -330,7 +330,7 @@ impl Engine {
     }
 
     /// Ends the session with a process, if there is one; the driver resumes what of it is stopped.
-    pub(super) fn release_process(&mut self, pid: Pid) {
+    pub(super) fn close_session(&mut self, pid: Pid) {
         let open = self.world.processes.get(&pid).is_some_and(|process| process.session != Session::None);
         if open {
             self.end_session(pid);
@@ -344,7 +344,7 @@ impl Engine {
     pub(super) fn end_session(&mut self, pid: Pid) {
         self.tickets.retain(|_, ticket| ticket.name.0 != pid);
         if self.actuator.link.is_some() {
-            self.send(&Order::Detach { pid: pid.0 }, crate::clock::now());
+            self.send(&ActuatorCommand::Detach { pid: pid.0 }, crate::clock::now());
         }
     }
 
@@ -369,20 +369,20 @@ impl Engine {
             Session::Open { runtime: false } => Some("runtime not enabled".into()),
             Session::Refused { why, .. } => Some(why.clone()),
             Session::None if self.actuator.rival.is_some() => Some("another daemon manages this gpu".into()),
-            _ => tenant.about.blind.as_ref().filter(|_| tenant.eye.is_none()).map(|blind| blind.why.clone()),
+            _ => tenant.about.blind.as_ref().filter(|_| tenant.probe.is_none()).map(|blind| blind.why.clone()),
         }
     }
 
-    fn tell_stoppable(&mut self, name: Name, now: Nanos) {
+    fn update_stoppable(&mut self, name: Name, now: Nanos) {
         let Some(tenant) = self.world.tenants.get(&name) else { return };
         let Some(id) = tenant.core else { return };
         let Some(process) = self.world.processes.get(&name.0) else { return };
         let Some(gpu) = self.world.gpus.get(tenant.gpu) else { return };
-        let spared = gpu.spared_for.is_some_and(|cause| cause != name);
+        let control = gpu.control_burst.is_some_and(|cause| cause != name);
         let able = matches!(process.session, Session::Open { runtime: true })
             && self.config.mode == Mode::Enforce
             && gpu.breaker.open().is_none()
-            && !spared
+            && !control
             && self.unstoppable(tenant, now).is_none();
         if able == tenant.stoppable {
             return;

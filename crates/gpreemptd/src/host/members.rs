@@ -10,20 +10,20 @@ use kfd::{Pid, ProcessMemory, QueueId};
 
 use crate::actuate::TracedQueue;
 use crate::config::Treatment;
-use crate::observe::Eye;
-use crate::scout::{self, Format, Ring};
+use crate::discovery::{self, Format, Ring};
+use crate::observe::TenantProbe;
 
-use super::Engine;
-use super::keep::kept_name;
+use super::Host;
+use super::overrides::override_key;
 use super::world::{Gpu, Job, Name, Process, Session, Tenant};
 
 /// Kinds of queues as the driver numbers them for a tracer.
 const KIND_PM4: u32 = 0;
 const KIND_AQL: u32 = 2;
 
-impl Engine {
+impl Host {
     /// The gpus are these. Known ones keep their place in the core; that of one that is gone is given to another.
-    pub(super) fn set_gpus(&mut self, found: Vec<scout::Gpu>) {
+    pub(super) fn set_gpus(&mut self, found: Vec<discovery::Gpu>) {
         for gpu in &mut self.world.gpus {
             gpu.present = found.iter().any(|about| about.id == gpu.about.id);
         }
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     /// A process appeared, or its queues changed.
-    pub(super) fn set_process(&mut self, found: scout::Process, now: Nanos) {
+    pub(super) fn set_process(&mut self, found: discovery::Process, now: Nanos) {
         let pid = found.identity.pid();
         let known = self.world.processes.get(&pid).is_some_and(|old| old.identity.started == found.identity.started);
         if !known {
@@ -71,7 +71,7 @@ impl Engine {
         if let Some(process) = self.world.processes.get_mut(&pid).filter(|old| old.identity != found.identity) {
             // Rules ask for more than before, or somebody moved it to another control group.
             process.identity = found.identity.clone();
-            self.judge(pid, now);
+            self.reapply_rules_to(pid, now);
         }
         let traced_by = self.world.processes.get(&pid).and_then(|process| process.traced_by);
         let let_go = self.debugger(traced_by).is_some() && self.debugger(found.traced_by).is_none();
@@ -99,9 +99,9 @@ impl Engine {
         }
     }
 
-    fn add_process(&mut self, found: &scout::Process) {
+    fn add_process(&mut self, found: &discovery::Process) {
         let identity = found.identity.clone();
-        let abandoned = self.keep.by_hand.abandoned.get(&identity.pid) == Some(&identity.started);
+        let abandoned = self.overrides.current.abandoned.get(&identity.pid) == Some(&identity.started);
         let treatment = self.config.treat(&identity);
         for note in treatment.iter().flat_map(|treatment| &treatment.notes) {
             tracing::warn!("process {}: {note}", identity.pid);
@@ -121,13 +121,13 @@ impl Engine {
         self.world.processes.insert(found.identity.pid(), process);
     }
 
-    fn set_tenant(&mut self, pid: Pid, about: scout::Tenant, now: Nanos) {
+    fn set_tenant(&mut self, pid: Pid, about: discovery::Tenant, now: Nanos) {
         let name = (pid, about.gpu);
         let Some(gpu) = self.world.gpu_index(about.gpu) else { return };
         if let Entry::Vacant(place) = self.world.tenants.entry(name) {
             place.insert(Tenant::new(name, gpu, now));
             self.set_queues(name, about, now);
-            self.enlist(name, now);
+            self.place_tenant(name, now);
             let rule = self.world.processes.get(&pid).and_then(|process| process.treatment.as_ref());
             let (level, rule) = (rule.map(|rule| rule.params.level.get()), rule.map(|rule| rule.rule.clone()));
             self.note(name, EventKind::Appeared { level, rule });
@@ -148,16 +148,16 @@ impl Engine {
     }
 
     /// The queues of a tenant are these now.
-    fn set_queues(&mut self, name: Name, about: scout::Tenant, now: Nanos) {
+    fn set_queues(&mut self, name: Name, about: discovery::Tenant, now: Nanos) {
         let memory = self.world.processes.get(&name.0).and_then(|process| process.memory.clone());
         let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
-        if tenant.about.rings != about.rings || tenant.eye.is_none() {
-            tenant.eye = see(tenant.eye.take(), memory, &about.rings);
+        if tenant.about.rings != about.rings || tenant.probe.is_none() {
+            tenant.probe = see(tenant.probe.take(), memory, &about.rings);
         }
         tenant.about = about;
         let here: BTreeSet<u32> = tenant.about.compute.iter().map(|queue| queue.0).collect();
         tenant.stopped.retain(|queue| here.contains(queue));
-        self.settle_stop(name, now);
+        self.record_stop_end(name, now);
         self.changed = true;
     }
 
@@ -176,7 +176,7 @@ impl Engine {
                 continue;
             }
             let old = self.world.tenants.get(&(pid, gpu)).map(|tenant| tenant.about.clone()).unwrap_or_default();
-            let about = scout::Tenant {
+            let about = discovery::Tenant {
                 gpu,
                 compute: here().map(|queue| QueueId(queue.queue)).collect(),
                 rings: here().map(ring).collect(),
@@ -192,14 +192,14 @@ impl Engine {
     }
 
     /// Gives a tenant its job and its place in the core, if rules and gpu have one for it.
-    pub(super) fn enlist(&mut self, name: Name, now: Nanos) {
+    pub(super) fn place_tenant(&mut self, name: Name, now: Nanos) {
         let Some(tenant) = self.world.tenants.get(&name) else { return };
         let Some(gpu) = self.world.gpus.get(tenant.gpu).filter(|gpu| gpu.managed) else { return };
         let slot = gpu.slot;
         let Some(process) = self.world.processes.get(&name.0).filter(|process| !process.abandoned) else { return };
         let Some(treatment) = process.treatment.clone() else { return };
         let (uid, started) = (process.identity.uid, process.identity.started);
-        let kept = kept_name(&treatment.job, &process.identity);
+        let kept = override_key(&treatment.job, &process.identity);
         let Some(job) = self.job_for(&treatment, uid, kept.clone(), now) else {
             self.crowded = true;
             tracing::warn!("process {} is left alone: no room for more jobs", name.0);
@@ -207,11 +207,11 @@ impl Engine {
         };
         match self.core.add_tenant(job, slot, false) {
             Ok(id) => {
-                self.keep.join(&kept, name.0.0, started);
+                self.overrides.join(&kept, name.0.0, started);
                 if let Some(job) = self.world.jobs.get_mut(&treatment.job) {
                     job.pids.insert(name.0);
                 }
-                self.tune_job(&treatment.job);
+                self.update_job_params(&treatment.job);
                 if let Some(tenant) = self.world.tenants.get_mut(&name) {
                     tenant.core = Some(id);
                     tenant.job = Some(treatment.job);
@@ -228,7 +228,7 @@ impl Engine {
     }
 
     /// There is room again for those who found none.
-    fn enlist_the_rest(&mut self, now: Nanos) {
+    fn retry_unplaced(&mut self, now: Nanos) {
         if std::mem::take(&mut self.crowded) {
             let left_out = self.world.tenants.values().filter(|tenant| tenant.core.is_none());
             let names: Vec<Name> = left_out.map(|tenant| tenant.name).collect();
@@ -236,7 +236,7 @@ impl Engine {
                 if self.crowded {
                     break;
                 }
-                self.enlist(name, now);
+                self.place_tenant(name, now);
             }
         }
     }
@@ -245,16 +245,16 @@ impl Engine {
         if let Some(job) = self.world.jobs.get(&treatment.job) {
             return Some(job.core);
         }
-        self.keep.forget_ended();
-        let by_hand = self.keep.by_hand.levels.get(&kept).copied().and_then(Level::new);
-        let held_until = self.keep.held(&kept).map(|left| now.plus(super::breaker::nanos(left)));
+        self.overrides.forget_ended();
+        let by_hand = self.overrides.current.levels.get(&kept).copied().and_then(Level::new);
+        let held_until = self.overrides.held(&kept).map(|left| now.plus(super::breaker::nanos(left)));
         let mut job = Job {
             core: self.core.add_job(treatment.params).ok()?,
             rule: treatment.rule.clone(),
             max_level: treatment.max_level,
             params: treatment.params,
             level: by_hand,
-            trusted: self.keep.by_hand.trusted.contains(&kept),
+            trusted: self.overrides.current.trusted.contains(&kept),
             kept,
             held_until: None,
             pids: BTreeSet::new(),
@@ -265,14 +265,14 @@ impl Engine {
         if let Some(until) = held_until {
             self.core.hold(core, until).ok()?;
             job.held_until = held_until;
-            self.ask_at(until);
+            self.wake_at(until);
         }
         self.world.jobs.insert(treatment.job.clone(), job);
         Some(core)
     }
 
     /// Gives a job what its members may have together.
-    fn tune_job(&mut self, name: &str) {
+    fn update_job_params(&mut self, name: &str) {
         let Some(job) = self.world.jobs.get_mut(name) else { return };
         let members = job.pids.iter().filter_map(|pid| self.world.processes.get(pid)?.treatment.as_ref());
         let Some(treatment) = Treatment::of_job(members) else { return };
@@ -301,24 +301,24 @@ impl Engine {
         if let Some(tenant) = self.world.tenants.get(&name) {
             let gpu = tenant.gpu;
             self.note(name, EventKind::Gone);
-            if self.world.gpus.get(gpu).is_some_and(|gpu| gpu.spared_for == Some(name)) {
-                self.world.gpus[gpu].spared_for = None;
+            if self.world.gpus.get(gpu).is_some_and(|gpu| gpu.control_burst == Some(name)) {
+                self.world.gpus[gpu].control_burst = None;
             }
         }
-        self.discharge(name, now);
+        self.remove_member(name, now);
         self.world.tenants.remove(&name);
-        self.enlist_the_rest(now);
+        self.retry_unplaced(now);
     }
 
     /// Takes a tenant out of its job and out of the core. What of it is stopped has to be let go by other means.
-    pub(super) fn discharge(&mut self, name: Name, now: Nanos) {
+    pub(super) fn remove_member(&mut self, name: Name, now: Nanos) {
         let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
         if let Some(id) = tenant.core.take() {
             let _ = self.core.remove_tenant(id);
         }
         tenant.stopped.clear();
         tenant.stoppable = false;
-        self.settle_stop(name, now);
+        self.record_stop_end(name, now);
         self.changed = true;
         let Some(job_name) = self.world.tenants.get_mut(&name).and_then(|tenant| tenant.job.take()) else { return };
         let member = |tenant: &Tenant| tenant.name.0 == name.0 && tenant.job.as_deref() == Some(job_name.as_str());
@@ -326,7 +326,7 @@ impl Engine {
             && let Some(job) = self.world.jobs.get_mut(&job_name)
         {
             job.pids.remove(&name.0);
-            self.tune_job(&job_name);
+            self.update_job_params(&job_name);
         }
         self.forget_if_empty(&job_name);
     }
@@ -339,7 +339,7 @@ impl Engine {
     }
 
     /// The rules changed: every process is judged anew. Tenants that stay in their job keep their state.
-    pub(super) fn judge_anew(&mut self, now: Nanos) {
+    pub(super) fn reapply_rules(&mut self, now: Nanos) {
         for index in 0..self.world.gpus.len() {
             let (params, managed) = self.gpu_params(&self.world.gpus[index].about.address.clone());
             let gpu = &mut self.world.gpus[index];
@@ -347,19 +347,19 @@ impl Engine {
             let _ = self.core.set_gpu(gpu.slot, params);
         }
         let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
-        pids.into_iter().for_each(|pid| self.judge(pid, now));
+        pids.into_iter().for_each(|pid| self.reapply_rules_to(pid, now));
         self.changed = true;
     }
 
     /// Judges a process anew.
-    fn judge(&mut self, pid: Pid, now: Nanos) {
+    fn reapply_rules_to(&mut self, pid: Pid, now: Nanos) {
         let Some(process) = self.world.processes.get_mut(&pid) else { return };
         let treatment = self.config.treat(&process.identity);
         let job = |treatment: &Option<Treatment>| treatment.as_ref().map(|treatment| treatment.job.clone());
         let stays = job(&process.treatment) == job(&treatment);
         process.treatment.clone_from(&treatment);
         if let (true, Some(new)) = (stays, &treatment) {
-            self.tune_job(&new.job);
+            self.update_job_params(&new.job);
         }
         let managed = |gpu: usize| self.world.gpus.get(gpu).is_some_and(|gpu| gpu.managed);
         let moves: Vec<Name> = self
@@ -369,23 +369,23 @@ impl Engine {
             .map(|tenant| tenant.name)
             .collect();
         if !moves.is_empty() {
-            self.release_process(pid);
+            self.close_session(pid);
         }
         for name in moves {
-            self.discharge(name, now);
-            self.enlist(name, now);
+            self.remove_member(name, now);
+            self.place_tenant(name, now);
         }
     }
 }
 
-/// The eye for these rings; an old one keeps what it knows of those that stay.
-fn see(old: Option<Eye>, memory: Option<Arc<ProcessMemory>>, rings: &[Ring]) -> Option<Eye> {
+/// The probe for these rings; an old one keeps what it knows of those that stay.
+fn see(old: Option<TenantProbe>, memory: Option<Arc<ProcessMemory>>, rings: &[Ring]) -> Option<TenantProbe> {
     match (old, memory) {
-        (Some(mut eye), _) => {
-            eye.set_rings(rings);
-            Some(eye)
+        (Some(mut probe), _) => {
+            probe.set_rings(rings);
+            Some(probe)
         }
-        (None, Some(memory)) if !rings.is_empty() => Some(Eye::new(memory, rings)),
+        (None, Some(memory)) if !rings.is_empty() => Some(TenantProbe::new(memory, rings)),
         _ => None,
     }
 }

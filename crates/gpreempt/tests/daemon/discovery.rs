@@ -1,21 +1,23 @@
-//! What the scout tells of processes that use the virtual gpu.
+//! What the discovery thread tells of processes that use the virtual gpu.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
+use gpreemptd::discovery::{
+    self, Discovery, DiscoveryEvent, DiscoveryRequest, Format, Process, ResumeCause, Settings, Tenant,
+};
 use gpreemptd::inbox::Input;
-use gpreemptd::scout::{self, Errand, Format, Leaving, Process, Scout, Scouted, Settings, Tenant};
 use kfd::{Grace, Kfd, Pid, ProcessMemory, QueueId, Tracer};
 
 use super::scene::{play, until};
 
-/// Longest wait for something that the scout must tell.
+/// Longest wait for something that the discovery thread must tell.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A scout and what it has told.
+/// A discovery thread and what it has told.
 struct Lookout {
-    scout: Scout,
+    discovery: Discovery,
     told: Receiver<Input>,
 }
 
@@ -23,17 +25,17 @@ impl Lookout {
     fn start() -> Lookout {
         let (to, told) = mpsc::channel();
         let settings = Settings { scan: Duration::from_millis(5), variables: Vec::new() };
-        Lookout { scout: scout::start(settings, to).expect("a thread"), told }
+        Lookout { discovery: discovery::start(settings, to).expect("a thread"), told }
     }
 
     /// The first of the things it tells that is looked for. Others are passed over.
-    fn first<T>(&self, what: &str, mut looked_for: impl FnMut(Scouted) -> Option<T>) -> T {
+    fn first<T>(&self, what: &str, mut looked_for: impl FnMut(DiscoveryEvent) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
             let Ok(input) = self.told.recv_timeout(rest) else { panic!("{what}: not told") };
-            let Input::Scouted(scouted) = input else { panic!("{input:?} is not the scout's to tell") };
-            if let Some(found) = looked_for(scouted) {
+            let Input::Discovery(event) = input else { panic!("{input:?} is not the discovery thread's to tell") };
+            if let Some(found) = looked_for(event) {
                 return found;
             }
         }
@@ -41,8 +43,8 @@ impl Lookout {
 
     /// The next that it tells of a process in which something holds.
     fn process(&self, pid: Pid, what: &str, holds: impl Fn(&Tenant) -> bool) -> Box<Process> {
-        self.first(what, |scouted| match scouted {
-            Scouted::Process(process) if process.identity.pid() == pid && process.tenants.iter().any(&holds) => {
+        self.first(what, |event| match event {
+            DiscoveryEvent::Process(process) if process.identity.pid() == pid && process.tenants.iter().any(&holds) => {
                 Some(process)
             }
             _ => None,
@@ -50,12 +52,12 @@ impl Lookout {
     }
 
     fn gone(&self, gone: Pid) {
-        self.first("it is gone", |scouted| matches!(scouted, Scouted::Gone { pid } if pid == gone).then_some(()));
+        self.first("it is gone", |event| matches!(event, DiscoveryEvent::Gone { pid } if pid == gone).then_some(()));
     }
 
-    fn leaving(&self, leaving: Pid) -> Leaving {
-        self.first("it wants to go", |scouted| match scouted {
-            Scouted::Leaving { pid, why } if pid == leaving => Some(why),
+    fn leaving(&self, leaving: Pid) -> ResumeCause {
+        self.first("it wants to go", |event| match event {
+            DiscoveryEvent::MustResume { pid, cause } if pid == leaving => Some(cause),
             _ => None,
         })
     }
@@ -63,27 +65,33 @@ impl Lookout {
     /// Waits until two more scans have begun, so that one of them began after the call.
     fn scan(&self) {
         for _ in 0..2 {
-            self.first("a scan", |scouted| matches!(scouted, Scouted::Scanned { .. }).then_some(()));
+            self.first("a scan", |event| matches!(event, DiscoveryEvent::Scanned { .. }).then_some(()));
         }
     }
 }
 
 #[test]
 fn gpus_are_told_first_and_by_their_product_name() {
-    play("scout::gpus_are_told_first_and_by_their_product_name", &["--profile", "mi300x-cpx", "--gpus", "8"], |_| {
-        let lookout = Lookout::start();
-        let Ok(Input::Scouted(Scouted::Gpus(gpus))) = lookout.told.recv() else { panic!("the gpus come first") };
-        assert_eq!(gpus.len(), 8);
-        for (at, gpu) in gpus.iter().enumerate() {
-            assert!(gpu.address.ends_with(&format!("00.0/{at}")), "{gpu:?}");
-            assert!(gpu.name.contains("MI300X") && gpu.cus > 0 && gpu.waves_per_cu > 0, "{gpu:?}");
-        }
-    });
+    play(
+        "discovery::gpus_are_told_first_and_by_their_product_name",
+        &["--profile", "mi300x-cpx", "--gpus", "8"],
+        |_| {
+            let lookout = Lookout::start();
+            let Ok(Input::Discovery(DiscoveryEvent::Gpus(gpus))) = lookout.told.recv() else {
+                panic!("the gpus come first")
+            };
+            assert_eq!(gpus.len(), 8);
+            for (at, gpu) in gpus.iter().enumerate() {
+                assert!(gpu.address.ends_with(&format!("00.0/{at}")), "{gpu:?}");
+                assert!(gpu.name.contains("MI300X") && gpu.cus > 0 && gpu.waves_per_cu > 0, "{gpu:?}");
+            }
+        },
+    );
 }
 
 #[test]
 fn a_process_is_told_with_the_rings_it_really_has_until_it_is_killed() {
-    play("scout::a_process_is_told_with_the_rings_it_really_has_until_it_is_killed", &[], |stage| {
+    play("discovery::a_process_is_told_with_the_rings_it_really_has_until_it_is_killed", &[], |stage| {
         let lookout = Lookout::start();
         let mut client = stage.actor();
         let pid = client.pid();
@@ -118,14 +126,14 @@ fn a_process_is_told_with_the_rings_it_really_has_until_it_is_killed() {
 
 #[test]
 fn a_process_without_queues_is_nobody() {
-    play("scout::a_process_without_queues_is_nobody", &[], |stage| {
+    play("discovery::a_process_without_queues_is_nobody", &[], |stage| {
         let lookout = Lookout::start();
         let mut client = stage.actor();
         client.ask("open");
         until("the driver lists it", || kfd::process::find(client.pid()).unwrap().is_some());
-        let told = |scouted| match scouted {
-            Scouted::Process(process) => panic!("{process:?}"),
-            Scouted::Scanned { .. } => Some(()),
+        let told = |event| match event {
+            DiscoveryEvent::Process(process) => panic!("{process:?}"),
+            DiscoveryEvent::Scanned { .. } => Some(()),
             _ => None,
         };
         for _ in 0..20 {
@@ -137,7 +145,7 @@ fn a_process_without_queues_is_nobody() {
 
 #[test]
 fn a_process_that_executes_another_program_is_gone_and_comes_back_as_another() {
-    play("scout::a_process_that_executes_another_program_is_gone_and_comes_back_as_another", &[], |stage| {
+    play("discovery::a_process_that_executes_another_program_is_gone_and_comes_back_as_another", &[], |stage| {
         let lookout = Lookout::start();
         let mut client = stage.actor();
         let pid = client.pid();
@@ -160,16 +168,16 @@ fn a_process_that_executes_another_program_is_gone_and_comes_back_as_another() {
 
 #[test]
 fn a_sample_says_how_much_of_the_gpu_a_process_holds() {
-    play("scout::a_sample_says_how_much_of_the_gpu_a_process_holds", &[], |stage| {
+    play("discovery::a_sample_says_how_much_of_the_gpu_a_process_holds", &[], |stage| {
         let lookout = Lookout::start();
         let (mut client, _) = stage.walker(64);
         let pid = client.pid();
         let process = lookout.process(pid, "its queue", |tenant| tenant.vram > 0);
         let gpu = kfd::GpuId(process.tenants[0].gpu);
         let sample = || {
-            lookout.scout.tell(Errand::Sample(vec![(pid, gpu)]));
-            lookout.first("a sample", |scouted| match scouted {
-                Scouted::Sampled(sample) => Some(sample),
+            lookout.discovery.tell(DiscoveryRequest::SampleOccupancy(vec![(pid, gpu)]));
+            lookout.first("a sample", |event| match event {
+                DiscoveryEvent::Occupancy(sample) => Some(sample),
                 _ => None,
             })
         };
@@ -186,7 +194,7 @@ fn a_sample_says_how_much_of_the_gpu_a_process_holds() {
 
 #[test]
 fn a_stopped_process_that_wants_to_destroy_a_queue_is_found() {
-    play("scout::a_stopped_process_that_wants_to_destroy_a_queue_is_found", &[], |stage| {
+    play("discovery::a_stopped_process_that_wants_to_destroy_a_queue_is_found", &[], |stage| {
         let lookout = Lookout::start();
         let (mut client, queue) = stage.walker(2);
         let pid = client.pid();
@@ -194,10 +202,10 @@ fn a_stopped_process_that_wants_to_destroy_a_queue_is_found() {
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
         tracer.snapshot().unwrap();
         assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
-        lookout.scout.tell(Errand::Stopped(vec![pid]));
+        lookout.discovery.tell(DiscoveryRequest::Stopped(vec![pid]));
         lookout.scan();
         client.say(&format!("destroy {queue}"));
-        assert_eq!(lookout.leaving(pid), Leaving::Destroying);
+        assert_eq!(lookout.leaving(pid), ResumeCause::Destroying);
         tracer.resume(&[QueueId(queue)]).unwrap();
         assert_eq!(client.answer(), Ok(String::new()));
         tracer.detach().unwrap();
@@ -206,7 +214,7 @@ fn a_stopped_process_that_wants_to_destroy_a_queue_is_found() {
 
 #[test]
 fn a_debugger_is_told_while_it_is_attached() {
-    play("scout::a_debugger_is_told_while_it_is_attached", &[], |stage| {
+    play("discovery::a_debugger_is_told_while_it_is_attached", &[], |stage| {
         let lookout = Lookout::start();
         let mut client = stage.actor();
         let pid = client.pid();
@@ -215,8 +223,8 @@ fn a_debugger_is_told_while_it_is_attached() {
         client.queue(7);
         lookout.process(pid, "a queue with its ring", |tenant| tenant.rings.len() == 1);
         let traced_by = |expected: Option<Pid>| {
-            lookout.first("another tracer", |scouted| match scouted {
-                Scouted::Process(process) if process.traced_by == expected => Some(()),
+            lookout.first("another tracer", |event| match event {
+                DiscoveryEvent::Process(process) if process.traced_by == expected => Some(()),
                 _ => None,
             });
         };

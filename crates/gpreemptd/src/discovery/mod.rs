@@ -4,14 +4,14 @@
 //! A scan of processes that did not change lists the driver's directories and asks each known program for one byte, which
 //! tells whether it is still the same. Everything else is read when something changed, or a few times per second.
 
-mod complaints;
 mod gpus;
-mod known;
-mod leaving;
+mod process_record;
 mod program;
+mod resume_cause;
 mod rings;
 mod survey;
 mod thread;
+mod warn_once;
 
 use std::io;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use kfd::{GpuId, Pid, ProcessMemory, QueueId};
 use crate::identity::Identity;
 use crate::inbox::Input;
 
-/// What the scout found.
+/// What the discovery thread found.
 #[derive(Debug)]
-pub enum Scouted {
+pub enum DiscoveryEvent {
     /// The gpus of the machine; sent first, and again when they change.
     Gpus(Vec<Gpu>),
     /// A process has compute queues, or they changed.
@@ -37,15 +37,15 @@ pub enum Scouted {
         /// Which.
         pid: Pid,
     },
-    /// An answer to a question of the engine.
-    Sampled(Sample),
+    /// An answer to a question of the host.
+    Occupancy(OccupancySample),
     /// A stopped process wants to go: a thread of it waits in the driver to destroy a queue, it is exiting, or it was sent
     /// SIGTERM. Sent once for each reason while it lasts.
-    Leaving {
+    MustResume {
         /// Which.
         pid: Pid,
         /// Why.
-        why: Leaving,
+        cause: ResumeCause,
     },
     /// A full scan ended.
     Scanned {
@@ -56,7 +56,7 @@ pub enum Scouted {
 
 /// Why a stopped process must run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaving {
+pub enum ResumeCause {
     /// A thread of it waits to destroy a queue, or is otherwise held up by the stop inside the driver.
     Destroying,
     /// It is exiting.
@@ -149,7 +149,7 @@ pub enum Format {
 
 /// What was sampled because a decision hangs on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct OccupancySample {
     /// Whose.
     pub pid: Pid,
     /// Where.
@@ -162,13 +162,13 @@ pub struct Sample {
     pub evicted_ms: Option<u64>,
 }
 
-/// What the engine tells the scout.
+/// What the host tells the discovery thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Errand {
-    /// Sample these; answered by one [`Scouted::Sampled`] each.
-    Sample(Vec<(Pid, GpuId)>),
+pub enum DiscoveryRequest {
+    /// OccupancySample these; answered by one [`DiscoveryEvent::Occupancy`] each.
+    SampleOccupancy(Vec<(Pid, GpuId)>),
     /// Rings of this process cannot be read where they were: look for them again.
-    Lost(Pid),
+    RingsLost(Pid),
     /// Processes that are stopped now: look at each scan whether one wants to go.
     Stopped(Vec<Pid>),
     /// Time between two scans, and the variables that rules ask for.
@@ -180,7 +180,7 @@ pub enum Errand {
     },
 }
 
-/// How the scout works.
+/// How the discovery thread works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Time between two scans while somebody uses a gpu.
@@ -189,37 +189,37 @@ pub struct Settings {
     pub variables: Vec<String>,
 }
 
-/// The scout at work. Ends when dropped.
+/// The discovery thread at work. Ends when dropped.
 #[derive(Debug)]
-pub struct Scout {
-    errands: Option<Sender<Errand>>,
+pub struct Discovery {
+    requests: Option<Sender<DiscoveryRequest>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Sends the scout out. What it finds goes to `to`; it ends when nobody listens there any more.
+/// Sends the discovery thread out. What it finds goes to `to`; it ends when nobody listens there any more.
 ///
 /// # Errors
 ///
 /// If the system has no thread left.
-pub fn start(settings: Settings, to: Sender<Input>) -> io::Result<Scout> {
-    let (errands, received) = mpsc::channel();
+pub fn start(settings: Settings, to: Sender<Input>) -> io::Result<Discovery> {
+    let (requests, received) = mpsc::channel();
     let work = thread::Thread::new(settings, received, to);
-    let thread = std::thread::Builder::new().name("scout".to_owned()).spawn(move || work.run())?;
-    Ok(Scout { errands: Some(errands), thread: Some(thread) })
+    let thread = std::thread::Builder::new().name("discovery".to_owned()).spawn(move || work.run())?;
+    Ok(Discovery { requests: Some(requests), thread: Some(thread) })
 }
 
-impl Scout {
-    /// Tells the scout something. It may have ended; then nobody listens to it either.
-    pub fn tell(&self, errand: Errand) {
-        if let Some(errands) = &self.errands {
-            let _ = errands.send(errand);
+impl Discovery {
+    /// Tells the discovery thread something. It may have ended; then nobody listens to it either.
+    pub fn tell(&self, request: DiscoveryRequest) {
+        if let Some(requests) = &self.requests {
+            let _ = requests.send(request);
         }
     }
 }
 
-impl Drop for Scout {
+impl Drop for Discovery {
     fn drop(&mut self) {
-        drop(self.errands.take());
+        drop(self.requests.take());
         if let Some(thread) = self.thread.take() {
             // It does not panic; if it did, there is nothing left to end.
             let _ = thread.join();

@@ -8,8 +8,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use kfd::{GpuId, QueueId};
 
 use super::*;
-use crate::scout::Process;
-use crate::scout::rings::tests::queue;
+use crate::discovery::Process;
+use crate::discovery::rings::tests::queue;
 
 const GPU: GpuId = GpuId(0xF7BC);
 
@@ -63,7 +63,7 @@ impl Drop for Client {
 struct Rig {
     root: tempfile::TempDir,
     survey: Survey,
-    complaints: Complaints,
+    warnings: WarnOnce,
     now: Instant,
 }
 
@@ -73,7 +73,7 @@ impl Rig {
         fs::create_dir(root.path().join("proc")).unwrap();
         let processes = Processes::at(root.path().join("proc"));
         let survey = Survey::new(processes, root.path().to_owned(), Vec::new());
-        let rig = Rig { root, survey, complaints: Complaints::default(), now: Instant::now() };
+        let rig = Rig { root, survey, warnings: WarnOnce::default(), now: Instant::now() };
         rig.show(&[]);
         rig
     }
@@ -113,21 +113,21 @@ impl Rig {
     }
 
     /// The next scan, so much later.
-    fn scan_after(&mut self, pause: Duration) -> Vec<Scouted> {
+    fn scan_after(&mut self, pause: Duration) -> Vec<DiscoveryEvent> {
         self.now += pause;
         let mut found = Vec::new();
-        self.survey.scan(self.now, &mut self.complaints, &mut found);
+        self.survey.scan(self.now, &mut self.warnings, &mut found);
         found
     }
 
-    fn scan(&mut self) -> Vec<Scouted> {
+    fn scan(&mut self) -> Vec<DiscoveryEvent> {
         self.scan_after(Duration::from_millis(150))
     }
 
     /// The next scan, in which exactly one process is told.
     fn one(&mut self) -> Box<Process> {
         match self.scan().pop() {
-            Some(Scouted::Process(process)) => process,
+            Some(DiscoveryEvent::Process(process)) => process,
             other => panic!("{other:?}"),
         }
     }
@@ -138,8 +138,8 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-fn is_gone(found: &[Scouted], expected: Pid) -> bool {
-    matches!(found, [Scouted::Gone { pid }] if *pid == expected)
+fn is_gone(found: &[DiscoveryEvent], expected: Pid) -> bool {
+    matches!(found, [DiscoveryEvent::Gone { pid }] if *pid == expected)
 }
 
 #[test]
@@ -291,6 +291,6 @@ fn strange_files_and_processes_hide_no_others() {
     write(&rig.process(strange).join("queues/0/type"), "strange");
     rig.show(&[(pid, &[5])]);
     let found = rig.scan();
-    assert!(matches!(&found[..], [Scouted::Process(process)] if process.identity.pid() == pid), "{found:?}");
-    assert!(!rig.complaints.warn(rig.survey.processes.queue(strange, QueueId(0)).unwrap_err().to_string()));
+    assert!(matches!(&found[..], [DiscoveryEvent::Process(process)] if process.identity.pid() == pid), "{found:?}");
+    assert!(!rig.warnings.warn(rig.survey.processes.queue(strange, QueueId(0)).unwrap_err().to_string()));
 }

@@ -8,13 +8,13 @@ use kfd::{GpuId, Pid, Processes, QueueId, SysfsQueueType};
 
 use super::program::Program;
 use super::rings::{Rings, Wanted};
-use super::{Process, Scouted, Tenant};
+use super::{DiscoveryEvent, Process, Tenant};
 
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ProcessRecord {
     /// With the number that tells each from a later one of the same id.
     queues: BTreeMap<QueueId, (u64, Queue)>,
-    holdings: BTreeMap<GpuId, Holding>,
+    usages: BTreeMap<GpuId, GpuUsage>,
     /// Read when it has compute queues, and only then.
     pub(super) program: Option<Program>,
     /// When the program was found to have ended, while the driver still lists what it had.
@@ -22,23 +22,23 @@ pub(super) struct Known {
     /// What was told last, and who traced it then.
     told: Option<(Vec<Tenant>, Option<Pid>)>,
     dirty: bool,
-    /// The engine knows of it, whatever has to be read again meanwhile.
+    /// The host knows of it, whatever has to be read again meanwhile.
     announced: bool,
 }
 
 /// What it has on one gpu.
 #[derive(Debug, Default)]
-struct Holding {
+struct GpuUsage {
     compute: Vec<Listed>,
     sdma: Vec<QueueId>,
     rings: Rings,
     vram: u64,
 }
 
-impl Known {
+impl ProcessRecord {
     /// Nothing is known but that its program has ended.
-    pub(super) fn departed(now: Instant) -> Known {
-        Known { departed: Some(now), ..Known::default() }
+    pub(super) fn departed(now: Instant) -> ProcessRecord {
+        ProcessRecord { departed: Some(now), ..ProcessRecord::default() }
     }
 
     /// Takes note of its queues; those that are known are read again only if `thoroughly`. Says whether any changed.
@@ -74,30 +74,30 @@ impl Known {
 
     /// Sorts the queues by gpu. Rings are forgotten where compute queues changed.
     fn group(&mut self, pid: Pid, processes: &Processes) -> kfd::Result<()> {
-        let mut before = std::mem::take(&mut self.holdings);
+        let mut before = std::mem::take(&mut self.usages);
         for (id, (inode, queue)) in &self.queues {
-            let holding = self.holdings.entry(queue.gpu).or_default();
+            let usage = self.usages.entry(queue.gpu).or_default();
             match queue.kind {
-                SysfsQueueType::COMPUTE => holding.compute.push(Listed { id: *id, inode: *inode }),
-                _ => holding.sdma.push(*id),
+                SysfsQueueType::COMPUTE => usage.compute.push(Listed { id: *id, inode: *inode }),
+                _ => usage.sdma.push(*id),
             }
         }
-        for (gpu, holding) in &mut self.holdings {
+        for (gpu, usage) in &mut self.usages {
             match before.remove(gpu) {
                 Some(old) => {
-                    holding.vram = old.vram;
-                    if old.compute == holding.compute {
-                        holding.rings = old.rings;
+                    usage.vram = old.vram;
+                    if old.compute == usage.compute {
+                        usage.rings = old.rings;
                     }
                 }
-                None => holding.vram = processes.vram(pid, *gpu)?.unwrap_or_default(),
+                None => usage.vram = processes.vram(pid, *gpu)?.unwrap_or_default(),
             }
         }
         Ok(())
     }
 
     pub(super) fn has_compute(&self) -> bool {
-        self.holdings.values().any(|holding| !holding.compute.is_empty())
+        self.usages.values().any(|usage| !usage.compute.is_empty())
     }
 
     /// Takes note of who it is, which has to be told.
@@ -113,9 +113,9 @@ impl Known {
     }
 
     /// Tells that it is gone, if anybody knew of it.
-    pub(super) fn leave(&mut self, pid: Pid, found: &mut Vec<Scouted>) {
+    pub(super) fn leave(&mut self, pid: Pid, found: &mut Vec<DiscoveryEvent>) {
         if std::mem::take(&mut self.announced) {
-            found.push(Scouted::Gone { pid });
+            found.push(DiscoveryEvent::Gone { pid });
         }
     }
 
@@ -131,16 +131,16 @@ impl Known {
         if program.update() {
             self.tell_again();
         }
-        for (gpu, holding) in &mut self.holdings {
+        for (gpu, usage) in &mut self.usages {
             let vram = processes.vram(pid, *gpu)?.unwrap_or_default();
-            self.dirty |= std::mem::replace(&mut holding.vram, vram) != vram;
+            self.dirty |= std::mem::replace(&mut usage.vram, vram) != vram;
         }
         Ok(())
     }
 
     /// Where nothing is mapped any more there is no ring: a queue was replaced by one that looks the same.
     pub(super) fn forget_rings(&mut self) {
-        self.holdings.values_mut().for_each(|holding| holding.rings = Rings::Unknown);
+        self.usages.values_mut().for_each(|usage| usage.rings = Rings::Unknown);
         self.dirty = true;
     }
 
@@ -149,10 +149,10 @@ impl Known {
         if self.program.is_none() {
             return Vec::new();
         }
-        let lacking = |holding: &Holding| !holding.compute.is_empty() && !holding.rings.are_known();
-        let holdings = self.holdings.iter_mut().filter(|(_, holding)| lacking(holding));
-        let wanted: Vec<Wanted<'_>> = holdings
-            .map(|(gpu, Holding { compute, rings, .. })| Wanted { pid, gpu: *gpu, count: compute.len(), rings })
+        let lacking = |usage: &GpuUsage| !usage.compute.is_empty() && !usage.rings.are_known();
+        let usages = self.usages.iter_mut().filter(|(_, usage)| lacking(usage));
+        let wanted: Vec<Wanted<'_>> = usages
+            .map(|(gpu, GpuUsage { compute, rings, .. })| Wanted { pid, gpu: *gpu, count: compute.len(), rings })
             .collect();
         // What is found may have to be told.
         self.dirty |= !wanted.is_empty();
@@ -166,8 +166,8 @@ impl Known {
         }
         let program = self.program.as_ref()?;
         // Where it only copies there is nothing to stop and nothing to wait for.
-        let computing = self.holdings.iter().filter(|(_, holding)| !holding.compute.is_empty());
-        let tenants: Vec<Tenant> = computing.map(|(gpu, holding)| holding.tenant(*gpu)).collect();
+        let computing = self.usages.iter().filter(|(_, usage)| !usage.compute.is_empty());
+        let tenants: Vec<Tenant> = computing.map(|(gpu, usage)| usage.tenant(*gpu)).collect();
         let now = (tenants.clone(), program.traced_by);
         if self.told.as_ref() == Some(&now) {
             return None;
@@ -183,7 +183,7 @@ impl Known {
     }
 }
 
-impl Holding {
+impl GpuUsage {
     fn tenant(&self, gpu: GpuId) -> Tenant {
         let (rings, blind) = match &self.rings {
             Rings::Known(rings) => (rings.clone(), None),

@@ -2,8 +2,8 @@ use super::*;
 
 const GPU: GpuId = GpuId(0xF7BC);
 
-/// A dump in the driver's form: nothing but what the scout looks at.
-pub(in crate::scout) fn dump(text: &mut String, words: &[(usize, u32)]) {
+/// A dump in the driver's form: nothing but what the discovery thread looks at.
+pub(in crate::discovery) fn dump(text: &mut String, words: &[(usize, u32)]) {
     let mut bytes = [0_u32; 512];
     words.iter().for_each(|(offset, value)| bytes[offset / 4] = *value);
     for (at, row) in bytes.chunks(8).enumerate() {
@@ -14,7 +14,7 @@ pub(in crate::scout) fn dump(text: &mut String, words: &[(usize, u32)]) {
 }
 
 /// One compute queue, AQL or PM4, with its ring at a million times its number.
-pub(in crate::scout) fn queue(text: &mut String, gpu: GpuId, number: u32, aql: bool) {
+pub(in crate::discovery) fn queue(text: &mut String, gpu: GpuId, number: u32, aql: bool) {
     text.push_str(&format!("  Compute queue on device {:x}\n", gpu.0));
     let page = number << 20;
     dump(

@@ -1,4 +1,4 @@
-//! What the engine knows: gpus, processes, their tenants, and the jobs they belong to, each with its place in the core.
+//! What the host knows: gpus, processes, their tenants, and the jobs they belong to, each with its place in the core.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use gpreempt_core::{
 use kfd::{Pid, ProcessMemory};
 
 use crate::config::Treatment;
+use crate::discovery;
 use crate::identity::Identity;
-use crate::observe::Eye;
-use crate::scout;
+use crate::observe::TenantProbe;
 
 use super::breaker::Breaker;
 
@@ -40,7 +40,7 @@ pub(super) fn new_core() -> Result<Core, gpreempt_core::Error> {
 /// A gpu.
 #[derive(Debug)]
 pub(super) struct Gpu {
-    pub(super) about: scout::Gpu,
+    pub(super) about: discovery::Gpu,
     pub(super) slot: Slot,
     /// The driver still has it.
     pub(super) present: bool,
@@ -52,11 +52,11 @@ pub(super) struct Gpu {
     /// A call to the driver was measured.
     pub(super) measured: bool,
     /// When the last cycle that we know of ended: it took the waves of everybody off the gpu for a moment.
-    pub(super) bounced_at: Nanos,
+    pub(super) cycle_ended_at: Nanos,
     /// The tenant whose burst is left alone, to see what happens without us.
-    pub(super) spared_for: Option<Name>,
+    pub(super) control_burst: Option<Name>,
     /// How long at most: a burst may have no end.
-    pub(super) spared_until: Nanos,
+    pub(super) control_until: Nanos,
     /// Whether jobs there could get into each other's way, as of the last change.
     pub(super) contested: bool,
     pub(super) contested_since: Nanos,
@@ -67,7 +67,7 @@ pub(super) struct Gpu {
 
 impl Gpu {
     /// One on which nothing has happened yet.
-    pub(super) fn new(about: scout::Gpu, slot: Slot, params: GpuParams, managed: bool) -> Gpu {
+    pub(super) fn new(about: discovery::Gpu, slot: Slot, params: GpuParams, managed: bool) -> Gpu {
         Gpu {
             about,
             slot,
@@ -77,9 +77,9 @@ impl Gpu {
             breaker: Breaker::default(),
             resetting_until: None,
             measured: false,
-            bounced_at: Nanos::ZERO,
-            spared_for: None,
-            spared_until: Nanos::ZERO,
+            cycle_ended_at: Nanos::ZERO,
+            control_burst: None,
+            control_until: Nanos::ZERO,
             contested: false,
             contested_since: Nanos::ZERO,
             upper: Vec::new(),
@@ -126,15 +126,15 @@ pub(super) struct Process {
 pub(super) struct Tenant {
     pub(super) name: Name,
     pub(super) gpu: usize,
-    pub(super) about: scout::Tenant,
+    pub(super) about: discovery::Tenant,
     pub(super) job: Option<String>,
     /// The job's level, as of the last change.
     pub(super) level: Option<Level>,
     pub(super) core: Option<TenantId>,
-    pub(super) eye: Option<Eye>,
-    /// When the scout was last asked to look for its rings again.
+    pub(super) probe: Option<TenantProbe>,
+    /// When the discovery thread was last asked to look for its rings again.
     pub(super) sought_at: Nanos,
-    pub(super) seen: Seen,
+    pub(super) last: LastPoll,
     /// Queues that are stopped.
     pub(super) stopped: BTreeSet<u32>,
     /// Since when at least one is, and why.
@@ -157,7 +157,7 @@ pub(super) struct Tenant {
 
 /// What was last seen of a tenant.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct LastPoll {
     pub(super) at: Nanos,
     pub(super) activity: Activity,
     pub(super) since: Nanos,
@@ -165,7 +165,7 @@ pub(super) struct Seen {
     pub(super) pending: u64,
     /// The burst met lower work that ran, and was, or was not, left alone.
     pub(super) contested: bool,
-    pub(super) spared: bool,
+    pub(super) control: bool,
     pub(super) risen_at: Nanos,
     /// How long the present work was seen to wait for the gpu.
     pub(super) waited: Nanos,
@@ -179,13 +179,13 @@ impl Tenant {
         Tenant {
             name,
             gpu,
-            about: scout::Tenant::default(),
+            about: discovery::Tenant::default(),
             job: None,
             level: None,
             core: None,
-            eye: None,
+            probe: None,
             sought_at: Nanos::ZERO,
-            seen: Seen { changed_at: now, ..Seen::default() },
+            last: LastPoll { changed_at: now, ..LastPoll::default() },
             stopped: BTreeSet::new(),
             stopped_at: None,
             why: None,
@@ -214,7 +214,7 @@ impl Tenant {
 
     /// Whether its work is on the gpu, as far as known.
     pub(super) fn runs(&self) -> bool {
-        self.seen.activity.has_work() && self.stopped.len() < self.about.compute.len()
+        self.last.activity.has_work() && self.stopped.len() < self.about.compute.len()
     }
 }
 
@@ -277,7 +277,7 @@ impl World {
     }
 
     /// Works out who is looked at on each gpu, after levels or members changed.
-    pub(super) fn sort_tenants(&mut self) {
+    pub(super) fn classify_tenants(&mut self) {
         let World { gpus, tenants, jobs, .. } = self;
         for tenant in tenants.values_mut() {
             tenant.level = tenant.job.as_ref().and_then(|job| jobs.get(job)).map(Job::level);

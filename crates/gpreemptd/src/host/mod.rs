@@ -1,18 +1,18 @@
 //! The deciding thread: a host of `gpreempt-core`.
 //!
 //! It learns who is there (`members`), sees to it that those who could be stopped can be (`sessions`), looks at rings
-//! (`looks`), asks the core, carries out what it says (`carry`), and does what clients ask (`asked`). It never waits
+//! (`polling`), asks the core, carries out what it says (`execute`), and does what clients ask (`requests`). It never waits
 //! for anything but its inbox.
 
-mod asked;
 mod breaker;
-mod carry;
-mod keep;
-mod looks;
+mod execute;
 mod members;
-mod pace;
+mod overrides;
+mod pacer;
+mod polling;
+mod requests;
 mod sessions;
-mod show;
+mod snapshot;
 mod words;
 mod world;
 
@@ -29,13 +29,13 @@ use kfd::Pid;
 use crate::clock;
 use crate::config::Config;
 use crate::control::Board;
+use crate::discovery::{Discovery, DiscoveryEvent, DiscoveryRequest, ResumeCause};
 use crate::inbox::Input;
 use crate::record::{Audit, Recorder};
-use crate::scout::{Errand, Leaving, Scout, Scouted};
 
-use carry::Tickets;
-use keep::Keep;
-use pace::Pace;
+use execute::Tickets;
+use overrides::OverrideStore;
+use pacer::PollPacer;
 use sessions::Actuator;
 use world::{Core, Name, World};
 
@@ -48,7 +48,7 @@ const DESTROYING: Nanos = Nanos::from_millis(200);
 /// Messages taken before the clock is looked at again.
 const BATCH: usize = 64;
 
-/// What the engine starts from.
+/// What the host starts from.
 #[derive(Debug)]
 pub struct Setup {
     /// The configuration.
@@ -59,29 +59,29 @@ pub struct Setup {
     pub directory: PathBuf,
     /// Where it publishes.
     pub board: Arc<Board>,
-    /// The scout, already running.
-    pub scout: Scout,
+    /// The discovery thread, already running.
+    pub discovery: Discovery,
     /// The way to its own inbox, for whom it starts.
     pub to_self: Sender<Input>,
-    /// The engine's last sign of life, monotonic nanoseconds.
+    /// The host's last sign of life, monotonic nanoseconds.
     pub alive: Arc<AtomicU64>,
 }
 
-/// The engine. [`Engine::run`] is the deciding thread.
+/// The host. [`Host::run`] is the deciding thread.
 #[derive(Debug)]
-pub struct Engine {
+pub struct Host {
     config: Config,
     program: PathBuf,
     core: Core,
     world: World,
-    scout: Scout,
+    discovery: Discovery,
     board: Arc<Board>,
     to_self: Sender<Input>,
     alive: Arc<AtomicU64>,
     record: Recorder,
     audit: Audit,
-    keep: Keep,
-    pace: Pace,
+    overrides: OverrideStore,
+    pacer: PollPacer,
     actuator: Actuator,
     tickets: Tickets,
     next_ticket: u64,
@@ -104,28 +104,28 @@ pub struct Engine {
     fallen: Vec<Name>,
 }
 
-impl Engine {
-    /// An engine that knows nobody yet.
+impl Host {
+    /// A host that knows nobody yet.
     ///
     /// # Errors
     ///
     /// If the core refuses its memory, which means that this program is wrong.
-    pub fn new(setup: Setup) -> Result<Engine, gpreempt_core::Error> {
-        let Setup { config, program, directory, board, scout, to_self, alive } = setup;
+    pub fn new(setup: Setup) -> Result<Host, gpreempt_core::Error> {
+        let Setup { config, program, directory, board, discovery, to_self, alive } = setup;
         let started = clock::now();
-        Ok(Engine {
+        Ok(Host {
             config,
             program,
             core: world::new_core()?,
             world: World::default(),
-            scout,
+            discovery,
             board,
             to_self,
             alive,
             record: Recorder::new(started),
             audit: Audit::default(),
-            keep: Keep::open(&directory),
-            pace: Pace::new(),
+            overrides: OverrideStore::open(&directory),
+            pacer: PollPacer::new(),
             actuator: Actuator::default(),
             tickets: Tickets::default(),
             next_ticket: 0,
@@ -185,12 +185,12 @@ impl Engine {
 
     fn next_due(&self) -> Nanos {
         let beat = if self.actuator.link.is_some() { self.beat_at } else { Nanos::NEVER };
-        self.pace.next().min(self.core_wake).min(self.due).min(beat).min(self.audit.due().unwrap_or(Nanos::NEVER))
+        self.pacer.next().min(self.core_wake).min(self.due).min(beat).min(self.audit.due().unwrap_or(Nanos::NEVER))
     }
 
     /// The next message, `Some(None)` when something is due, `None` when nobody is left to send one.
     fn wait(&self, inbox: &Receiver<Input>, due: Nanos) -> Option<Option<Input>> {
-        if self.config.watch.spin_core.is_some() && self.pace.next() < Nanos::NEVER {
+        if self.config.watch.spin_core.is_some() && self.pacer.next() < Nanos::NEVER {
             return match inbox.try_recv() {
                 Ok(input) => Some(Some(input)),
                 Err(TryRecvError::Empty) => Some(None),
@@ -207,7 +207,7 @@ impl Engine {
         }
     }
 
-    /// Takes what else is there. False if the engine is to stop.
+    /// Takes what else is there. False if the host is to stop.
     fn drain(&mut self, inbox: &Receiver<Input>, now: &mut Nanos) -> bool {
         for _ in 0..BATCH {
             let Ok(input) = inbox.try_recv() else { return true };
@@ -219,12 +219,12 @@ impl Engine {
         true
     }
 
-    /// Takes a message. False if the engine is to stop.
+    /// Takes a message. False if the host is to stop.
     fn take(&mut self, input: Input, now: Nanos) -> bool {
         match input {
-            Input::Scouted(scouted) => self.scouted(scouted, now),
-            Input::Told(told) => self.told(told, now),
-            Input::Asked(asked) => self.asked(asked, now),
+            Input::Discovery(event) => self.discovery_event(event, now),
+            Input::Actuator(told) => self.actuator_event(told, now),
+            Input::Request(asked) => self.client_request(asked, now),
             Input::Notified { pid, uid } => self.notified(Pid(pid), uid, now),
             Input::Publish => self.publish = true,
             Input::Configured(config) => self.configure(*config, now),
@@ -233,29 +233,29 @@ impl Engine {
         true
     }
 
-    fn scouted(&mut self, scouted: Scouted, now: Nanos) {
-        match scouted {
-            Scouted::Gpus(gpus) => self.set_gpus(gpus),
-            Scouted::Process(process) => self.set_process(*process, now),
-            Scouted::Gone { pid } => self.remove_process(pid, now),
-            Scouted::Sampled(sample) => self.sampled(sample, now),
-            Scouted::Leaving { pid, why } => self.leaving(pid, why, now),
-            Scouted::Scanned { .. } => {
+    fn discovery_event(&mut self, event: DiscoveryEvent, now: Nanos) {
+        match event {
+            DiscoveryEvent::Gpus(gpus) => self.set_gpus(gpus),
+            DiscoveryEvent::Process(process) => self.set_process(*process, now),
+            DiscoveryEvent::Gone { pid } => self.remove_process(pid, now),
+            DiscoveryEvent::Occupancy(sample) => self.sampled(sample, now),
+            DiscoveryEvent::MustResume { pid, cause } => self.must_resume(pid, cause, now),
+            DiscoveryEvent::Scanned { .. } => {
                 self.record.daemon.scans += 1;
-                self.look_at_all(now);
+                self.poll_all(now);
             }
         }
     }
 
     /// A stopped process wants to go: it runs, for a while.
-    fn leaving(&mut self, pid: Pid, why: Leaving, now: Nanos) {
-        let grace = match why {
-            Leaving::Destroying | Leaving::Exiting => DESTROYING,
-            Leaving::Terminated => breaker::nanos(self.config.term_grace),
+    fn must_resume(&mut self, pid: Pid, cause: ResumeCause, now: Nanos) {
+        let grace = match cause {
+            ResumeCause::Destroying | ResumeCause::Exiting => DESTROYING,
+            ResumeCause::Terminated => breaker::nanos(self.config.term_grace),
         };
         if let Some(process) = self.world.processes.get_mut(&pid) {
             process.leaving_until = process.leaving_until.max(now.plus(grace));
-            self.ask_at(now.plus(grace));
+            self.wake_at(now.plus(grace));
             self.changed = true;
         }
     }
@@ -268,18 +268,18 @@ impl Engine {
         }
         self.record.daemon.notifications += 1;
         if self.world.tenants_of(pid).any(|tenant| self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested)) {
-            self.watch(now);
+            self.poll_watched(now);
         }
     }
 
     fn configure(&mut self, config: Config, now: Nanos) {
         let was = self.config.mode;
         self.config = config;
-        self.scout.tell(Errand::Configure { scan: self.config.scan, variables: self.config.variables() });
-        self.judge_anew(now);
+        self.discovery.tell(DiscoveryRequest::Configure { scan: self.config.scan, variables: self.config.variables() });
+        self.reapply_rules(now);
         if was == Mode::Enforce && self.config.mode == Mode::Observe {
             let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
-            pids.into_iter().for_each(|pid| self.release_process(pid));
+            pids.into_iter().for_each(|pid| self.close_session(pid));
             self.dismiss_actuator();
         }
     }
@@ -291,44 +291,44 @@ impl Engine {
             self.changed = true;
             self.recover(now);
             self.end_holds(now);
-            self.ask_for_what_lies_ahead(now);
+            self.rearm_timer(now);
         }
         if self.changed {
             self.changed = false;
-            self.settle_members(now);
+            self.apply_changes(now);
         }
-        if now >= self.pace.next() {
-            self.watch(now);
+        if now >= self.pacer.next() {
+            self.poll_watched(now);
             self.record.daemon.look.note(clock::now().since(now));
             if self.changed {
                 self.changed = false;
-                self.settle_members(now);
+                self.apply_changes(now);
             }
-            self.pace.looked(now, &self.config.watch);
+            self.pacer.looked(now, &self.config.watch);
         }
         self.decide(now, clock::now());
-        self.tell_scout();
+        self.report_stopped();
         if let Some(link) = self.actuator.link.as_mut().filter(|_| now >= self.beat_at) {
             link.beat();
             self.beat_at = now.plus(BEAT);
         }
         self.audit.flush(now);
         if std::mem::take(&mut self.publish) {
-            self.show(now);
+            self.publish_status(now);
         }
     }
 
-    /// Tells the scout who is stopped, if that changed.
-    fn tell_scout(&mut self) {
+    /// Tells the discovery thread who is stopped, if that changed.
+    fn report_stopped(&mut self) {
         let stopped: Vec<Pid> = self.world.stopped_pids().into_iter().collect();
         if stopped != self.stopped {
             self.stopped.clone_from(&stopped);
-            self.scout.tell(Errand::Stopped(stopped));
+            self.discovery.tell(DiscoveryRequest::Stopped(stopped));
         }
     }
 
     /// Asks to act at `at` even if nothing is heard.
-    fn ask_at(&mut self, at: Nanos) {
+    fn wake_at(&mut self, at: Nanos) {
         self.due = self.due.min(at);
     }
 
@@ -354,7 +354,7 @@ impl Engine {
         let process = self.world.processes.get(&name.0);
         let gpu = tenant.and_then(|tenant| self.world.gpus.get(tenant.gpu));
         Event {
-            at_ms: keep::now_ms(),
+            at_ms: overrides::now_ms(),
             kind,
             gpu: gpu.map(|gpu| gpu.about.address.clone()),
             pid: Some(name.0.0),
@@ -365,16 +365,16 @@ impl Engine {
 
     fn note_job(&self, job: &str, kind: EventKind) {
         let uid = self.world.jobs.get(job).map(|job| job.uid);
-        self.board.note(Event { at_ms: keep::now_ms(), kind, gpu: None, pid: None, job: Some(job.into()), uid });
+        self.board.note(Event { at_ms: overrides::now_ms(), kind, gpu: None, pid: None, job: Some(job.into()), uid });
     }
 
     fn note_gpu(&self, gpu: usize, kind: EventKind) {
         let gpu = self.world.gpus.get(gpu).map(|gpu| gpu.about.address.clone());
-        self.board.note(Event { at_ms: keep::now_ms(), kind, gpu, pid: None, job: None, uid: None });
+        self.board.note(Event { at_ms: overrides::now_ms(), kind, gpu, pid: None, job: None, uid: None });
     }
 
     fn note_machine(&self, kind: EventKind) {
-        self.board.note(Event { at_ms: keep::now_ms(), kind, gpu: None, pid: None, job: None, uid: None });
+        self.board.note(Event { at_ms: overrides::now_ms(), kind, gpu: None, pid: None, job: None, uid: None });
     }
 }
 

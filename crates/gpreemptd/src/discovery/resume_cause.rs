@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kfd::Pid;
 use kfd::waiting::{self, Call};
 
-use super::{Leaving, Scouted};
+use super::{DiscoveryEvent, ResumeCause};
 use crate::identity::Status;
 
 /// SIGHUP, SIGINT and SIGTERM as bits from signal 1.
@@ -13,23 +13,23 @@ const ENDING_SIGNALS: u64 = 1 << 0 | 1 << 1 | 1 << 14;
 /// Threads of one process that are looked at in one scan; those of a larger process take turns.
 const MOST_THREADS: usize = 256;
 
-const REASONS: [Leaving; 3] = [Leaving::Destroying, Leaving::Exiting, Leaving::Terminated];
+const CAUSES: [ResumeCause; 3] = [ResumeCause::Destroying, ResumeCause::Exiting, ResumeCause::Terminated];
 
 /// The processes that are stopped now.
 #[derive(Debug, Default)]
-pub(super) struct Stopped {
-    processes: BTreeMap<Pid, Watched>,
+pub(super) struct StoppedProcesses {
+    processes: BTreeMap<Pid, StoppedProcess>,
 }
 
 #[derive(Debug, Default)]
-struct Watched {
+struct StoppedProcess {
     /// What was told and still lasts.
-    told: Vec<Leaving>,
+    told: Vec<ResumeCause>,
     /// Where among its threads the next look begins.
     turn: usize,
 }
 
-impl Stopped {
+impl StoppedProcesses {
     /// These are stopped now, and no others.
     pub(super) fn set(&mut self, pids: Vec<Pid>) {
         let mut before = std::mem::take(&mut self.processes);
@@ -37,22 +37,22 @@ impl Stopped {
     }
 
     /// Looks at all of them.
-    pub(super) fn look(&mut self, found: &mut Vec<Scouted>) {
-        for (pid, watched) in &mut self.processes {
-            let reasons = watched.reasons(*pid);
-            watched.told.retain(|reason| reasons.contains(reason));
-            for why in reasons {
-                if !watched.told.contains(&why) {
-                    watched.told.push(why);
-                    found.push(Scouted::Leaving { pid: *pid, why });
+    pub(super) fn look(&mut self, found: &mut Vec<DiscoveryEvent>) {
+        for (pid, process) in &mut self.processes {
+            let causes = process.causes(*pid);
+            process.told.retain(|cause| causes.contains(cause));
+            for cause in causes {
+                if !process.told.contains(&cause) {
+                    process.told.push(cause);
+                    found.push(DiscoveryEvent::MustResume { pid: *pid, cause });
                 }
             }
         }
     }
 }
 
-impl Watched {
-    fn reasons(&mut self, pid: Pid) -> Vec<Leaving> {
+impl StoppedProcess {
+    fn causes(&mut self, pid: Pid) -> Vec<ResumeCause> {
         // One that is gone is told by the scan.
         let Ok(status) = Status::read(pid) else { return Vec::new() };
         let mut threads = waiting::threads(pid);
@@ -62,12 +62,12 @@ impl Watched {
             threads.truncate(MOST_THREADS);
         }
         let calls: Vec<Call> = threads.iter().filter_map(|thread| waiting::call(pid, *thread)).collect();
-        let holds = |reason: &Leaving| match reason {
-            Leaving::Destroying => calls.contains(&Call::DestroyQueue),
-            Leaving::Exiting => status.is_dead() || calls.contains(&Call::Exit),
-            Leaving::Terminated => status.pending & ENDING_SIGNALS != 0,
+        let holds = |cause: &ResumeCause| match cause {
+            ResumeCause::Destroying => calls.contains(&Call::DestroyQueue),
+            ResumeCause::Exiting => status.is_dead() || calls.contains(&Call::Exit),
+            ResumeCause::Terminated => status.pending & ENDING_SIGNALS != 0,
         };
-        REASONS.into_iter().filter(holds).collect()
+        CAUSES.into_iter().filter(holds).collect()
     }
 }
 
@@ -109,13 +109,13 @@ mod tests {
         }
     }
 
-    fn look(stopped: &mut Stopped) -> Vec<(Pid, Leaving)> {
+    fn look(stopped: &mut StoppedProcesses) -> Vec<(Pid, ResumeCause)> {
         let mut found = Vec::new();
         stopped.look(&mut found);
         found
             .into_iter()
-            .map(|scouted| match scouted {
-                Scouted::Leaving { pid, why } => (pid, why),
+            .map(|event| match event {
+                DiscoveryEvent::MustResume { pid, cause } => (pid, cause),
                 other => panic!("{other:?}"),
             })
             .collect()
@@ -133,26 +133,26 @@ mod tests {
     fn a_signal_to_end_is_told_once_and_again_when_it_comes_again() {
         let program = Running::start("echo ready; read line");
         let pid = program.pid();
-        let mut stopped = Stopped::default();
+        let mut stopped = StoppedProcesses::default();
         stopped.set(vec![pid]);
         assert_eq!(look(&mut stopped), []);
         // While it is stopped, signals stay pending.
         program.send(Signal::SIGSTOP);
         program.send(Signal::SIGTERM);
-        assert_eq!(look(&mut stopped), [(pid, Leaving::Terminated)]);
+        assert_eq!(look(&mut stopped), [(pid, ResumeCause::Terminated)]);
         assert_eq!(look(&mut stopped), []);
         stopped.set(vec![pid]);
         assert_eq!(look(&mut stopped), [], "it was told before");
         stopped.set(Vec::new());
         assert_eq!(look(&mut stopped), []);
         stopped.set(vec![pid]);
-        assert_eq!(look(&mut stopped), [(pid, Leaving::Terminated)]);
+        assert_eq!(look(&mut stopped), [(pid, ResumeCause::Terminated)]);
     }
 
     #[test]
     fn other_signals_are_no_reason() {
         let program = Running::start("echo ready; read line");
-        let mut stopped = Stopped::default();
+        let mut stopped = StoppedProcesses::default();
         stopped.set(vec![program.pid()]);
         program.send(Signal::SIGSTOP);
         program.send(Signal::SIGUSR1);
@@ -164,10 +164,10 @@ mod tests {
     fn a_process_that_ended_and_was_not_waited_for_is_exiting() {
         let program = Running::start("echo ready; read line");
         let pid = program.pid();
-        let mut stopped = Stopped::default();
+        let mut stopped = StoppedProcesses::default();
         stopped.set(vec![pid, Pid(u32::MAX >> 1)]);
         program.send(Signal::SIGKILL);
-        until("the end is seen", || look(&mut stopped) == [(pid, Leaving::Exiting)]);
+        until("the end is seen", || look(&mut stopped) == [(pid, ResumeCause::Exiting)]);
         assert_eq!(look(&mut stopped), []);
     }
 }

@@ -83,24 +83,24 @@ impl Breaker {
     }
 
     /// Whether the burst that begins now is to be left alone.
-    pub(super) fn spare(&mut self, config: &config::Breaker) -> bool {
+    pub(super) fn choose_control(&mut self, config: &config::Breaker) -> bool {
         if config.sample_one_in == 0 {
             return false;
         }
         self.bursts += 1;
-        let spared = self.bursts >= config.sample_one_in;
-        if spared {
+        let control = self.bursts >= config.sample_one_in;
+        if control {
             self.bursts = 0;
         }
-        spared
+        control
     }
 
     /// A burst of protected work took `length`, from its first sign to its end.
-    pub(super) fn burst(&mut self, length: Nanos, spared: bool, now: Nanos, config: &config::Breaker) -> Option<Trip> {
-        let kind = if spared { &mut self.sampled } else { &mut self.protected };
+    pub(super) fn burst(&mut self, length: Nanos, control: bool, now: Nanos, config: &config::Breaker) -> Option<Trip> {
+        let kind = if control { &mut self.sampled } else { &mut self.protected };
         kind.add(length.0 as f64);
         let (protected, sampled) = (self.protected, self.sampled);
-        if !spared || protected.count < ENOUGH || sampled.count < ENOUGH || protected.value < sampled.value {
+        if !control || protected.count < ENOUGH || sampled.count < ENOUGH || protected.value < sampled.value {
             return None;
         }
         let reason = format!(
@@ -226,9 +226,9 @@ mod tests {
             let mut breaker = Breaker::default();
             let mut tripped = false;
             for turn in 0..5000 {
-                let spared = breaker.spare(&config);
-                let length = Nanos::from_millis(if spared { 50 } else { protected });
-                tripped |= breaker.burst(length, spared, at(turn), &config).is_some();
+                let control = breaker.choose_control(&config);
+                let length = Nanos::from_millis(if control { 50 } else { protected });
+                tripped |= breaker.burst(length, control, at(turn), &config).is_some();
             }
             assert_eq!(tripped, trips, "{protected} ms");
         }

@@ -1,4 +1,4 @@
-//! The engine without a driver: what it believes, and what it is reminded of.
+//! The host without a driver: what it believes, and what it is reminded of.
 
 use std::sync::mpsc;
 
@@ -6,9 +6,9 @@ use gpreempt_proto::{Answer, Request, Target};
 
 use super::world::Session;
 use super::*;
+use crate::discovery;
 use crate::identity::Identity;
-use crate::inbox::{Asked, Reply};
-use crate::scout;
+use crate::inbox::{ClientRequest, Responder};
 
 const GPU: u32 = 7;
 const OWNER: u32 = 1000;
@@ -33,40 +33,40 @@ const RULES: &str = r#"
     max_level = 5
 "#;
 
-struct World {
-    engine: Engine,
+struct Fixture {
+    host: Host,
     now: Nanos,
     _directory: tempfile::TempDir,
     _inbox: Receiver<Input>,
 }
 
-fn gpu(id: u32) -> scout::Gpu {
+fn gpu(id: u32) -> discovery::Gpu {
     let (address, name) = (format!("0000:{id:02x}:00.0"), "MI300X".to_owned());
-    scout::Gpu { id: kfd::GpuId(id), address, name, unique_id: 0, cus: 304, waves_per_cu: 32 }
+    discovery::Gpu { id: kfd::GpuId(id), address, name, unique_id: 0, cus: 304, waves_per_cu: 32 }
 }
 
-fn world() -> World {
+fn world() -> Fixture {
     let directory = tempfile::tempdir().unwrap();
     let (to_self, inbox) = mpsc::channel();
     let (nowhere, _) = mpsc::channel();
     let config = Config::parse("test", RULES).unwrap();
-    let settings = scout::Settings { scan: config.scan, variables: config.variables() };
+    let settings = discovery::Settings { scan: config.scan, variables: config.variables() };
     let setup = Setup {
         config,
         program: "/nonexistent/gpreempt".into(),
         directory: directory.path().to_owned(),
         board: Board::new(100).unwrap(),
-        scout: scout::start(settings, nowhere).unwrap(),
+        discovery: discovery::start(settings, nowhere).unwrap(),
         to_self,
         alive: Arc::default(),
     };
-    let mut engine = Engine::new(setup).unwrap();
-    engine.own_uid = 0;
-    engine.set_gpus(vec![gpu(GPU)]);
-    World { engine, now: clock::now(), _directory: directory, _inbox: inbox }
+    let mut host = Host::new(setup).unwrap();
+    host.own_uid = 0;
+    host.set_gpus(vec![gpu(GPU)]);
+    Fixture { host, now: clock::now(), _directory: directory, _inbox: inbox }
 }
 
-impl World {
+impl Fixture {
     fn process(&mut self, pid: u32, uid: u32, environment: &[(&str, &str)]) {
         self.process_on(pid, uid, environment, GPU);
     }
@@ -76,29 +76,29 @@ impl World {
         let gid = if uid == OWNER { OWNER } else { 50 };
         let identity = Identity { pid, started: 1, uid, gid, environment, ..Identity::default() };
         let compute = vec![kfd::QueueId(1)];
-        let tenants = vec![scout::Tenant { gpu, compute, ..scout::Tenant::default() }];
-        let process = scout::Process { identity, memory: Err("a test".into()), tenants, traced_by: None };
-        self.engine.take(Input::Scouted(Scouted::Process(Box::new(process))), self.now);
+        let tenants = vec![discovery::Tenant { gpu, compute, ..discovery::Tenant::default() }];
+        let process = discovery::Process { identity, memory: Err("a test".into()), tenants, traced_by: None };
+        self.host.take(Input::Discovery(DiscoveryEvent::Process(Box::new(process))), self.now);
     }
 
     fn ask(&mut self, uid: u32, request: Request) -> Answer {
-        let (answer, answers) = Reply::channel();
-        self.engine.take(Input::Asked(Asked { uid, request, answer }), self.now);
+        let (answer, answers) = Responder::channel();
+        self.host.take(Input::Request(ClientRequest { uid, request, answer }), self.now);
         answers.recv().unwrap()
     }
 
-    /// Acts at every instant the engine asks for, for so long.
+    /// Acts at every instant the host asks for, for so long.
     fn pass(&mut self, time: Nanos) {
         let end = self.now.plus(time);
-        while self.engine.due <= end {
-            self.now = self.now.max(self.engine.due);
-            self.engine.act(self.now);
+        while self.host.due <= end {
+            self.now = self.now.max(self.host.due);
+            self.host.act(self.now);
         }
         self.now = end;
     }
 
     fn level(&self, job: &str) -> u8 {
-        self.engine.world.jobs[job].level().get()
+        self.host.world.jobs[job].level().get()
     }
 }
 
@@ -110,19 +110,19 @@ fn job(name: &str) -> Target {
 fn an_earlier_instant_does_not_make_a_later_one_forgotten() {
     let mut world = world();
     world.process(10, OWNER, &[]);
-    world.engine.reset(0, world.now);
-    world.engine.leaving(Pid(10), Leaving::Destroying, world.now);
+    world.host.reset(0, world.now);
+    world.host.must_resume(Pid(10), ResumeCause::Destroying, world.now);
     assert!(matches!(world.ask(0, Request::Hold { target: job("pid-10"), seconds: 2 }), Answer::Done { .. }));
     world.pass(Nanos::from_millis(900));
-    let tenant = &world.engine.world.tenants[&(Pid(10), GPU)];
-    let why = world.engine.unstoppable(tenant, world.now);
+    let tenant = &world.host.world.tenants[&(Pid(10), GPU)];
+    let why = world.host.unstoppable(tenant, world.now);
     assert!(why.is_none_or(|why| !why.contains("wants to end")));
-    assert!(world.engine.world.gpus[0].resetting_until.is_some() && world.engine.due < Nanos::NEVER);
+    assert!(world.host.world.gpus[0].resetting_until.is_some() && world.host.due < Nanos::NEVER);
     world.pass(Nanos::from_millis(200));
-    assert!(world.engine.world.gpus[0].resetting_until.is_none(), "the gpu is managed again");
-    assert!(world.engine.world.jobs["pid-10"].held_until.is_some());
+    assert!(world.host.world.gpus[0].resetting_until.is_none(), "the gpu is managed again");
+    assert!(world.host.world.jobs["pid-10"].held_until.is_some());
     world.pass(Nanos::from_secs(1));
-    assert!(world.engine.world.jobs["pid-10"].held_until.is_none(), "the hold is over");
+    assert!(world.host.world.jobs["pid-10"].held_until.is_none(), "the hold is over");
 }
 
 #[test]
@@ -130,29 +130,29 @@ fn a_burst_without_end_is_not_left_alone_for_ever() {
     let mut world = world();
     world.process(10, OWNER, &[]);
     let name = (Pid(10), GPU);
-    let place = &mut world.engine.world.gpus[0];
-    (place.spared_for, place.spared_until) = (Some(name), world.now.plus(Nanos::from_millis(250)));
-    world.engine.ask_at(world.now.plus(Nanos::from_millis(1)));
+    let place = &mut world.host.world.gpus[0];
+    (place.control_burst, place.control_until) = (Some(name), world.now.plus(Nanos::from_millis(250)));
+    world.host.wake_at(world.now.plus(Nanos::from_millis(1)));
     world.pass(Nanos::from_millis(240));
-    assert_eq!(world.engine.world.gpus[0].spared_for, Some(name));
+    assert_eq!(world.host.world.gpus[0].control_burst, Some(name));
     world.pass(Nanos::from_millis(20));
-    assert_eq!(world.engine.world.gpus[0].spared_for, None);
+    assert_eq!(world.host.world.gpus[0].control_burst, None);
 }
 
 #[test]
 fn a_session_that_was_ended_is_not_taken_for_open_by_a_late_report() {
     let mut world = world();
     world.process(10, OWNER, &[]);
-    let attached = || crate::actuate::Told::Attached { pid: 10, runtime: true, queues: Vec::new() };
+    let attached = || crate::actuate::ActuatorEvent::Attached { pid: 10, runtime: true, queues: Vec::new() };
     let session =
-        |world: &mut World, session| world.engine.world.processes.get_mut(&Pid(10)).unwrap().session = session;
+        |world: &mut Fixture, session| world.host.world.processes.get_mut(&Pid(10)).unwrap().session = session;
     session(&mut world, Session::Asked { at: Nanos::ZERO });
-    world.engine.release_process(Pid(10));
-    world.engine.take(Input::Told(attached()), world.now);
-    assert_eq!(world.engine.world.processes[&Pid(10)].session, Session::None);
+    world.host.close_session(Pid(10));
+    world.host.take(Input::Actuator(attached()), world.now);
+    assert_eq!(world.host.world.processes[&Pid(10)].session, Session::None);
     session(&mut world, Session::Asked { at: Nanos::ZERO });
-    world.engine.take(Input::Told(attached()), world.now);
-    assert_eq!(world.engine.world.processes[&Pid(10)].session, Session::Open { runtime: true });
+    world.host.take(Input::Actuator(attached()), world.now);
+    assert_eq!(world.host.world.processes[&Pid(10)].session, Session::Open { runtime: true });
 }
 
 #[test]
@@ -160,12 +160,12 @@ fn an_actuator_that_cannot_be_started_is_tried_ever_less_often() {
     let mut world = world();
     world.process(10, OWNER, &[]);
     world.process(11, OWNER, &[("ROLE", "serve")]);
-    world.engine.act(world.now);
+    world.host.act(world.now);
     let mut attempts = 1;
     let end = world.now.plus(Nanos::from_secs(60));
-    while world.engine.due.max(world.now) < end {
-        world.now = world.engine.due.max(world.now).plus(Nanos(1));
-        world.engine.act(world.now);
+    while world.host.due.max(world.now) < end {
+        world.now = world.host.due.max(world.now).plus(Nanos(1));
+        world.host.act(world.now);
         attempts += 1;
     }
     assert!((5..40).contains(&attempts), "{attempts}");
@@ -189,7 +189,7 @@ fn users_change_only_jobs_that_are_wholly_theirs() {
 fn a_level_set_by_hand_does_not_lift_those_who_join_later() {
     let mut world = world();
     world.process(10, OWNER, &[("ROLE", "serve"), ("GPREEMPT_JOB", "j")]);
-    let name = world.engine.world.jobs.keys().next().unwrap().clone();
+    let name = world.host.world.jobs.keys().next().unwrap().clone();
     assert!(matches!(world.ask(OWNER, Request::Set { target: job(&name), level: 8 }), Answer::Done { .. }));
     assert_eq!(world.level(&name), 8);
     world.process(11, OWNER, &[("GPREEMPT_JOB", "j")]);
@@ -210,18 +210,18 @@ fn rules_see_what_they_newly_ask_for() {
 #[test]
 fn whoever_found_no_room_is_managed_when_there_is_some() {
     let mut world = world();
-    world.engine.set_gpus(vec![gpu(GPU), gpu(8)]);
+    world.host.set_gpus(vec![gpu(GPU), gpu(8)]);
     // Two tenants to a job, so that tenants run out and jobs do not.
     for pid in 0..600 {
         let job = format!("j{}", pid / 2);
         world.process(pid + 10, OWNER, &[("GPREEMPT_JOB", &job)]);
     }
-    let managed = |world: &World| world.engine.world.tenants.values().filter(|tenant| tenant.core.is_some()).count();
-    assert_eq!((managed(&world), world.engine.world.jobs.len()), (512, 256));
+    let managed = |world: &Fixture| world.host.world.tenants.values().filter(|tenant| tenant.core.is_some()).count();
+    assert_eq!((managed(&world), world.host.world.jobs.len()), (512, 256));
     for pid in 0..100 {
-        world.engine.take(Input::Scouted(Scouted::Gone { pid: Pid(pid + 10) }), world.now);
+        world.host.take(Input::Discovery(DiscoveryEvent::Gone { pid: Pid(pid + 10) }), world.now);
     }
-    assert_eq!((managed(&world), world.engine.world.jobs.len()), (500, 250));
+    assert_eq!((managed(&world), world.host.world.jobs.len()), (500, 250));
 }
 
 #[test]
@@ -230,15 +230,15 @@ fn places_of_gpus_that_are_gone_are_used_again() {
     world.process(10, OWNER, &[]);
     for round in 0..5 {
         let partitions = (0..32).map(|partition| gpu(100 + round * 32 + partition)).collect();
-        world.engine.set_gpus(partitions);
+        world.host.set_gpus(partitions);
         world.process_on(20 + round, OWNER, &[], 100 + round * 32);
-        assert!(world.engine.world.tenants[&(Pid(20 + round), 100 + round * 32)].core.is_some(), "{round}");
-        assert_eq!(world.engine.status(world.now).gpus.len(), 32);
-        world.engine.take(Input::Scouted(Scouted::Gone { pid: Pid(20 + round) }), world.now);
+        assert!(world.host.world.tenants[&(Pid(20 + round), 100 + round * 32)].core.is_some(), "{round}");
+        assert_eq!(world.host.status(world.now).gpus.len(), 32);
+        world.host.take(Input::Discovery(DiscoveryEvent::Gone { pid: Pid(20 + round) }), world.now);
     }
     // The first is gone, but has a tenant.
-    assert_eq!(world.engine.world.tenants[&(Pid(10), GPU)].gpu, 0);
-    assert_eq!(world.engine.world.gpus[0].about.id.0, GPU);
+    assert_eq!(world.host.world.tenants[&(Pid(10), GPU)].gpu, 0);
+    assert_eq!(world.host.world.gpus[0].about.id.0, GPU);
 }
 
 #[test]
@@ -246,23 +246,23 @@ fn an_answer_that_does_not_come_any_more_keeps_nobody_waiting() {
     let mut world = world();
     world.process(10, OWNER, &[]);
     let name = (Pid(10), GPU);
-    let tenant = world.engine.world.tenants.get_mut(&name).unwrap();
+    let tenant = world.host.world.tenants.get_mut(&name).unwrap();
     tenant.ordered = Some(gpreempt_core::Action::Preempt);
     tenant.stopped.insert(1);
-    world.engine.world.processes.get_mut(&Pid(10)).unwrap().session = Session::Open { runtime: true };
-    world.engine.release_process(Pid(10));
-    let tenant = &world.engine.world.tenants[&name];
+    world.host.world.processes.get_mut(&Pid(10)).unwrap().session = Session::Open { runtime: true };
+    world.host.close_session(Pid(10));
+    let tenant = &world.host.world.tenants[&name];
     assert!(tenant.ordered.is_none() && !tenant.is_stopped());
 }
 
 #[test]
 fn who_only_observes_starts_no_actuator() {
     let mut world = world();
-    world.engine.config.mode = Mode::Observe;
+    world.host.config.mode = Mode::Observe;
     world.process(10, OWNER, &[]);
     world.process(11, OWNER, &[("ROLE", "serve")]);
     world.pass(Nanos::from_secs(20));
-    assert_eq!(world.engine.record.daemon.actuator_starts, 0);
-    assert!(world.engine.world.processes.values().all(|process| process.session == Session::None));
+    assert_eq!(world.host.record.daemon.actuator_starts, 0);
+    assert!(world.host.world.processes.values().all(|process| process.session == Session::None));
     assert!(matches!(world.ask(0, Request::Hold { target: job("pid-10"), seconds: 1 }), Answer::Refused(_)));
 }

@@ -5,7 +5,7 @@ use gpreempt_proto::{Bounds, Breaker, GpuStatus, JobStatus, QueueStatus, State, 
 
 use crate::record::CpuTimes;
 
-use super::Engine;
+use super::Host;
 use super::words;
 use super::world::{Gpu, Tenant};
 
@@ -17,12 +17,12 @@ fn millis(time: Nanos) -> Option<f64> {
     (time < Nanos::NEVER).then_some(time.0 as f64 / 1e6)
 }
 
-impl Engine {
+impl Host {
     /// Publishes status and statistics.
-    pub(super) fn show(&mut self, now: Nanos) {
+    pub(super) fn publish_status(&mut self, now: Nanos) {
         self.look_for_display(now);
         let status = self.status(now);
-        self.record.daemon.watch_period = self.pace.period();
+        self.record.daemon.watch_period = self.pacer.period();
         let stats = self.record.stats(now, CpuTimes::read(self.actuator.pid));
         self.board.publish(status, stats);
     }
@@ -87,7 +87,7 @@ impl Engine {
     }
 
     fn bounds(&mut self, name: &str, job: gpreempt_core::JobId) -> Bounds {
-        let detection = self.pace.period().unwrap_or_else(|| super::breaker::nanos(self.config.scan));
+        let detection = self.pacer.period().unwrap_or_else(|| super::breaker::nanos(self.config.scan));
         let gpus: Vec<_> = self
             .world
             .tenants
@@ -131,14 +131,14 @@ impl Engine {
             job: tenant.job.clone(),
             level: tenant.level.map(Level::get),
             state,
-            since_s: seconds(now.since(since.unwrap_or(tenant.seen.changed_at))),
+            since_s: seconds(now.since(since.unwrap_or(tenant.last.changed_at))),
             why: tenant.why.map(|reason| Why {
                 rule: words::rule(reason.reason).into(),
                 by: reason.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned),
             }),
             unstoppable: self.unstoppable(tenant, now),
             attached: process.is_some_and(|process| matches!(process.session, super::world::Session::Open { .. })),
-            pending: tenant.seen.pending,
+            pending: tenant.last.pending,
             vram: tenant.about.vram,
             preempted: tenant.preempted,
             stopped_s: seconds(tenant.stopped_total.plus(stopped_now)),
@@ -151,7 +151,7 @@ fn state(tenant: &Tenant) -> State {
     if tenant.is_stopped() {
         return State::Stopped;
     }
-    match Engine::activity(tenant) {
+    match Host::activity(tenant) {
         None => State::Unknown,
         Some(Activity::Idle) => State::Idle,
         Some(Activity::Wants) => State::Wants,

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 const MOST: usize = 64;
 
 #[derive(Debug, Default)]
-pub(super) struct Complaints {
+pub(super) struct WarnOnce {
     told: BTreeSet<String>,
 }
 
-impl Complaints {
+impl WarnOnce {
     /// Says whether it was new.
     pub(super) fn warn(&mut self, message: String) -> bool {
         if self.told.contains(&message) {

@@ -21,12 +21,12 @@ const GIVE_UP: Nanos = Nanos::from_millis(10);
 
 /// What is known of how well a ring is known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Doubt {
+pub(super) struct Confidence {
     /// When an index or a signal last moved.
     moved: Nanos,
     /// No waves before this instant mean nothing.
     settled: Nanos,
-    /// When to doubt.
+    /// When to confidence.
     due: Nanos,
     /// How long the next confirmation is believed.
     belief: Nanos,
@@ -38,7 +38,7 @@ pub(super) struct Doubt {
 
 /// What a sample says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SampleVerdict {
     /// Too early, or the driver does not tell.
     Nothing,
     /// There are waves.
@@ -52,16 +52,16 @@ pub(super) enum Verdict {
     },
 }
 
-impl Doubt {
-    pub(super) fn new(now: Nanos) -> Doubt {
+impl Confidence {
+    pub(super) fn new(now: Nanos) -> Confidence {
         let due = now.plus(BELIEF);
-        Doubt { moved: now, settled: now.plus(SETTLING), due, belief: BELIEF, absent: None, untold: false }
+        Confidence { moved: now, settled: now.plus(SETTLING), due, belief: BELIEF, absent: None, untold: false }
     }
 
     /// An index or a signal moved.
     pub(super) fn moved(&mut self, now: Nanos) {
         let settled = self.settled.0.max(now.plus(SETTLING).0);
-        *self = Doubt { settled: Nanos(settled), untold: self.untold, ..Doubt::new(now) };
+        *self = Confidence { settled: Nanos(settled), untold: self.untold, ..Confidence::new(now) };
     }
 
     /// The queues were resumed.
@@ -86,21 +86,21 @@ impl Doubt {
     }
 
     /// Takes a sample that was taken at an instant.
-    pub(super) fn sampled(&mut self, at: Nanos, occupied_cus: Option<u32>) -> Verdict {
+    pub(super) fn sampled(&mut self, at: Nanos, occupied_cus: Option<u32>) -> SampleVerdict {
         self.untold = occupied_cus.is_none();
         match occupied_cus {
             Some(0) if at >= self.settled => {
                 let absence = at.since(*self.absent.get_or_insert(at));
                 self.due = at.plus(Nanos(absence.0.min(LONGEST.0)));
-                Verdict::NoWaves { lasting: absence >= ABSENCE, for_good: absence >= FOREVER }
+                SampleVerdict::NoWaves { lasting: absence >= ABSENCE, for_good: absence >= FOREVER }
             }
-            Some(0) | None => Verdict::Nothing,
-            Some(_) if at < self.moved => Verdict::Nothing,
+            Some(0) | None => SampleVerdict::Nothing,
+            Some(_) if at < self.moved => SampleVerdict::Nothing,
             Some(_) => {
                 self.absent = None;
                 self.belief = Nanos(self.belief.times(2).0.min(LONGEST.0));
                 self.due = at.plus(self.belief);
-                Verdict::Waves
+                SampleVerdict::Waves
             }
         }
     }

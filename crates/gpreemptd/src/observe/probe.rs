@@ -6,9 +6,9 @@ use gpreempt_core::{Activity, Nanos};
 use kfd::ProcessMemory;
 use kfd::ring::Senseless;
 
-use super::Look;
-use super::ring::{Seen, Watched};
-use crate::scout::{Ring, Sample};
+use super::TenantActivity;
+use super::ring::{RingActivity, RingState};
+use crate::discovery::{OccupancySample, Ring};
 
 /// A tenant that was found evicted counts as that for so long, if nothing says otherwise: the driver tries to bring it back
 /// after 100 ms.
@@ -16,15 +16,15 @@ const EVICTED: Nanos = Nanos::from_millis(100);
 /// A tenant may move on while it is looked at; so often it is followed within one look.
 const TRIES: u32 = 4;
 
-/// Nothing of the tenant can be read: its process, or all its queues, are ending. Whether they are gone is for the scout to
+/// Nothing of the tenant can be read: its process, or all its queues, are ending. Whether they are gone is for the discovery thread to
 /// say; until then the tenant has no work.
 #[derive(Debug, thiserror::Error)]
 #[error("no ring can be read: {0}")]
-pub struct Gone(kfd::Error);
+pub struct Unreadable(kfd::Error);
 
 /// A ring that is left out, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ignored {
+pub struct IgnoredRing {
     /// As it was given.
     pub ring: Ring,
     /// What is wrong with it.
@@ -33,10 +33,10 @@ pub struct Ignored {
 
 /// Watches one tenant.
 #[derive(Debug)]
-pub struct Eye {
+pub struct TenantProbe {
     memory: Arc<ProcessMemory>,
-    rings: Vec<Watched>,
-    ignored: Vec<Ignored>,
+    rings: Vec<RingState>,
+    ignored: Vec<IgnoredRing>,
     /// Whether nothing can change before an index moves.
     settled: bool,
     /// Whether a ring could not be read at the last look.
@@ -47,11 +47,11 @@ pub struct Eye {
     evicted_until: Option<Nanos>,
 }
 
-impl Eye {
-    /// An eye on these rings of a process. Rings that cannot be such are left out.
+impl TenantProbe {
+    /// An probe on these rings of a process. Rings that cannot be such are left out.
     #[must_use]
-    pub fn new(memory: Arc<ProcessMemory>, rings: &[Ring]) -> Eye {
-        let mut eye = Eye {
+    pub fn new(memory: Arc<ProcessMemory>, rings: &[Ring]) -> TenantProbe {
+        let mut probe = TenantProbe {
             memory,
             rings: Vec::new(),
             ignored: Vec::new(),
@@ -61,8 +61,8 @@ impl Eye {
             evicted_ms: None,
             evicted_until: None,
         };
-        eye.set_rings(rings);
-        eye
+        probe.set_rings(rings);
+        probe
     }
 
     /// The rings are these now. What is known of those that stay is kept.
@@ -78,9 +78,9 @@ impl Eye {
                 continue;
             }
             // Its clock starts with the first look.
-            match Watched::new(*ring, Nanos::ZERO) {
+            match RingState::new(*ring, Nanos::ZERO) {
                 Ok(watched) => self.rings.push(watched),
-                Err(why) => self.ignored.push(Ignored { ring: *ring, why }),
+                Err(why) => self.ignored.push(IgnoredRing { ring: *ring, why }),
             }
         }
         self.settled = false;
@@ -88,7 +88,7 @@ impl Eye {
 
     /// Rings that are left out.
     #[must_use]
-    pub fn ignored(&self) -> &[Ignored] {
+    pub fn ignored(&self) -> &[IgnoredRing] {
         &self.ignored
     }
 
@@ -109,7 +109,7 @@ impl Eye {
     /// # Errors
     ///
     /// If it has rings and none can be read. One that cannot be read beside others that can counts as idle.
-    pub fn look(&mut self, now: Nanos, stopped: bool) -> Result<Look, Gone> {
+    pub fn poll(&mut self, now: Nanos, stopped: bool) -> Result<TenantActivity, Unreadable> {
         let joined = self.join(now, stopped)?;
         if joined.fetches || self.evicted_until.is_some_and(|until| now >= until) {
             self.evicted_until = None;
@@ -117,14 +117,14 @@ impl Eye {
         let evicted = joined.activity.has_work() && self.evicted_until.is_some();
         let activity = if evicted { Activity::Evicted } else { joined.activity };
         let since = self.note_work(activity.has_work(), now);
-        Ok(Look { activity, since, pending: joined.pending, unsure: evicted || joined.unsure() })
+        Ok(TenantActivity { activity, since, pending: joined.pending, unsure: evicted || joined.unsure() })
     }
 
     /// Looks at all rings. The tenant goes on between the reads: it may end what it had and begin something else where we
     /// have looked already. So no work is believed only of a tenant at which nothing had moved since it was read before,
     /// neither index nor signal: then there was none at the instant of the first read. What holds it up is read later, and
     /// is believed only if the indices are still where they were.
-    fn join(&mut self, now: Nanos, stopped: bool) -> Result<Joined, Gone> {
+    fn join(&mut self, now: Nanos, stopped: bool) -> Result<Joined, Unreadable> {
         let (mut fetches, mut tries) = (false, 0);
         let worked = self.work.is_some_and(|(has_work, _)| has_work);
         loop {
@@ -148,7 +148,7 @@ impl Eye {
     }
 
     /// `worked`: the tenant had work a moment ago.
-    fn join_once(&mut self, now: Nanos, stopped: bool, worked: bool) -> Result<Joined, Gone> {
+    fn join_once(&mut self, now: Nanos, stopped: bool, worked: bool) -> Result<Joined, Unreadable> {
         let mut failure = None;
         for at in 0..self.rings.len() {
             let Some(ring) = self.rings.get_mut(at) else { continue };
@@ -170,7 +170,7 @@ impl Eye {
         match failure {
             Some(error) if readable == 0 => {
                 self.note_work(false, now);
-                Err(Gone(error))
+                Err(Unreadable(error))
             }
             _ => Ok(joined),
         }
@@ -178,7 +178,7 @@ impl Eye {
 
     /// Takes what was sampled because a look was unsure. `alone`: nobody else had waves on the gpu then, so that what is
     /// unfinished cannot be waiting for room.
-    pub fn sampled(&mut self, sample: &Sample, alone: bool) {
+    pub fn sampled(&mut self, sample: &OccupancySample, alone: bool) {
         let grew = match (self.evicted_ms, sample.evicted_ms) {
             (Some(before), Some(now)) => now > before,
             _ => false,
@@ -234,7 +234,7 @@ impl Default for Joined {
 }
 
 impl Joined {
-    fn add(&mut self, seen: &Seen) {
+    fn add(&mut self, seen: &RingActivity) {
         let rank = |activity| match activity {
             Activity::Running => 3,
             Activity::Wants => 2,

@@ -33,7 +33,7 @@ struct Gate {
 
 /// See above.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fetched {
+pub(super) struct InFlight {
     /// The oldest first.
     awaited: VecDeque<Awaited>,
     gate: Option<Gate>,
@@ -58,7 +58,7 @@ pub(super) struct Unfinished {
     pub(super) progress: bool,
 }
 
-impl Fetched {
+impl InFlight {
     /// Takes the next packet that was fetched. `header_seen` says that it was read before the processor took its header.
     pub(super) fn push(&mut self, number: u64, packet: &Packet, header_seen: bool, fresh: bool) {
         self.parked = false;
@@ -87,16 +87,16 @@ impl Fetched {
     /// What is unfinished now. Queues that are stopped do not pass a wait even if they could.
     pub(super) fn unfinished(&mut self, memory: &ProcessMemory, stopped: bool) -> Unfinished {
         let before = self.awaited.len();
-        let blocked = self.look_at_gate(memory, stopped);
+        let blocked = self.check_gate(memory, stopped);
         let gate = self.gate.map(|gate| gate.number).filter(|_| blocked);
-        let signalled = self.look_at_signals(memory, gate);
+        let signalled = self.check_signals(memory, gate);
         let progress = self.awaited.len() != before;
         self.parked &= !progress && (signalled || self.silent.is_some());
         Unfinished { blocked, signalled, silent: self.silent.is_some(), parked: self.parked, progress }
     }
 
     /// Whether a wait holds up the ring.
-    fn look_at_gate(&mut self, memory: &ProcessMemory, stopped: bool) -> bool {
+    fn check_gate(&mut self, memory: &ProcessMemory, stopped: bool) -> bool {
         let Some(Gate { number, packet }) = self.gate else { return false };
         let completed = packet.completion.is_some_and(|signal| has_fired(signal, memory));
         // A signal that cannot be read any more cannot be waited for.
@@ -112,7 +112,7 @@ impl Fetched {
 
     /// Whether a signal has not fired, other than that of the wait that holds up the ring. The newest is asked first, so a
     /// ring at work costs one read.
-    fn look_at_signals(&mut self, memory: &ProcessMemory, gate: Option<u64>) -> bool {
+    fn check_signals(&mut self, memory: &ProcessMemory, gate: Option<u64>) -> bool {
         let mut index = self.awaited.len();
         while index > 0 {
             index -= 1;

@@ -17,7 +17,7 @@ const FILE: &str = "by-hand.json";
 /// What was set by hand, by job, and the processes given up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct ByHand {
+pub(super) struct Overrides {
     pub(super) levels: BTreeMap<String, u8>,
     /// Jobs whose level the operator set: it may be more than the rules allow.
     pub(super) trusted: BTreeSet<String>,
@@ -32,7 +32,7 @@ pub(super) struct ByHand {
 /// Processes, each with its start time.
 pub(super) type Members = BTreeMap<u32, u64>;
 
-impl ByHand {
+impl Overrides {
     /// Forgets what has no meaning any more.
     fn tidy(&mut self) {
         self.members.values_mut().for_each(keep_living);
@@ -48,7 +48,7 @@ impl ByHand {
 
 /// The name under which something is kept for the job of a process. A job that is named after its process ends with it, and
 /// the number may be another's later.
-pub(super) fn kept_name(job: &str, process: &Identity) -> String {
+pub(super) fn override_key(job: &str, process: &Identity) -> String {
     if job == format!("pid-{}", process.pid) { format!("{job}@{}", process.started) } else { job.to_owned() }
 }
 
@@ -58,48 +58,48 @@ fn keep_living(members: &mut Members) {
 
 /// The file.
 #[derive(Debug)]
-pub(super) struct Keep {
+pub(super) struct OverrideStore {
     /// Absent if others could write what is kept there.
     path: Option<PathBuf>,
-    pub(super) by_hand: ByHand,
+    pub(super) current: Overrides,
 }
 
-impl Keep {
+impl OverrideStore {
     /// Reads what an earlier daemon left. A file that cannot be understood is set aside, so that nothing is lost.
-    pub(super) fn open(directory: &Path) -> Keep {
+    pub(super) fn open(directory: &Path) -> OverrideStore {
         if !is_ours(directory) {
             tracing::warn!(
                 "others than this user may write to {}: a restart forgets what was set by hand. Give the daemon a socket \
                  in a directory of its own",
                 directory.display()
             );
-            return Keep { path: None, by_hand: ByHand::default() };
+            return OverrideStore { path: None, current: Overrides::default() };
         }
         let path = directory.join(FILE);
-        let by_hand = match fs::read(&path) {
+        let current = match fs::read(&path) {
             Ok(text) => serde_json::from_slice(&text).unwrap_or_else(|error| {
                 let aside = path.with_extension("json.bad");
                 tracing::warn!("{} cannot be understood ({error}); it is kept as {}", path.display(), aside.display());
                 let _ = fs::rename(&path, aside);
-                ByHand::default()
+                Overrides::default()
             }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => ByHand::default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Overrides::default(),
             Err(error) => {
                 tracing::warn!("cannot read {}: {error}; levels and holds set by hand are forgotten", path.display());
-                ByHand::default()
+                Overrides::default()
             }
         };
-        Keep { path: Some(path), by_hand }
+        OverrideStore { path: Some(path), current }
     }
 
     /// Changes what is kept and writes it.
-    pub(super) fn change(&mut self, change: impl FnOnce(&mut ByHand)) {
-        let before = self.by_hand.clone();
-        change(&mut self.by_hand);
-        self.by_hand.tidy();
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Overrides)) {
+        let before = self.current.clone();
+        change(&mut self.current);
+        self.current.tidy();
         if let Some(path) = &self.path
-            && before != self.by_hand
-            && let Err(error) = write(path, &self.by_hand)
+            && before != self.current
+            && let Err(error) = write(path, &self.current)
         {
             tracing::warn!("cannot write {}: {error}; a restart forgets what was set by hand", path.display());
         }
@@ -112,37 +112,37 @@ impl Keep {
 
     /// A process belongs to a job; noted where something was set for the job.
     pub(super) fn join(&mut self, job: &str, pid: u32, started: u64) {
-        if self.by_hand.members.get(job).is_some_and(|members| members.get(&pid) != Some(&started)) {
-            self.change(|by_hand| {
-                by_hand.members.entry(job.to_owned()).or_default().insert(pid, started);
+        if self.current.members.get(job).is_some_and(|members| members.get(&pid) != Some(&started)) {
+            self.change(|overrides| {
+                overrides.members.entry(job.to_owned()).or_default().insert(pid, started);
             });
         }
     }
 
     /// Keeps until when a job is held.
     pub(super) fn set_hold(&mut self, job: &str, until_ms: u64, members: Members) {
-        self.change(|by_hand| {
-            by_hand.holds.insert(job.to_owned(), until_ms);
-            by_hand.members.insert(job.to_owned(), members);
+        self.change(|overrides| {
+            overrides.holds.insert(job.to_owned(), until_ms);
+            overrides.members.insert(job.to_owned(), members);
         });
     }
 
     /// Keeps the level of a job.
     pub(super) fn set_level(&mut self, job: &str, level: u8, trusted: bool, members: Members) {
-        self.change(|by_hand| {
-            by_hand.levels.insert(job.to_owned(), level);
-            by_hand.members.insert(job.to_owned(), members);
+        self.change(|overrides| {
+            overrides.levels.insert(job.to_owned(), level);
+            overrides.members.insert(job.to_owned(), members);
             if trusted {
-                by_hand.trusted.insert(job.to_owned());
+                overrides.trusted.insert(job.to_owned());
             } else {
-                by_hand.trusted.remove(job);
+                overrides.trusted.remove(job);
             }
         });
     }
 
     /// How long a job is still held.
     pub(super) fn held(&self, job: &str) -> Option<Duration> {
-        let left = self.by_hand.holds.get(job)?.checked_sub(now_ms())?;
+        let left = self.current.holds.get(job)?.checked_sub(now_ms())?;
         (left > 0).then(|| Duration::from_millis(left))
     }
 }
@@ -154,10 +154,10 @@ fn is_ours(directory: &Path) -> bool {
 }
 
 /// Names of jobs are not for everybody.
-fn write(path: &Path, by_hand: &ByHand) -> io::Result<()> {
+fn write(path: &Path, current: &Overrides) -> io::Result<()> {
     let aside = path.with_extension("json.new");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
-    file.write_all(&serde_json::to_vec_pretty(by_hand)?)?;
+    file.write_all(&serde_json::to_vec_pretty(current)?)?;
     fs::rename(aside, path)
 }
 
@@ -179,79 +179,79 @@ mod tests {
     #[test]
     fn what_was_set_is_there_after_a_restart_and_expired_holds_are_not() {
         let directory = tempfile::tempdir().unwrap();
-        let mut keep = Keep::open(directory.path());
-        keep.set_level("train", 2, false, ourselves());
-        keep.set_hold("train", now_ms() + 60_000, ourselves());
-        keep.set_hold("gone", now_ms() - 1, ourselves());
-        let again = Keep::open(directory.path());
-        assert_eq!(again.by_hand.levels.get("train"), Some(&2));
+        let mut store = OverrideStore::open(directory.path());
+        store.set_level("train", 2, false, ourselves());
+        store.set_hold("train", now_ms() + 60_000, ourselves());
+        store.set_hold("gone", now_ms() - 1, ourselves());
+        let again = OverrideStore::open(directory.path());
+        assert_eq!(again.current.levels.get("train"), Some(&2));
         assert!(again.held("train").is_some_and(|left| left.as_secs() >= 58));
-        assert_eq!((again.held("gone"), again.by_hand.members.len()), (None, 1));
+        assert_eq!((again.held("gone"), again.current.members.len()), (None, 1));
     }
 
     #[test]
     fn a_later_job_of_the_same_name_gets_nothing_of_what_was_set_for_the_one_before() {
         let directory = tempfile::tempdir().unwrap();
-        let mut keep = Keep::open(directory.path());
+        let mut store = OverrideStore::open(directory.path());
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let pid = child.id();
-        keep.set_level("alice/sweep", 15, true, [(pid, started(Pid(pid)).unwrap())].into());
-        keep.forget_ended();
-        assert_eq!(keep.by_hand.levels.get("alice/sweep"), Some(&15));
+        store.set_level("alice/sweep", 15, true, [(pid, started(Pid(pid)).unwrap())].into());
+        store.forget_ended();
+        assert_eq!(store.current.levels.get("alice/sweep"), Some(&15));
         // Somebody who joins keeps it going.
         let (own, since) = ourselves().pop_first().unwrap();
-        keep.join("alice/sweep", own, since);
+        store.join("alice/sweep", own, since);
         child.kill().unwrap();
         child.wait().unwrap();
-        keep.forget_ended();
-        assert_eq!(keep.by_hand.levels.get("alice/sweep"), Some(&15));
-        keep.by_hand.members.insert("alice/sweep".into(), [(own, since - 1)].into());
-        keep.forget_ended();
-        assert_eq!(keep.by_hand, ByHand::default());
+        store.forget_ended();
+        assert_eq!(store.current.levels.get("alice/sweep"), Some(&15));
+        store.current.members.insert("alice/sweep".into(), [(own, since - 1)].into());
+        store.forget_ended();
+        assert_eq!(store.current, Overrides::default());
     }
 
     #[test]
     fn a_file_that_cannot_be_understood_is_set_aside() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join(FILE), "{ no").unwrap();
-        assert_eq!(Keep::open(directory.path()).by_hand, ByHand::default());
+        assert_eq!(OverrideStore::open(directory.path()).current, Overrides::default());
         assert_eq!(fs::read_to_string(directory.path().join("by-hand.json.bad")).unwrap(), "{ no");
     }
 
     #[test]
     fn what_belongs_to_a_process_ends_with_it() {
         let directory = tempfile::tempdir().unwrap();
-        let mut keep = Keep::open(directory.path());
+        let mut store = OverrideStore::open(directory.path());
         let pid = std::process::id();
         let own = Identity { pid, started: started(Pid(pid)).unwrap(), ..Identity::default() };
         let earlier = Identity { started: own.started - 1, ..own.clone() };
         let job = format!("pid-{pid}");
-        assert_ne!(kept_name(&job, &own), kept_name(&job, &earlier));
-        assert_eq!(kept_name("alice/train", &own), "alice/train");
+        assert_ne!(override_key(&job, &own), override_key(&job, &earlier));
+        assert_eq!(override_key("alice/train", &own), "alice/train");
         for process in [&own, &earlier] {
-            keep.set_level(&kept_name(&job, process), 3, true, [(pid, process.started)].into());
+            store.set_level(&override_key(&job, process), 3, true, [(pid, process.started)].into());
         }
-        keep.set_hold(&kept_name(&job, &earlier), now_ms() + 60_000, [(pid, earlier.started)].into());
-        keep.change(|by_hand| by_hand.abandoned = [(pid, earlier.started)].into());
-        let expected = ByHand {
-            levels: [(kept_name(&job, &own), 3)].into(),
-            trusted: [kept_name(&job, &own)].into(),
-            members: [(kept_name(&job, &own), ourselves())].into(),
-            ..ByHand::default()
+        store.set_hold(&override_key(&job, &earlier), now_ms() + 60_000, [(pid, earlier.started)].into());
+        store.change(|overrides| overrides.abandoned = [(pid, earlier.started)].into());
+        let expected = Overrides {
+            levels: [(override_key(&job, &own), 3)].into(),
+            trusted: [override_key(&job, &own)].into(),
+            members: [(override_key(&job, &own), ourselves())].into(),
+            ..Overrides::default()
         };
-        assert_eq!(Keep::open(directory.path()).by_hand, expected);
+        assert_eq!(OverrideStore::open(directory.path()).current, expected);
     }
 
     #[test]
     fn nothing_is_read_or_written_where_others_may_write() {
         let directory = tempfile::tempdir().unwrap();
-        Keep::open(directory.path()).set_level("train", 2, false, ourselves());
+        OverrideStore::open(directory.path()).set_level("train", 2, false, ourselves());
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&directory.path().join(FILE)), 0o600);
         fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        let mut keep = Keep::open(directory.path());
-        assert_eq!(keep.by_hand, ByHand::default());
-        keep.set_level("serve", 9, false, ourselves());
+        let mut store = OverrideStore::open(directory.path());
+        assert_eq!(store.current, Overrides::default());
+        store.set_level("serve", 9, false, ourselves());
         let kept = fs::read_to_string(directory.path().join(FILE)).unwrap();
         assert!(kept.contains("train") && !kept.contains("serve"), "{kept}");
     }

@@ -1,4 +1,4 @@
-//! The scout's thread: scans at its period, and errands at once.
+//! The discovery thread's thread: scans at its period, and requests at once.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use kfd::{GpuId, Pid, Processes};
 
-use super::complaints::Complaints;
 use super::gpus::Gpus;
-use super::leaving::Stopped;
+use super::resume_cause::StoppedProcesses;
 use super::survey::Survey;
-use super::{Errand, Sample, Scouted, Settings};
+use super::warn_once::WarnOnce;
+use super::{DiscoveryEvent, DiscoveryRequest, OccupancySample, Settings};
 use crate::clock;
 use crate::inbox::Input;
 
@@ -26,23 +26,23 @@ pub(super) struct Thread {
     processes: Processes,
     survey: Survey,
     gpus: Gpus,
-    stopped: Stopped,
-    complaints: Complaints,
-    errands: Receiver<Errand>,
+    stopped: StoppedProcesses,
+    warnings: WarnOnce,
+    requests: Receiver<DiscoveryRequest>,
     to: Sender<Input>,
 }
 
 impl Thread {
-    pub(super) fn new(settings: Settings, errands: Receiver<Errand>, to: Sender<Input>) -> Thread {
+    pub(super) fn new(settings: Settings, requests: Receiver<DiscoveryRequest>, to: Sender<Input>) -> Thread {
         let processes = Processes::default();
         Thread {
             scan: settings.scan,
             survey: Survey::new(processes.clone(), PathBuf::from(kfd::debugfs::DIRECTORY), settings.variables),
             processes,
             gpus: Gpus::default(),
-            stopped: Stopped::default(),
-            complaints: Complaints::default(),
-            errands,
+            stopped: StoppedProcesses::default(),
+            warnings: WarnOnce::default(),
+            requests,
             to,
         }
     }
@@ -56,9 +56,9 @@ impl Thread {
                 // A scan that took long is followed by a rest as long.
                 due = (now + pause).max(Instant::now() + now.elapsed());
             }
-            match self.errands.recv_timeout(due.saturating_duration_since(Instant::now())) {
-                Ok(errand) => {
-                    if self.obey(errand).is_err() {
+            match self.requests.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok(request) => {
+                    if self.obey(request).is_err() {
                         return;
                     }
                 }
@@ -71,29 +71,29 @@ impl Thread {
     /// Scans, and answers after which time to scan again.
     fn scan(&mut self, now: Instant) -> Result<Duration, Unheard> {
         let at = clock::now();
-        let mut found: Vec<Scouted> = self.gpus.look(now, &mut self.complaints).into_iter().collect();
+        let mut found: Vec<DiscoveryEvent> = self.gpus.look(now, &mut self.warnings).into_iter().collect();
         if !found.is_empty() {
             // Who was on a gpu that nobody knew has been told in vain.
             self.survey.tell_again();
         }
-        let in_use = self.survey.scan(now, &mut self.complaints, &mut found);
+        let in_use = self.survey.scan(now, &mut self.warnings, &mut found);
         self.stopped.look(&mut found);
-        found.push(Scouted::Scanned { at });
-        found.into_iter().try_for_each(|scouted| self.tell(scouted))?;
+        found.push(DiscoveryEvent::Scanned { at });
+        found.into_iter().try_for_each(|event| self.tell(event))?;
         Ok(if in_use { self.scan } else { IDLE.max(self.scan) })
     }
 
-    fn obey(&mut self, errand: Errand) -> Result<(), Unheard> {
-        match errand {
-            Errand::Sample(wanted) => {
+    fn obey(&mut self, request: DiscoveryRequest) -> Result<(), Unheard> {
+        match request {
+            DiscoveryRequest::SampleOccupancy(wanted) => {
                 return wanted.into_iter().try_for_each(|(pid, gpu)| {
                     let sample = self.sample(pid, gpu);
-                    self.tell(Scouted::Sampled(sample))
+                    self.tell(DiscoveryEvent::Occupancy(sample))
                 });
             }
-            Errand::Lost(pid) => self.survey.find_rings_again(pid),
-            Errand::Stopped(pids) => self.stopped.set(pids),
-            Errand::Configure { scan, variables } => {
+            DiscoveryRequest::RingsLost(pid) => self.survey.find_rings_again(pid),
+            DiscoveryRequest::Stopped(pids) => self.stopped.set(pids),
+            DiscoveryRequest::Configure { scan, variables } => {
                 self.scan = scan;
                 self.survey.ask_for(variables);
             }
@@ -102,10 +102,10 @@ impl Thread {
     }
 
     /// What cannot be read is not told; a process that is gone has nothing on a gpu, and is told to be gone.
-    fn sample(&self, pid: Pid, gpu: GpuId) -> Sample {
+    fn sample(&self, pid: Pid, gpu: GpuId) -> OccupancySample {
         let at = clock::now();
         let occupied = self.processes.cu_occupancy(pid, gpu).ok().flatten();
-        Sample {
+        OccupancySample {
             pid,
             gpu,
             at,
@@ -114,7 +114,7 @@ impl Thread {
         }
     }
 
-    fn tell(&self, scouted: Scouted) -> Result<(), Unheard> {
-        self.to.send(Input::Scouted(scouted)).map_err(|_| Unheard)
+    fn tell(&self, event: DiscoveryEvent) -> Result<(), Unheard> {
+        self.to.send(Input::Discovery(event)).map_err(|_| Unheard)
     }
 }

@@ -4,11 +4,11 @@ use gpreempt_core::{Level, Nanos};
 use gpreempt_proto::{Answer, EventKind, Mode, Refusal, RefusalKind, Request, Target};
 use kfd::Pid;
 
-use crate::inbox::Asked;
+use crate::inbox::ClientRequest;
 
-use super::Engine;
+use super::Host;
 use super::breaker::nanos;
-use super::keep::{Members, now_ms};
+use super::overrides::{Members, now_ms};
 
 type Outcome = Result<Option<String>, Refusal>;
 
@@ -16,8 +16,8 @@ fn refuse(kind: RefusalKind, message: impl Into<String>) -> Refusal {
     Refusal { kind, message: message.into() }
 }
 
-impl Engine {
-    pub(super) fn asked(&mut self, asked: Asked, now: Nanos) {
+impl Host {
+    pub(super) fn client_request(&mut self, asked: ClientRequest, now: Nanos) {
         let outcome = match &asked.request {
             Request::Set { target, level } => self.set_level(asked.uid, target, *level),
             Request::Hold { target, seconds } => self.hold(asked.uid, target, *seconds, now),
@@ -83,7 +83,7 @@ impl Engine {
         let _ = self.core.set_job(job.core, job.effective());
         let kept = job.kept.clone();
         let members = self.members(&name);
-        self.keep.set_level(&kept, level.get(), trusted, members);
+        self.overrides.set_level(&kept, level.get(), trusted, members);
         self.changed = true;
         self.note_job(&name, EventKind::LevelSet { from: from.get(), to: level.get(), by_uid: uid });
         Ok(Some(format!("{name}: level {} -> {}", from.get(), level.get())))
@@ -105,8 +105,8 @@ impl Engine {
         job.held_until = Some(until);
         let _ = self.core.hold(job.core, until);
         let (kept, members) = (job.kept.clone(), self.members(&name));
-        self.keep.set_hold(&kept, now_ms().saturating_add(seconds.saturating_mul(1000)), members);
-        self.ask_at(until);
+        self.overrides.set_hold(&kept, now_ms().saturating_add(seconds.saturating_mul(1000)), members);
+        self.wake_at(until);
         self.changed = true;
         self.note_job(&name, EventKind::Held { seconds, by_uid: uid });
         Ok(Some(format!("{name} is held for {seconds} s")))
@@ -119,8 +119,8 @@ impl Engine {
             return Ok(Some(format!("{name} was not held")));
         }
         let _ = self.core.release(job.core);
-        self.keep.change(|by_hand| {
-            by_hand.holds.remove(&job.kept);
+        self.overrides.change(|overrides| {
+            overrides.holds.remove(&job.kept);
         });
         self.changed = true;
         self.note_job(&name, EventKind::Released);
@@ -150,13 +150,13 @@ impl Engine {
         };
         process.abandoned = true;
         let started = process.identity.started;
-        self.release_process(Pid(pid));
+        self.close_session(Pid(pid));
         let names: Vec<_> = self.world.tenants_of(Pid(pid)).map(|tenant| tenant.name).collect();
         for name in names {
-            self.discharge(name, now);
+            self.remove_member(name, now);
         }
-        self.keep.change(|by_hand| {
-            by_hand.abandoned.insert(pid, started);
+        self.overrides.change(|overrides| {
+            overrides.abandoned.insert(pid, started);
         });
         self.changed = true;
         Ok(Some(format!("process {pid} is given up: never stopped, and nothing is stopped for it")))

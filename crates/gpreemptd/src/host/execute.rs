@@ -6,10 +6,10 @@ use gpreempt_core::{Action, Actuator, Entry, Nanos, Reason, Report, Why};
 use gpreempt_proto::EventKind;
 use kfd::Pid;
 
-use crate::actuate::{Order, Refused, RefusedKind, Told};
+use crate::actuate::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind};
 use crate::clock;
 
-use super::Engine;
+use super::Host;
 use super::words;
 use super::world::{Name, World};
 
@@ -34,7 +34,7 @@ pub(super) struct Ticket {
 /// Orders under way.
 pub(super) type Tickets = BTreeMap<u64, Ticket>;
 
-impl Engine {
+impl Host {
     /// Asks the core and carries out what it says. `seen` is when the last look began.
     pub(super) fn decide(&mut self, seen: Nanos, now: Nanos) {
         // Where nothing is new the core says so at once, which would hide what a decision costs.
@@ -72,8 +72,8 @@ impl Engine {
         let (ticket, pid) = (self.next_ticket, name.0.0);
         let asked = queues.clone();
         let order = match entry.action {
-            Action::Preempt => Order::Suspend { ticket, pid, queues, grace: self.config.grace_kiloclocks },
-            Action::Resume => Order::Resume { ticket, pid, queues },
+            Action::Preempt => ActuatorCommand::Suspend { ticket, pid, queues, grace: self.config.grace_kiloclocks },
+            Action::Resume => ActuatorCommand::Resume { ticket, pid, queues },
         };
         let sent_at = clock::now();
         let record = Ticket { name, action: entry.action, why: entry.why, queues: asked, sent_at, noticed };
@@ -97,33 +97,41 @@ impl Engine {
     }
 
     /// A message of the actuator.
-    pub(super) fn told(&mut self, told: Told, now: Nanos) {
+    pub(super) fn actuator_event(&mut self, told: ActuatorEvent, now: Nanos) {
         match told {
-            Told::Started { actuator } => {
+            ActuatorEvent::Started { actuator } => {
                 self.actuator.pid = Some(actuator);
                 // Who is traced by it was perhaps told before, and taken for a foreigner's.
                 self.changed = true;
                 self.note_machine(EventKind::Actuator { message: format!("started as process {actuator}") });
             }
-            Told::Attached { pid, runtime, queues } | Told::Changed { pid, runtime, queues } => {
+            ActuatorEvent::Attached { pid, runtime, queues } | ActuatorEvent::Changed { pid, runtime, queues } => {
                 self.session_open(Pid(pid), runtime, &queues, now);
-                self.bounced(Pid(pid), now);
+                self.note_cycle(Pid(pid), now);
             }
-            Told::Done { ticket, queues, failed, called_ns, answered_ns, .. } => {
-                self.done(ticket, &queues, &failed, Nanos(called_ns), Nanos(answered_ns), now);
+            ActuatorEvent::Done { ticket, queues, failed, called_ns, answered_ns, .. } => {
+                self.command_done(ticket, &queues, &failed, Nanos(called_ns), Nanos(answered_ns), now);
             }
-            Told::Refused(refused) => self.refused(&refused, now),
-            Told::Ended { pid } => self.session_ended(Pid(pid), now),
-            Told::Lost { why, killed } => self.actuator_lost(&why, killed, now),
+            ActuatorEvent::Refused(refused) => self.command_refused(&refused, now),
+            ActuatorEvent::Ended { pid } => self.session_ended(Pid(pid), now),
+            ActuatorEvent::Lost { why, killed } => self.actuator_lost(&why, killed, now),
         }
     }
 
-    fn done(&mut self, ticket: u64, queues: &[u32], failed: &[u32], called: Nanos, answered: Nanos, now: Nanos) {
+    fn command_done(
+        &mut self,
+        ticket: u64,
+        queues: &[u32],
+        failed: &[u32],
+        called: Nanos,
+        answered: Nanos,
+        now: Nanos,
+    ) {
         let Some(ticket) = self.tickets.remove(&ticket) else { return };
         let by = ticket.why.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned);
         let Some(tenant) = self.world.tenants.get_mut(&ticket.name) else {
             if ticket.action == Action::Preempt {
-                self.let_run(ticket.name.0, queues.iter().chain(failed).copied().collect());
+                self.resume_stray(ticket.name.0, queues.iter().chain(failed).copied().collect());
             }
             return;
         };
@@ -151,8 +159,8 @@ impl Engine {
             let _ = self.core.report(id, ticket.action, Report { at: now, took, stopped_queues });
         }
         self.record_call(&ticket, by, gpu, called, answered, count);
-        self.bounced(ticket.name.0, answered);
-        self.settle_stop(ticket.name, answered);
+        self.note_cycle(ticket.name.0, answered);
+        self.record_stop_end(ticket.name, answered);
         self.observe_again(ticket.name, now);
         let place = &mut self.world.gpus[gpu];
         place.measured = true;
@@ -165,10 +173,10 @@ impl Engine {
 
     /// Queues were stopped for a tenant that ended meanwhile: they are new ones with the numbers of the old. Nobody waits for
     /// the answer.
-    fn let_run(&mut self, pid: Pid, queues: Vec<u32>) {
+    fn resume_stray(&mut self, pid: Pid, queues: Vec<u32>) {
         if !queues.is_empty() && self.actuator.link.is_some() {
             self.next_ticket += 1;
-            self.send(&Order::Resume { ticket: self.next_ticket, pid: pid.0, queues }, clock::now());
+            self.send(&ActuatorCommand::Resume { ticket: self.next_ticket, pid: pid.0, queues }, clock::now());
         }
     }
 
@@ -213,10 +221,10 @@ impl Engine {
     fn noticed(&self, job: &str, gpu: u32) -> Option<Nanos> {
         let here =
             self.world.tenants.values().filter(|tenant| tenant.name.1 == gpu && tenant.job.as_deref() == Some(job));
-        here.filter(|tenant| tenant.seen.activity.has_work()).map(|tenant| tenant.seen.noticed_at).min()
+        here.filter(|tenant| tenant.last.activity.has_work()).map(|tenant| tenant.last.noticed_at).min()
     }
 
-    fn refused(&mut self, refused: &Refused, now: Nanos) {
+    fn command_refused(&mut self, refused: &CommandRefusal, now: Nanos) {
         let Some(ticket) = refused.ticket.and_then(|ticket| self.tickets.remove(&ticket)) else {
             if refused.ticket.is_none() {
                 self.session_refused(refused, now);
@@ -231,18 +239,18 @@ impl Engine {
             let _ = self.core.report(id, ticket.action, report);
         }
         match refused.kind {
-            RefusedKind::Gone => {
+            CommandRefusalKind::Gone => {
                 // If it is not the process that is gone, the session is, and a new one is needed.
-                self.release_process(ticket.name.0);
+                self.close_session(ticket.name.0);
                 return self.session_ended(ticket.name.0, now);
             }
-            RefusedKind::Runtime | RefusedKind::Debugger | RefusedKind::Permission => {
+            CommandRefusalKind::Runtime | CommandRefusalKind::Debugger | CommandRefusalKind::Permission => {
                 // The session is worth nothing any more; what was stopped under it is let go with it.
-                self.release_process(ticket.name.0);
+                self.close_session(ticket.name.0);
                 self.session_refused(refused, now);
             }
-            RefusedKind::Reset => self.reset(gpu, now),
-            RefusedKind::Other => {}
+            CommandRefusalKind::Reset => self.reset(gpu, now),
+            CommandRefusalKind::Other => {}
         }
         let action = match ticket.action {
             Action::Preempt => "preempt",
@@ -261,11 +269,11 @@ impl Engine {
         let place = &mut self.world.gpus[gpu];
         place.resetting_until = Some(now.plus(RESET));
         let _ = self.core.set_resetting(place.slot, true);
-        self.ask_at(now.plus(RESET));
+        self.wake_at(now.plus(RESET));
     }
 
     /// Books the end of a stop, if the tenant runs again.
-    pub(super) fn settle_stop(&mut self, name: Name, now: Nanos) {
+    pub(super) fn record_stop_end(&mut self, name: Name, now: Nanos) {
         if let Some(tenant) = self.world.tenants.get_mut(&name)
             && !tenant.is_stopped()
             && let Some(since) = tenant.stopped_at.take()
@@ -289,12 +297,12 @@ impl Engine {
                 place.resetting_until = None;
                 let _ = self.core.set_resetting(place.slot, false);
             }
-            if now >= place.spared_until
-                && let Some(name) = place.spared_for.take()
+            if now >= place.control_until
+                && let Some(name) = place.control_burst.take()
                 && let Some(tenant) = self.world.tenants.get_mut(&name)
             {
                 // From here on it is protected, so its length says nothing of either kind.
-                tenant.seen.contested = false;
+                tenant.last.contested = false;
             }
             place.breaker.quiet(now, &self.config.breaker);
             if place.breaker.retry(now) {
@@ -305,15 +313,15 @@ impl Engine {
     }
 
     /// Asks for everything that is still to come. Only the earliest instant is remembered, and that one has passed.
-    pub(super) fn ask_for_what_lies_ahead(&mut self, now: Nanos) {
+    pub(super) fn rearm_timer(&mut self, now: Nanos) {
         let World { gpus, processes, jobs, .. } = &self.world;
         let places = gpus.iter().flat_map(|gpu| {
-            let spared = gpu.spared_for.map(|_| gpu.spared_until);
-            [gpu.resetting_until, gpu.breaker.open().map(|(_, until)| until), spared]
+            let control = gpu.control_burst.map(|_| gpu.control_until);
+            [gpu.resetting_until, gpu.breaker.open().map(|(_, until)| until), control]
         });
         let holds = jobs.values().map(|job| job.held_until);
         let leaving = processes.values().map(|process| Some(process.leaving_until));
         let next = places.chain(holds).chain(leaving).flatten().filter(|&at| at > now).min();
-        next.into_iter().for_each(|at| self.ask_at(at));
+        next.into_iter().for_each(|at| self.wake_at(at));
     }
 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use kfd::{Pid, Processes};
 
-use super::Scouted;
-use super::complaints::Complaints;
-use super::known::Known;
+use super::DiscoveryEvent;
+use super::process_record::ProcessRecord;
 use super::program::Program;
 use super::rings::Reader;
+use super::warn_once::WarnOnce;
 
 /// Time between two looks at what changes seldom or matters little: video memory, tracers.
 const SLOW: Duration = Duration::from_millis(200);
@@ -25,7 +25,7 @@ const DEPARTURE: Duration = Duration::from_millis(100);
 pub(super) struct Survey {
     processes: Processes,
     variables: Vec<String>,
-    known: BTreeMap<Pid, Known>,
+    known: BTreeMap<Pid, ProcessRecord>,
     rings: Reader,
     slow_due: Option<Instant>,
     recheck_due: Option<Instant>,
@@ -43,7 +43,7 @@ impl Survey {
     pub(super) fn ask_for(&mut self, variables: Vec<String>) {
         if variables != self.variables {
             self.variables = variables;
-            self.known.values_mut().for_each(Known::forget_program);
+            self.known.values_mut().for_each(ProcessRecord::forget_program);
         }
     }
 
@@ -56,13 +56,13 @@ impl Survey {
 
     /// Everybody who is known is told again.
     pub(super) fn tell_again(&mut self) {
-        self.known.values_mut().for_each(Known::tell_again);
+        self.known.values_mut().for_each(ProcessRecord::tell_again);
     }
 
     /// Looks at everything. Says whether anybody has the driver open.
-    pub(super) fn scan(&mut self, now: Instant, complaints: &mut Complaints, found: &mut Vec<Scouted>) -> bool {
+    pub(super) fn scan(&mut self, now: Instant, warnings: &mut WarnOnce, found: &mut Vec<DiscoveryEvent>) -> bool {
         let pids = self.processes.pids().unwrap_or_else(|error| {
-            complaints.warn(error.to_string());
+            warnings.warn(error.to_string());
             Vec::new()
         });
         self.known.retain(|pid, known| {
@@ -72,24 +72,29 @@ impl Survey {
             }
             stays
         });
-        let pace =
-            Pace { slow: is_due(&mut self.slow_due, SLOW, now), thorough: is_due(&mut self.recheck_due, RECHECK, now) };
+        let depth = ScanDepth {
+            slow: is_due(&mut self.slow_due, SLOW, now),
+            thorough: is_due(&mut self.recheck_due, RECHECK, now),
+        };
         let mut changed = false;
         for pid in &pids {
-            match self.look(*pid, &pace, now, complaints, found) {
+            match self.look(*pid, &depth, now, warnings, found) {
                 Ok(is_new) => changed |= is_new,
                 Err(error) => {
-                    complaints.warn(error.to_string());
+                    warnings.warn(error.to_string());
                 }
             }
         }
         let wanted = self.known.iter_mut().flat_map(|(pid, known)| known.wanted(*pid)).collect();
         self.rings.find(wanted, changed, now);
         if let Some(why) = self.rings.refused() {
-            complaints.warn(format!("rings are not known, so nobody is seen to want a gpu: {why}"));
+            warnings.warn(format!("rings are not known, so nobody is seen to want a gpu: {why}"));
         }
         found.extend(
-            self.known.values_mut().filter_map(Known::report).map(|process| Scouted::Process(Box::new(process))),
+            self.known
+                .values_mut()
+                .filter_map(ProcessRecord::report)
+                .map(|process| DiscoveryEvent::Process(Box::new(process))),
         );
         !pids.is_empty()
     }
@@ -98,15 +103,15 @@ impl Survey {
     fn look(
         &mut self,
         pid: Pid,
-        pace: &Pace,
+        depth: &ScanDepth,
         now: Instant,
-        complaints: &mut Complaints,
-        found: &mut Vec<Scouted>,
+        warnings: &mut WarnOnce,
+        found: &mut Vec<DiscoveryEvent>,
     ) -> kfd::Result<bool> {
         let known = self.known.entry(pid).or_default();
-        if known.program.as_ref().is_some_and(|program| program.has_ended(pace.slow)) {
+        if known.program.as_ref().is_some_and(|program| program.has_ended(depth.slow)) {
             known.leave(pid, found);
-            *known = Known::departed(now);
+            *known = ProcessRecord::departed(now);
         }
         let listing = self.processes.queue_ids(pid)?.unwrap_or_default();
         if let Some(since) = known.departed {
@@ -116,7 +121,7 @@ impl Survey {
             }
             known.departed = None;
         }
-        let mut changed = known.update_queues(pid, &listing, &self.processes, pace.thorough)?;
+        let mut changed = known.update_queues(pid, &listing, &self.processes, depth.thorough)?;
         if !known.has_compute() {
             known.leave(pid, found);
             if known.program.is_some() {
@@ -129,11 +134,11 @@ impl Survey {
                 Ok(Some(program)) => known.set_program(program),
                 Ok(None) => {}
                 Err(error) => {
-                    complaints.warn(unknown_process(pid, &error));
+                    warnings.warn(unknown_process(pid, &error));
                 }
             }
             changed = true;
-        } else if pace.slow {
+        } else if depth.slow {
             known.refresh(pid, &self.processes)?;
         }
         Ok(changed)
@@ -141,7 +146,7 @@ impl Survey {
 }
 
 /// What is to be looked at in a scan, beside what is new.
-struct Pace {
+struct ScanDepth {
     slow: bool,
     thorough: bool,
 }
