@@ -122,6 +122,7 @@ impl Client {
         let deadline = Instant::now() + self.patience;
         match self.answer(Some(deadline))? {
             Answer::Refused(refusal) => Err(refusal.into()),
+            Answer::Other => Err(self.malformed(&"an answer of a kind that this version does not know")),
             answer => Ok(answer),
         }
     }

@@ -147,7 +147,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
 
 fn mode_in_words(mode: Mode) -> &'static str {
     match mode {
-        Mode::Observe => "only observing: nothing is stopped",
+        Mode::Observe | Mode::Other => "only observing: nothing is stopped",
         Mode::Enforce => "enforcing",
     }
 }

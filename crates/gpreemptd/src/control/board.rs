@@ -153,6 +153,12 @@ impl Board {
         self.lock().next()
     }
 
+    /// Returns all events that are kept, oldest first.
+    #[cfg(test)]
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.lock().events.iter().map(|noted| noted.event.clone()).collect()
+    }
+
     /// A handful of events beginning with this number, or with the oldest; none if there is none yet.
     pub(super) fn events_from(&self, number: u64) -> Chunk {
         let kept = self.lock();

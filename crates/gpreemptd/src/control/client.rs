@@ -11,7 +11,7 @@ use nix::poll::PollFlags;
 use nix::sys::socket::{MsgFlags, send};
 
 use super::line::{self, LONGEST_REQUEST};
-use super::view::Viewer;
+use super::peer::Peer;
 
 /// With so much unsent, nothing new is taken from a client and no event is added: it has to read first.
 const UNSENT: usize = 64 * 1024;
@@ -51,7 +51,7 @@ pub(super) enum Line {
 #[derive(Debug)]
 pub(super) struct Client {
     stream: UnixStream,
-    pub(super) viewer: Viewer,
+    pub(super) peer: Peer,
     /// The process that connected, if it is visible from here.
     pub(super) pid: Option<u32>,
     pub(super) waiting: Waiting,
@@ -72,10 +72,10 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(stream: UnixStream, viewer: Viewer, pid: Option<u32>) -> Client {
+    pub(super) fn new(stream: UnixStream, peer: Peer, pid: Option<u32>) -> Client {
         Client {
             stream,
-            viewer,
+            peer,
             pid,
             waiting: Waiting::Nothing,
             watches: None,

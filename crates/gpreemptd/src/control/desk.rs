@@ -9,9 +9,9 @@ use gpreempt_proto::{Answer, Event, LONGEST_LINE, Refusal, RefusalKind, Request,
 use super::board::{Board, Published};
 use super::client::{Client, Line, Question, Waiting};
 use super::line;
+use super::peer::Peer;
 use super::rate::{Limiter, Rate};
 use super::reload::{Load, reload};
-use super::view::Viewer;
 use crate::clock;
 use crate::inbox::{ClientRequest, Input, Responder};
 
@@ -95,14 +95,14 @@ impl Desk {
 
     /// The answer, or `None` if it comes later.
     fn call(&mut self, client: &mut Client, request: Request, now: Nanos) -> Result<Option<Answer>, Refusal> {
-        let viewer = client.viewer;
-        viewer.may(&request)?;
-        self.limit(viewer, &request, now)?;
+        let peer = client.peer;
+        peer.may(&request)?;
+        self.limit(peer, &request, now)?;
         match request {
             Request::Status => Ok(self.ask(client, Question::Status, now)),
             Request::Stats => Ok(self.ask(client, Question::Stats, now)),
             Request::Log { since_ms, target, limit } => {
-                Ok(Some(log(&self.board, viewer, since_ms, target.as_ref(), limit)))
+                Ok(Some(log(&self.board, peer, since_ms, target.as_ref(), limit)))
             }
             Request::Watch => {
                 client.watches.get_or_insert_with(|| self.board.next_event());
@@ -114,15 +114,17 @@ impl Desk {
                 self.changed = clock::now();
                 Ok(Some(answer))
             }
-            Request::Set { .. } | Request::Hold { .. } | Request::Release { .. } | Request::Abandon { .. } => {
-                self.change(client, request, now).map(|()| None)
-            }
+            Request::Set { .. }
+            | Request::Hold { .. }
+            | Request::Release { .. }
+            | Request::Unmanage { .. }
+            | Request::Manage { .. } => self.change(client, request, now).map(|()| None),
         }
     }
 
-    fn limit(&mut self, viewer: Viewer, request: &Request, now: Nanos) -> Result<(), Refusal> {
+    fn limit(&mut self, peer: Peer, request: &Request, now: Nanos) -> Result<(), Refusal> {
         let (limiter, what) = match request {
-            Request::Status | Request::Stats | Request::Log { .. } | Request::Watch if viewer.privileged() => {
+            Request::Status | Request::Stats | Request::Log { .. } | Request::Watch if peer.is_operator() => {
                 return Ok(());
             }
             Request::Status | Request::Stats | Request::Log { .. } | Request::Watch => {
@@ -131,16 +133,16 @@ impl Desk {
             Request::Notify { .. } => (&mut self.notifications, "notifications"),
             _ => (&mut self.changes, "changes"),
         };
-        if limiter.take(viewer.uid, now) {
+        if limiter.take(peer.uid, now) {
             return Ok(());
         }
         let most = limiter.rate().per_second;
-        Err(busy(format!("too many {what} by user {}; the daemon takes {most} per second: wait a moment", viewer.uid)))
+        Err(busy(format!("too many {what} by user {}; the daemon takes {most} per second: wait a moment", peer.uid)))
     }
 
     fn ask(&mut self, client: &mut Client, question: Question, now: Nanos) -> Option<Answer> {
         if let Some(published) = self.board.published().filter(|published| self.is_new_enough(published, now)) {
-            return Some(answer(question, client.viewer, &published));
+            return Some(answer(question, client.peer, &published));
         }
         client.waiting = Waiting::Publication { question, asked: now };
         None
@@ -154,7 +156,7 @@ impl Desk {
         let message =
             || "the daemon does not see your process (another pid namespace); name it with \"pid\"".to_owned();
         let pid = pid.or(client.pid).ok_or_else(|| Refusal { kind: RefusalKind::Unknown, message: message() })?;
-        self.to_engine.send(Input::Notified { pid, uid: client.viewer.uid }).map_err(|_| ending())?;
+        self.to_engine.send(Input::Notified { pid, uid: client.peer.uid }).map_err(|_| ending())?;
         Ok(Answer::Done { note: None })
     }
 
@@ -167,7 +169,7 @@ impl Desk {
             let _ = to.send((ticket, answer));
             waker.wake();
         });
-        let asked = ClientRequest { uid: client.viewer.uid, request, answer: reply };
+        let asked = ClientRequest { uid: client.peer.uid, request, answer: reply };
         self.to_engine.send(Input::Request(asked)).map_err(|_| ending())?;
         client.waiting = Waiting::Engine { ticket, until: now.plus(CHANGE_PATIENCE) };
         Ok(())
@@ -195,7 +197,7 @@ impl Desk {
                 }
                 Waiting::Publication { question, asked } => {
                     match published.as_ref().filter(|published| self.is_new_enough(published, asked)) {
-                        Some(published) => client.push(&answer(question, client.viewer, published)),
+                        Some(published) => client.push(&answer(question, client.peer, published)),
                         None if now >= asked.plus(PUBLICATION_PATIENCE) => client.push(&Answer::Refused(silent())),
                         None => {
                             wanted = true;
@@ -245,7 +247,7 @@ impl Desk {
                     break;
                 }
                 seen += 1;
-                if let Some(event) = client.viewer.event(noted) {
+                if let Some(event) = client.peer.event(noted) {
                     client.push(&Answer::Event(Box::new(event)));
                 }
             }
@@ -263,15 +265,15 @@ impl Desk {
     }
 }
 
-fn answer(question: Question, viewer: Viewer, published: &Published) -> Answer {
+fn answer(question: Question, peer: Peer, published: &Published) -> Answer {
     match question {
-        Question::Status => Answer::Status(Box::new(viewer.status(&published.status))),
+        Question::Status => Answer::Status(Box::new(peer.status(&published.status))),
         // Totals by gpu, which everybody may know.
         Question::Stats => Answer::Stats(Box::new(published.stats.clone())),
     }
 }
 
-fn log(board: &Board, viewer: Viewer, since_ms: Option<u64>, target: Option<&Target>, limit: Option<usize>) -> Answer {
+fn log(board: &Board, peer: Peer, since_ms: Option<u64>, target: Option<&Target>, limit: Option<usize>) -> Answer {
     let mut events: Vec<Event> = Vec::new();
     let mut room = LONGEST_LINE - LOG_FRAME;
     let mut truncated = false;
@@ -288,7 +290,7 @@ fn log(board: &Board, viewer: Viewer, since_ms: Option<u64>, target: Option<&Tar
             if !recent || !target.is_none_or(|target| is_about(&noted.event, target)) {
                 continue;
             }
-            let Some(event) = viewer.event(noted) else { continue };
+            let Some(event) = peer.event(noted) else { continue };
             let bytes = serde_json::to_vec(&event).map_or(0, |json| json.len() + 1);
             if bytes > room || limit.is_some_and(|limit| events.len() >= limit) {
                 truncated = true;

@@ -15,18 +15,19 @@ mod board;
 mod client;
 mod desk;
 mod line;
+mod peer;
 mod rate;
 mod reload;
 mod server;
 mod socket;
-mod view;
 mod wake;
+pub(crate) mod wire;
 
 #[cfg(test)]
 mod tests;
 
 pub use board::{Board, Published};
+pub use peer::Peer;
 pub use reload::{Load, reload};
 pub use server::{Handle, Server};
 pub use socket::ServerError;
-pub use view::Viewer;

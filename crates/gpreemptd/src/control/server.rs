@@ -21,9 +21,9 @@ use nix::unistd::geteuid;
 use super::board::Board;
 use super::client::Client;
 use super::desk::Desk;
+use super::peer::Peer;
 use super::reload::Load;
 use super::socket::{ServerError, Socket};
-use super::view::Viewer;
 use crate::clock;
 use crate::inbox::Input;
 
@@ -246,15 +246,15 @@ impl Loop {
     }
 
     fn admit(&mut self, stream: UnixStream, now: Nanos) {
-        let Ok(peer) = getsockopt(&stream, sockopt::PeerCredentials) else { return };
+        let Ok(credentials) = getsockopt(&stream, sockopt::PeerCredentials) else { return };
         if stream.set_nonblocking(true).is_err() {
             return;
         }
-        let viewer = Viewer { uid: peer.uid(), daemon_uid: self.daemon_uid };
-        let pid = u32::try_from(peer.pid()).ok().filter(|&pid| pid != 0);
-        let same_user = self.clients.values().filter(|client| client.viewer.uid == viewer.uid).count();
-        let mut client = Client::new(stream, viewer, pid);
-        match room_for(viewer, self.clients.len(), same_user) {
+        let peer = Peer { uid: credentials.uid(), daemon_uid: self.daemon_uid };
+        let pid = u32::try_from(credentials.pid()).ok().filter(|&pid| pid != 0);
+        let same_user = self.clients.values().filter(|client| client.peer.uid == peer.uid).count();
+        let mut client = Client::new(stream, peer, pid);
+        match room_for(peer, self.clients.len(), same_user) {
             Ok(()) => {
                 self.clients.insert(self.next_client, client);
                 self.next_client += 1;
@@ -269,14 +269,14 @@ impl Loop {
 }
 
 /// Whether one more connection is accepted.
-fn room_for(viewer: Viewer, clients: usize, same_user: usize) -> Result<(), Refusal> {
+fn room_for(peer: Peer, clients: usize, same_user: usize) -> Result<(), Refusal> {
     let busy = |message| Err(Refusal { kind: RefusalKind::Busy, message });
-    let most = if viewer.privileged() { MOST_CLIENTS } else { MOST_CLIENTS - RESERVED };
+    let most = if peer.is_operator() { MOST_CLIENTS } else { MOST_CLIENTS - RESERVED };
     if clients >= most {
         return busy(format!("{clients} clients are connected, no more are accepted; try again when some have gone"));
     }
-    if !viewer.privileged() && same_user >= MOST_PER_USER {
-        let uid = viewer.uid;
+    if !peer.is_operator() && same_user >= MOST_PER_USER {
+        let uid = peer.uid;
         return busy(format!("user {uid} has {same_user} connections, no more are accepted; close some of them"));
     }
     Ok(())
@@ -288,8 +288,8 @@ mod tests {
 
     #[test]
     fn a_user_cannot_take_all_connections_and_an_operator_gets_in() {
-        let user = Viewer { uid: 1000, daemon_uid: 0 };
-        let root = Viewer { uid: 0, daemon_uid: 0 };
+        let user = Peer { uid: 1000, daemon_uid: 0 };
+        let root = Peer { uid: 0, daemon_uid: 0 };
         assert!(room_for(user, 100, 31).is_ok());
         assert!(room_for(user, 100, 32).unwrap_err().message.contains("user 1000 has 32"));
         assert!(room_for(user, 239, 0).is_ok());

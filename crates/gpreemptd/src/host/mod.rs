@@ -13,7 +13,6 @@ mod polling;
 mod requests;
 mod sessions;
 mod snapshot;
-mod words;
 mod world;
 
 use std::path::PathBuf;
@@ -22,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::Duration;
 
-use gpreempt_core::{GpuParams, Nanos};
+use gpreempt_core::{GpuParams, GpuSet, Nanos};
 use gpreempt_proto::{Event, EventKind, Mode};
 use kfd::Pid;
 
@@ -91,6 +90,8 @@ pub struct Host {
     core_wake: Nanos,
     due: Nanos,
     beat_at: Nanos,
+    /// Gpus whose deadline jobs ask for more than the gpu has, as of the last decision.
+    overcommitted: GpuSet,
     /// Members or settings changed.
     changed: bool,
     publish: bool,
@@ -132,6 +133,7 @@ impl Host {
             own_uid: nix::unistd::geteuid().as_raw(),
             started,
             core_wake: Nanos::NEVER,
+            overcommitted: GpuSet::EMPTY,
             due: Nanos::NEVER,
             beat_at: Nanos::ZERO,
             changed: true,
@@ -263,7 +265,7 @@ impl Host {
     /// Somebody says that it has just submitted work.
     fn notified(&mut self, pid: Pid, uid: u32, now: Nanos) {
         let owner = self.world.processes.get(&pid).map(|process| process.identity.uid);
-        if !owner.is_some_and(|owner| owner == uid || self.may_all(uid)) {
+        if !owner.is_some_and(|owner| owner == uid || self.peer(uid).is_operator()) {
             return;
         }
         self.record.daemon.notifications += 1;

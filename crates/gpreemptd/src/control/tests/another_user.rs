@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use gpreempt_proto::{GpuStatus, JobStatus, Target, TenantStatus};
+use gpreempt_proto::{GpuStatus, JobStatus, TenantStatus};
 
 use super::*;
 

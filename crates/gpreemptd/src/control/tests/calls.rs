@@ -3,7 +3,7 @@
 use std::net::Shutdown;
 use std::sync::mpsc::RecvTimeoutError;
 
-use gpreempt_proto::{LONGEST_LINE, Target};
+use gpreempt_proto::LONGEST_LINE;
 
 use super::*;
 use crate::config::Config;
@@ -29,7 +29,8 @@ fn changes_reach_the_engine_with_their_user_and_its_answer_comes_back() {
         Request::Set { target: target(), level: 9 },
         Request::Hold { target: target(), seconds: 60 },
         Request::Release { target: Target::Pid(4) },
-        Request::Abandon { pid: 4 },
+        Request::Unmanage { pid: 4 },
+        Request::Manage { pid: 4 },
     ];
     for (number, request) in (1..).zip(changes) {
         let note = format!("change {number} by {}: {request:?}", me());
@@ -43,7 +44,7 @@ fn a_status_after_a_change_shows_it_whoever_asks() {
     let (mut client, mut other) = (scene.client(), scene.client());
     // The burst that the rate limit allows.
     for number in 1..=90 {
-        client.call(Request::Abandon { pid: 1 });
+        client.call(Request::Release { target: Target::Pid(1) });
         let watcher = if number % 2 == 0 { &mut client } else { &mut other };
         assert_eq!(watcher.status().daemon_pid, number);
     }
@@ -136,7 +137,7 @@ fn answers_come_in_the_order_of_the_calls() {
     let log = || Request::Log { since_ms: None, target: None, limit: None };
     let mut calls = Vec::new();
     for _ in 0..20 {
-        for request in [Request::Status, log(), Request::Abandon { pid: 1 }, Request::Stats] {
+        for request in [Request::Status, log(), Request::Release { target: Target::Pid(1) }, Request::Stats] {
             calls.extend(line(request));
         }
     }
@@ -156,7 +157,7 @@ fn answers_come_in_the_order_of_the_calls() {
 fn who_sends_no_more_is_still_answered_and_then_closed() {
     let scene = Scene::new();
     let mut client = scene.client();
-    let mut calls = line(Request::Abandon { pid: 1 });
+    let mut calls = line(Request::Release { target: Target::Pid(1) });
     calls.extend(line(Request::Status));
     // The last line without its end.
     calls.pop();
@@ -173,9 +174,9 @@ fn calls_that_are_not_understood_are_refused_and_the_connection_goes_on() {
     let mut client = scene.client();
     for (bytes, kind) in [
         (&b"\xff\xfe\x00\n"[..], RefusalKind::Malformed),
-        (b"{\"version\":2,\"request\":\"status\"}\n", RefusalKind::Version),
-        (b"{\"version\":1,\"request\":\"dance\"}\n", RefusalKind::Malformed),
-        (b"{\"version\":1,\"request\":\"set\",\"target\":{\"pid\":1},\"level\":16}\n", RefusalKind::Range),
+        (b"{\"version\":1,\"request\":\"status\"}\n", RefusalKind::Version),
+        (b"{\"version\":2,\"request\":\"dance\"}\n", RefusalKind::Malformed),
+        (b"{\"version\":2,\"request\":\"set\",\"target\":{\"pid\":1},\"level\":16}\n", RefusalKind::Range),
     ] {
         client.send(bytes);
         assert_eq!(refusal(client.hear().unwrap()).kind, kind);
@@ -196,7 +197,7 @@ fn a_client_that_only_talks_nonsense_is_closed() {
 fn a_burst_of_changes_is_carried_out_and_what_is_refused_reaches_nobody() {
     let scene = Scene::new();
     let mut client = scene.client();
-    let answers: Vec<Answer> = (0..400).map(|_| client.call(Request::Abandon { pid: 1 })).collect();
+    let answers: Vec<Answer> = (0..400).map(|_| client.call(Request::Release { target: Target::Pid(1) })).collect();
     assert!(!answers[..100].iter().any(is_busy));
     let done = answers.iter().filter(|answer| !is_busy(answer)).count();
     assert_eq!(client.status().daemon_pid as usize, done);
@@ -211,7 +212,7 @@ fn an_engine_that_drops_a_change_is_said_to_end() {
         }
         other => Some(other),
     });
-    let refused = scene.client().refused(Request::Abandon { pid: 1 });
+    let refused = scene.client().refused(Request::Release { target: Target::Pid(1) });
     assert_eq!(refused.kind, RefusalKind::Busy);
     assert!(refused.message.contains("ends"), "{refused}");
 }

@@ -51,7 +51,7 @@ fn misbehave(path: &std::path::Path, noise: &mut Noise) -> Option<UnixStream> {
             let _ = stream.write_all(&line(Request::Watch));
         }
         _ => {
-            let mut call = line(Request::Abandon { pid: 1 });
+            let mut call = line(Request::Release { target: Target::Pid(1) });
             let place = noise.next() as usize % call.len();
             call[place] = noise.next() as u8;
             let _ = stream.write_all(&call);

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gpreempt_proto::{Answer, Call, Event, EventKind, Refusal, RefusalKind, Request, Stats, Status};
+use gpreempt_proto::{Answer, Call, Event, EventKind, Refusal, RefusalKind, Request, Stats, Status, Target};
 
 use super::{Board, Handle, Load, Server};
 use crate::inbox::Input;

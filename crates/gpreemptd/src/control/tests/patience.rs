@@ -6,9 +6,9 @@ use gpreempt_core::Nanos;
 
 use super::*;
 use crate::clock;
+use crate::control::Peer;
 use crate::control::client::Client;
 use crate::control::desk::Desk;
-use crate::control::view::Viewer;
 
 struct Bench {
     desk: Desk,
@@ -31,7 +31,7 @@ impl Bench {
         ours.set_nonblocking(true).unwrap();
         let mut talk = Talk::new(theirs);
         requests.into_iter().for_each(|request| talk.ask(request));
-        let mut client = Client::new(ours, Viewer { uid, daemon_uid: 0 }, None);
+        let mut client = Client::new(ours, Peer { uid, daemon_uid: 0 }, None);
         client.receive().unwrap();
         (client, talk)
     }
@@ -84,7 +84,8 @@ fn a_publication_that_does_not_come_is_asked_for_again() {
 fn a_change_that_is_not_answered_is_given_up_and_its_late_answer_goes_nowhere() {
     let mut bench = Bench::new();
     let start = clock::now();
-    let (client, mut talk) = Bench::client(1000, [Request::Abandon { pid: 1 }, Request::Abandon { pid: 2 }]);
+    let (client, mut talk) =
+        Bench::client(1000, [Request::Release { target: Target::Pid(1) }, Request::Release { target: Target::Pid(2) }]);
     let mut clients = [client];
     bench.turn(&mut clients, start);
     let Ok(Input::Request(first)) = bench.inbox.try_recv() else { panic!("nothing was asked") };
@@ -125,12 +126,12 @@ fn more_changes_than_a_user_may_make_do_not_reach_the_engine() {
     let now = clock::now();
     for uid in [1000, 0] {
         for _ in 0..150 {
-            let (client, _talk) = Bench::client(uid, [Request::Abandon { pid: 1 }]);
+            let (client, _talk) = Bench::client(uid, [Request::Release { target: Target::Pid(1) }]);
             bench.turn(&mut [client], now);
         }
         assert_eq!(bench.inbox.try_iter().count(), 100, "user {uid}");
     }
-    let (client, _talk) = Bench::client(1000, [Request::Abandon { pid: 1 }]);
+    let (client, _talk) = Bench::client(1000, [Request::Release { target: Target::Pid(1) }]);
     bench.turn(&mut [client], now.plus(Nanos::from_millis(20)));
     assert_eq!(bench.inbox.try_iter().count(), 1, "50 per second");
 }

@@ -27,7 +27,7 @@ enum Step {
     Arm(u64),
     Stop,
     Resume,
-    TenantActivity { micros: u64 },
+    Poll { micros: u64 },
 }
 
 fn step(silent: bool) -> impl Strategy<Value = Step> {
@@ -45,7 +45,7 @@ fn step(silent: bool) -> impl Strategy<Value = Step> {
         2 => dependency.prop_map(Step::Arm),
         1 => Just(Step::Stop),
         2 => Just(Step::Resume),
-        8 => (0u64..3_000).prop_map(|micros| Step::TenantActivity { micros }),
+        8 => (0u64..3_000).prop_map(|micros| Step::Poll { micros }),
     ]
 }
 
@@ -204,7 +204,7 @@ impl Model {
             Step::Arm(dependency) => self.arm(dependency),
             Step::Stop => self.stopped = true,
             Step::Resume => self.stopped = false,
-            Step::TenantActivity { micros } => self.now = self.now.plus(Nanos::from_micros(micros)),
+            Step::Poll { micros } => self.now = self.now.plus(Nanos::from_micros(micros)),
         }
     }
 
@@ -261,7 +261,7 @@ fn play(steps: &[Step]) {
         model.take(*step);
         unseen += 1;
         // Nobody can follow more packets than there are slots to look at.
-        if !matches!(step, Step::TenantActivity { .. }) && unseen < 20 {
+        if !matches!(step, Step::Poll { .. }) && unseen < 20 {
             continue;
         }
         unseen = 0;
