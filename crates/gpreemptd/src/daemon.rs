@@ -125,7 +125,6 @@ pub fn run(options: &Options) -> Result<(), Error> {
         program: std::env::current_exe()?,
         directory,
         board,
-        to_self: to_host.clone(),
         alive: Arc::clone(&alive),
         config,
     })

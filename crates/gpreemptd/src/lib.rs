@@ -26,6 +26,5 @@ pub mod host;
 pub mod identity;
 pub mod inbox;
 pub mod observe;
-mod other_daemon;
 mod panic_hook;
 pub mod record;

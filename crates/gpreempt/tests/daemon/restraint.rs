@@ -191,9 +191,10 @@ fn memory_of_processes_is_read_only_where_two_levels_meet() {
         first.ask("open");
         let queue = first.queue(7);
         first.ask(&format!("walk {queue} 4"));
-        // Without asking for the status, which shows what everybody does, and so has to look.
+        // Asking for the status is no reason to read, either.
         let appeared = |service: &Service<'_>, pid: Pid| {
-            service.events_of(pid).iter().any(|kind| matches!(kind, EventKind::Appeared { .. }))
+            tenants(&service.status(), pid).all(|tenant| tenant.state == State::Unknown)
+                && service.events_of(pid).iter().any(|kind| matches!(kind, EventKind::Appeared { .. }))
         };
         until("the daemon knows it", || appeared(&service, first.pid()));
         let mut second = service.actor(2);

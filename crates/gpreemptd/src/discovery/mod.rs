@@ -5,15 +5,19 @@
 //! tells whether it is still the same. Everything else is read when something changed, or a few times per second.
 
 mod gpus;
+mod other_daemon;
 mod process_record;
 mod program;
 mod resume_cause;
 mod rings;
 mod survey;
 mod thread;
+mod tracked;
 mod warn_once;
 
+use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
@@ -22,8 +26,11 @@ use std::time::Duration;
 use gpreempt_core::Nanos;
 use kfd::{GpuId, Pid, ProcessMemory, QueueId};
 
+use crate::actuate::Link;
 use crate::identity::Identity;
 use crate::inbox::Input;
+
+pub(crate) use tracked::ended;
 
 /// What the discovery thread found.
 #[derive(Debug)]
@@ -47,12 +54,30 @@ pub enum DiscoveryEvent {
         /// Why.
         cause: ResumeCause,
     },
+    /// The answer to [`DiscoveryRequest::StartActuator`].
+    ActuatorStart(ActuatorStart),
+    /// Tracked processes have ended. Sent before the processes that the same scan found.
+    TrackedEnded(ProcessSet),
     /// A full scan ended.
     Scanned {
         /// When it began.
         at: Nanos,
     },
 }
+
+/// The outcome of an attempt to start the actuator.
+#[derive(Debug)]
+pub enum ActuatorStart {
+    /// It starts. What it reports comes as [`Input::Actuator`], possibly before this.
+    Started(Link),
+    /// Not started: this process is the actuator of another daemon on these gpus.
+    OtherDaemon(Pid),
+    /// The system has no process or descriptor left, or the program cannot be executed.
+    Failed(io::Error),
+}
+
+/// Processes, each with its start time in clock ticks since boot, so that a later process of the same number is not meant.
+pub type ProcessSet = BTreeMap<u32, u64>;
 
 /// Why a stopped process must run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +196,13 @@ pub enum DiscoveryRequest {
     RingsLost(Pid),
     /// Processes that are stopped now: look at each scan whether one wants to go.
     Stopped(Vec<Pid>),
+    /// Start the actuator, unless another daemon has one on these gpus. Answered by one [`DiscoveryEvent::ActuatorStart`].
+    StartActuator {
+        /// The executable.
+        program: PathBuf,
+    },
+    /// Report the end of these processes, and of no others, whether they have queues or not.
+    Track(ProcessSet),
     /// Time between two scans, and the variables that rules ask for.
     Configure {
         /// See [`Config`](crate::config::Config).
@@ -209,6 +241,13 @@ pub fn start(settings: Settings, to: Sender<Input>) -> io::Result<Discovery> {
 }
 
 impl Discovery {
+    /// A handle without a thread, and the requests that go to it.
+    #[cfg(test)]
+    pub(crate) fn detached() -> (Discovery, mpsc::Receiver<DiscoveryRequest>) {
+        let (requests, received) = mpsc::channel();
+        (Discovery { requests: Some(requests), thread: None }, received)
+    }
+
     /// Tells the discovery thread something. It may have ended; then nobody listens to it either.
     pub fn tell(&self, request: DiscoveryRequest) {
         if let Some(requests) = &self.requests {

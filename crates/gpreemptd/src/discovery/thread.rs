@@ -1,16 +1,19 @@
-//! The discovery thread's thread: scans at its period, and requests at once.
+//! The discovery thread: scans at its period, and serves requests at once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use kfd::{GpuId, Pid, Processes};
 
 use super::gpus::Gpus;
+use super::other_daemon;
 use super::resume_cause::StoppedProcesses;
 use super::survey::Survey;
+use super::tracked::Tracked;
 use super::warn_once::WarnOnce;
-use super::{DiscoveryEvent, DiscoveryRequest, OccupancySample, Settings};
+use super::{ActuatorStart, DiscoveryEvent, DiscoveryRequest, OccupancySample, Settings};
+use crate::actuate::Link;
 use crate::clock;
 use crate::inbox::Input;
 
@@ -27,6 +30,7 @@ pub(super) struct Thread {
     survey: Survey,
     gpus: Gpus,
     stopped: StoppedProcesses,
+    tracked: Tracked,
     warnings: WarnOnce,
     requests: Receiver<DiscoveryRequest>,
     to: Sender<Input>,
@@ -41,6 +45,7 @@ impl Thread {
             processes,
             gpus: Gpus::default(),
             stopped: StoppedProcesses::default(),
+            tracked: Tracked::default(),
             warnings: WarnOnce::default(),
             requests,
             to,
@@ -78,6 +83,11 @@ impl Thread {
         }
         let in_use = self.survey.scan(now, &mut self.warnings, &mut found);
         self.stopped.look(&mut found);
+        // Checked after the processes were read and reported before them: a job may take the name of one that has ended.
+        let is_new = found.iter().any(|event| matches!(event, DiscoveryEvent::Process(_)));
+        if let Some(ended) = self.tracked.ended(now, is_new) {
+            self.tell(DiscoveryEvent::TrackedEnded(ended))?;
+        }
         found.push(DiscoveryEvent::Scanned { at });
         found.into_iter().try_for_each(|event| self.tell(event))?;
         Ok(if in_use { self.scan } else { IDLE.max(self.scan) })
@@ -93,12 +103,27 @@ impl Thread {
             }
             DiscoveryRequest::RingsLost(pid) => self.survey.find_rings_again(pid),
             DiscoveryRequest::Stopped(pids) => self.stopped.set(pids),
+            DiscoveryRequest::StartActuator { program } => {
+                let outcome = self.start_actuator(&program);
+                return self.tell(DiscoveryEvent::ActuatorStart(outcome));
+            }
+            DiscoveryRequest::Track(processes) => self.tracked.set(processes),
             DiscoveryRequest::Configure { scan, variables } => {
                 self.scan = scan;
                 self.survey.ask_for(variables);
             }
         }
         Ok(())
+    }
+
+    fn start_actuator(&self, program: &Path) -> ActuatorStart {
+        if let Some(pid) = other_daemon::find_actuator(&self.processes) {
+            return ActuatorStart::OtherDaemon(pid);
+        }
+        match Link::start(program, self.to.clone()) {
+            Ok(link) => ActuatorStart::Started(link),
+            Err(error) => ActuatorStart::Failed(error),
+        }
     }
 
     /// What cannot be read is not told; a process that is gone has nothing on a gpu, and is told to be gone.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gpreempt_core::Nanos;
 
+use crate::clock::nanos;
 use crate::config;
 
 /// Bursts of each kind before they are compared.
@@ -139,10 +140,6 @@ impl Breaker {
         self.open = Some(Open { reason: reason.clone(), until: now.plus(self.pause) });
         Trip { reason, pause: self.pause }
     }
-}
-
-pub(super) fn nanos(duration: Duration) -> Nanos {
-    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn note(times: &mut VecDeque<Nanos>, now: Nanos, window: Duration) -> u32 {

@@ -1,28 +1,42 @@
 //! The deciding thread: a host of `gpreempt-core`.
 //!
-//! It learns who is there (`members`), sees to it that those who could be stopped can be (`sessions`), looks at rings
-//! (`polling`), asks the core, carries out what it says (`execute`), and does what clients ask (`requests`). It never waits
-//! for anything but its inbox.
+//! It keeps the list of processes, tenants and jobs (`members`), asks the core which jobs could displace which
+//! (`displacement`), opens sessions with potential victims (`attach`), polls rings (`polling`), has the core decide and
+//! executes its plans (`execute`), serves clients (`requests`) and publishes what it did (`snapshot`, `events`).
+//!
+//! Its parts keep their own state behind a few methods: [`Timers`], [`Sessions`], [`BurstLog`], [`StatusPublisher`],
+//! [`OverrideStore`] and the marks of [`Pending`].
+//!
+//! The thread waits for nothing but its inbox: it opens no file, starts no process and takes no lock that is held during a
+//! system call that may wait. It reads memory of tenants through descriptors that the discovery thread has opened.
 
+mod attach;
 mod breaker;
+mod burst_log;
+mod displacement;
+mod events;
 mod execute;
 mod members;
+mod override_writer;
 mod overrides;
 mod pacer;
+mod pending;
 mod polling;
+mod publisher;
 mod requests;
 mod sessions;
 mod snapshot;
+mod timers;
 mod world;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-use gpreempt_core::{GpuParams, GpuSet, Nanos};
-use gpreempt_proto::{Event, EventKind, Mode};
+use gpreempt_core::{GpuSet, Nanos};
+use gpreempt_proto::Mode;
 use kfd::Pid;
 
 use crate::clock;
@@ -30,16 +44,14 @@ use crate::config::Config;
 use crate::control::Board;
 use crate::discovery::{Discovery, DiscoveryEvent, DiscoveryRequest, ResumeCause};
 use crate::inbox::Input;
-use crate::record::{Audit, Recorder};
 
-use execute::Tickets;
+use burst_log::BurstLog;
 use overrides::OverrideStore;
-use pacer::PollPacer;
-use sessions::Actuator;
-use world::{Core, Name, World};
-
-/// Signs of life for the guardian come at least this often.
-const BEAT: Nanos = Nanos::from_millis(100);
+use pending::Pending;
+use publisher::StatusPublisher;
+use sessions::Sessions;
+use timers::Timers;
+use world::{Core, World};
 
 /// A process that waits to destroy a queue is not stopped for this long.
 const DESTROYING: Nanos = Nanos::from_millis(200);
@@ -60,13 +72,11 @@ pub struct Setup {
     pub board: Arc<Board>,
     /// The discovery thread, already running.
     pub discovery: Discovery,
-    /// The way to its own inbox, for whom it starts.
-    pub to_self: Sender<Input>,
     /// The host's last sign of life, monotonic nanoseconds.
     pub alive: Arc<AtomicU64>,
 }
 
-/// The host. [`Host::run`] is the deciding thread.
+/// The deciding thread: see [`Host::run`].
 #[derive(Debug)]
 pub struct Host {
     config: Config,
@@ -74,45 +84,29 @@ pub struct Host {
     core: Core,
     world: World,
     discovery: Discovery,
-    board: Arc<Board>,
-    to_self: Sender<Input>,
     alive: Arc<AtomicU64>,
-    record: Recorder,
-    audit: Audit,
+    publisher: StatusPublisher,
     overrides: OverrideStore,
-    pacer: PollPacer,
-    actuator: Actuator,
-    tickets: Tickets,
-    next_ticket: u64,
+    timers: Timers,
+    sessions: Sessions,
+    bursts: BurstLog,
+    pending: Pending,
     own_uid: u32,
     started: Nanos,
-    /// When the core wants to be asked, and when something else is due.
-    core_wake: Nanos,
-    due: Nanos,
-    beat_at: Nanos,
     /// Gpus whose deadline jobs ask for more than the gpu has, as of the last decision.
     overcommitted: GpuSet,
-    /// Members or settings changed.
-    changed: bool,
-    publish: bool,
-    /// Somebody was left alone because there was no room.
-    crowded: bool,
-    /// The core was told something since it last decided.
-    news: bool,
+    /// Stopped processes, as the discovery thread was last told.
     stopped: Vec<Pid>,
-    /// Bursts that began and ended with the present looks.
-    risen: Vec<(Name, Nanos)>,
-    fallen: Vec<Name>,
 }
 
 impl Host {
-    /// A host that knows nobody yet.
+    /// Makes a host that knows no process yet. Reads the overrides of an earlier daemon.
     ///
     /// # Errors
     ///
     /// If the core refuses its memory, which means that this program is wrong.
     pub fn new(setup: Setup) -> Result<Host, gpreempt_core::Error> {
-        let Setup { config, program, directory, board, discovery, to_self, alive } = setup;
+        let Setup { config, program, directory, board, discovery, alive } = setup;
         let started = clock::now();
         Ok(Host {
             config,
@@ -120,29 +114,17 @@ impl Host {
             core: world::new_core()?,
             world: World::default(),
             discovery,
-            board,
-            to_self,
             alive,
-            record: Recorder::new(started),
-            audit: Audit::default(),
+            publisher: StatusPublisher::new(board, started),
             overrides: OverrideStore::open(&directory),
-            pacer: PollPacer::new(),
-            actuator: Actuator::default(),
-            tickets: Tickets::default(),
-            next_ticket: 0,
+            timers: Timers::new(),
+            sessions: Sessions::default(),
+            bursts: BurstLog::default(),
+            pending: Pending::new(),
             own_uid: nix::unistd::geteuid().as_raw(),
             started,
-            core_wake: Nanos::NEVER,
             overcommitted: GpuSet::EMPTY,
-            due: Nanos::NEVER,
-            beat_at: Nanos::ZERO,
-            changed: true,
-            publish: false,
-            crowded: false,
-            news: false,
             stopped: Vec::new(),
-            risen: Vec::new(),
-            fallen: Vec::new(),
         })
     }
 
@@ -158,7 +140,7 @@ impl Host {
                     break;
                 }
             } else if due <= now {
-                self.record.daemon.wakeup.note(now.since(due));
+                self.publisher.daemon().wakeup.note(now.since(due));
             }
             if !self.drain(inbox, &mut now) {
                 break;
@@ -167,7 +149,7 @@ impl Host {
             self.alive.store(now.0, Ordering::Relaxed);
         }
         drop(self.end_actuator());
-        self.audit.flush(Nanos::NEVER);
+        self.publisher.flush_audit(Nanos::NEVER);
     }
 
     /// Asks the kernel for punctuality, and for a core of its own where the operator wants that.
@@ -186,13 +168,12 @@ impl Host {
     }
 
     fn next_due(&self) -> Nanos {
-        let beat = if self.actuator.link.is_some() { self.beat_at } else { Nanos::NEVER };
-        self.pacer.next().min(self.core_wake).min(self.due).min(beat).min(self.audit.due().unwrap_or(Nanos::NEVER))
+        self.timers.next(self.sessions.is_up()).min(self.publisher.audit_due())
     }
 
     /// The next message, `Some(None)` when something is due, `None` when nobody is left to send one.
     fn wait(&self, inbox: &Receiver<Input>, due: Nanos) -> Option<Option<Input>> {
-        if self.config.watch.spin_core.is_some() && self.pacer.next() < Nanos::NEVER {
+        if self.config.watch.spin_core.is_some() && self.timers.is_polling() {
             return match inbox.try_recv() {
                 Ok(input) => Some(Some(input)),
                 Err(TryRecvError::Empty) => Some(None),
@@ -228,7 +209,7 @@ impl Host {
             Input::Actuator(told) => self.actuator_event(told, now),
             Input::Request(asked) => self.client_request(asked, now),
             Input::Notified { pid, uid } => self.notified(Pid(pid), uid, now),
-            Input::Publish => self.publish = true,
+            Input::Publish => self.pending.status_wanted(),
             Input::Configured(config) => self.configure(*config, now),
             Input::Stop => return false,
         }
@@ -242,8 +223,10 @@ impl Host {
             DiscoveryEvent::Gone { pid } => self.remove_process(pid, now),
             DiscoveryEvent::Occupancy(sample) => self.sampled(sample, now),
             DiscoveryEvent::MustResume { pid, cause } => self.must_resume(pid, cause, now),
+            DiscoveryEvent::ActuatorStart(outcome) => self.actuator_start(outcome, now),
+            DiscoveryEvent::TrackedEnded(processes) => self.overrides.processes_ended(&processes),
             DiscoveryEvent::Scanned { .. } => {
-                self.record.daemon.scans += 1;
+                self.publisher.daemon().scans += 1;
                 self.poll_all(now);
             }
         }
@@ -253,12 +236,12 @@ impl Host {
     fn must_resume(&mut self, pid: Pid, cause: ResumeCause, now: Nanos) {
         let grace = match cause {
             ResumeCause::Destroying | ResumeCause::Exiting => DESTROYING,
-            ResumeCause::Terminated => breaker::nanos(self.config.term_grace),
+            ResumeCause::Terminated => clock::nanos(self.config.term_grace),
         };
         if let Some(process) = self.world.processes.get_mut(&pid) {
             process.leaving_until = process.leaving_until.max(now.plus(grace));
-            self.wake_at(now.plus(grace));
-            self.changed = true;
+            self.timers.wake_at(now.plus(grace));
+            self.pending.members_changed();
         }
     }
 
@@ -268,7 +251,7 @@ impl Host {
         if !owner.is_some_and(|owner| owner == uid || self.peer(uid).is_operator()) {
             return;
         }
-        self.record.daemon.notifications += 1;
+        self.publisher.daemon().notifications += 1;
         if self.world.tenants_of(pid).any(|tenant| self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested)) {
             self.poll_watched(now);
         }
@@ -286,98 +269,57 @@ impl Host {
         }
     }
 
-    /// What is due, and what follows from what was learned.
+    /// Does what is due, and what follows from the messages taken.
     fn act(&mut self, now: Nanos) {
-        if now >= self.due {
-            self.due = Nanos::NEVER;
-            self.changed = true;
+        if self.timers.take_due(now) {
+            self.pending.members_changed();
             self.recover(now);
             self.end_holds(now);
             self.rearm_timer(now);
         }
-        if self.changed {
-            self.changed = false;
+        if self.pending.take_members_changed() {
             self.apply_changes(now);
         }
-        if now >= self.pacer.next() {
+        if self.timers.is_poll_due(now) {
             self.poll_watched(now);
-            self.record.daemon.look.note(clock::now().since(now));
-            if self.changed {
-                self.changed = false;
+            self.publisher.daemon().look.note(clock::now().since(now));
+            if self.pending.take_members_changed() {
                 self.apply_changes(now);
             }
-            self.pacer.looked(now, &self.config.watch);
+            self.timers.polled(now, &self.config.watch);
         }
         self.decide(now, clock::now());
-        self.report_stopped();
-        if let Some(link) = self.actuator.link.as_mut().filter(|_| now >= self.beat_at) {
-            link.beat();
-            self.beat_at = now.plus(BEAT);
+        self.inform_discovery();
+        if self.sessions.is_up() && self.timers.take_beat(now) {
+            self.sessions.beat();
         }
-        self.audit.flush(now);
-        if std::mem::take(&mut self.publish) {
+        self.publisher.flush_audit(now);
+        if self.pending.take_status_wanted() {
             self.publish_status(now);
         }
     }
 
-    /// Tells the discovery thread who is stopped, if that changed.
-    fn report_stopped(&mut self) {
+    /// Tells the discovery thread which processes are stopped, and whose end matters, if that changed.
+    fn inform_discovery(&mut self) {
         let stopped: Vec<Pid> = self.world.stopped_pids().into_iter().collect();
         if stopped != self.stopped {
             self.stopped.clone_from(&stopped);
             self.discovery.tell(DiscoveryRequest::Stopped(stopped));
         }
-    }
-
-    /// Asks to act at `at` even if nothing is heard.
-    fn wake_at(&mut self, at: Nanos) {
-        self.due = self.due.min(at);
-    }
-
-    fn gpu_params(&self, address: &str) -> (GpuParams, bool) {
-        (self.config.gpu(address), self.config.manages(address))
-    }
-
-    /// Something happened to a tenant.
-    fn note(&self, name: Name, kind: EventKind) {
-        self.board.note(self.event(name, kind));
-    }
-
-    /// Something happened to a tenant on account of a job, whose owner may know of it.
-    fn note_by(&self, name: Name, kind: EventKind, cause: Option<&str>) {
-        match cause.and_then(|cause| self.world.jobs.get(cause)) {
-            Some(cause) => self.board.note_by(self.event(name, kind), cause.uid),
-            None => self.note(name, kind),
+        if let Some(processes) = self.overrides.newly_tracked() {
+            self.discovery.tell(DiscoveryRequest::Track(processes));
         }
     }
+}
 
-    fn event(&self, name: Name, kind: EventKind) -> Event {
-        let tenant = self.world.tenants.get(&name);
-        let process = self.world.processes.get(&name.0);
-        let gpu = tenant.and_then(|tenant| self.world.gpus.get(tenant.gpu));
-        Event {
-            at_ms: overrides::now_ms(),
-            kind,
-            gpu: gpu.map(|gpu| gpu.about.address.clone()),
-            pid: Some(name.0.0),
-            job: tenant.and_then(|tenant| tenant.job.clone()),
-            uid: process.map(|process| process.identity.uid),
-        }
+/// Takes the outcome of a call of the core. It refuses only numbers that it never gave, or that the host has removed, so that
+/// an error is a mistake of the host.
+fn must_succeed<T>(outcome: Result<T, gpreempt_core::Error>) -> Option<T> {
+    if let Err(error) = &outcome {
+        debug_assert!(false, "the core refuses: {error}");
+        tracing::error!("the core refuses: {error}");
     }
-
-    fn note_job(&self, job: &str, kind: EventKind) {
-        let uid = self.world.jobs.get(job).map(|job| job.uid);
-        self.board.note(Event { at_ms: overrides::now_ms(), kind, gpu: None, pid: None, job: Some(job.into()), uid });
-    }
-
-    fn note_gpu(&self, gpu: usize, kind: EventKind) {
-        let gpu = self.world.gpus.get(gpu).map(|gpu| gpu.about.address.clone());
-        self.board.note(Event { at_ms: overrides::now_ms(), kind, gpu, pid: None, job: None, uid: None });
-    }
-
-    fn note_machine(&self, kind: EventKind) {
-        self.board.note(Event { at_ms: overrides::now_ms(), kind, gpu: None, pid: None, job: None, uid: None });
-    }
+    outcome.ok()
 }
 
 #[cfg(test)]

@@ -1,18 +1,21 @@
-//! What was set by hand and outlives the daemon: levels and holds, in its runtime directory.
+//! Levels and holds set by hand, and unmanaged processes: they outlive the daemon in its runtime directory.
+//!
+//! The deciding thread changes them in memory. Files are read before it starts and written by a thread of their own
+//! (`override_writer`); whether processes have ended is reported by the discovery thread.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::path::Path;
+use std::time::Duration;
 
-use kfd::Pid;
+use gpreempt_proto::Answer;
+use linux_host::clock::wall_ms;
 use serde::{Deserialize, Serialize};
 
-use crate::identity::{Identity, started};
+use crate::discovery::{ProcessSet, ended};
+use crate::identity::Identity;
+use crate::inbox::Responder;
 
-const FILE: &str = "by-hand.json";
+use super::override_writer::{self, OverrideWriter};
 
 /// What was set by hand, by job, and the processes that are unmanaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,160 +24,166 @@ pub(super) struct Overrides {
     pub(super) levels: BTreeMap<String, u8>,
     /// Jobs whose level the operator set: it may be more than the rules allow.
     pub(super) trusted: BTreeSet<String>,
-    /// Until when, in milliseconds since 1970.
+    /// Ends of holds, in milliseconds since 1970.
     pub(super) holds: BTreeMap<String, u64>,
-    /// Who belonged to those jobs: what was set ends with the last of them, and is not for a later job of the same name.
-    pub(super) members: BTreeMap<String, Members>,
-    /// Unmanaged processes with their start times, so that a later process of the same number is not meant.
+    /// Members of those jobs. An override ends with the last of them and does not apply to a later job of the same name.
+    pub(super) members: BTreeMap<String, ProcessSet>,
+    /// Unmanaged processes.
     #[serde(alias = "abandoned")]
-    pub(super) unmanaged: Members,
+    pub(super) unmanaged: ProcessSet,
 }
 
-/// Processes, each with its start time.
-pub(super) type Members = BTreeMap<u32, u64>;
-
 impl Overrides {
-    /// Forgets what has no meaning any more.
-    fn tidy(&mut self) {
-        self.members.values_mut().for_each(keep_living);
+    /// Removes processes that have ended, holds that are over, and what depended on them.
+    fn remove(&mut self, ended: &ProcessSet) {
+        let remove = |processes: &mut ProcessSet| processes.retain(|pid, started| ended.get(pid) != Some(started));
+        self.members.values_mut().for_each(remove);
+        remove(&mut self.unmanaged);
         self.members.retain(|_, members| !members.is_empty());
         self.levels.retain(|name, _| self.members.contains_key(name));
         self.trusted.retain(|name| self.levels.contains_key(name));
-        let now = now_ms();
+        let now = wall_ms();
         self.holds.retain(|name, until| *until > now && self.members.contains_key(name));
         self.members.retain(|name, _| self.levels.contains_key(name) || self.holds.contains_key(name));
-        keep_living(&mut self.unmanaged);
+    }
+
+    /// Returns all processes whose end changes something.
+    fn processes(&self) -> ProcessSet {
+        self.members.values().chain([&self.unmanaged]).flatten().map(|(pid, started)| (*pid, *started)).collect()
     }
 }
 
-/// The name under which something is kept for the job of a process. A job that is named after its process ends with it, and
-/// the number may be another's later.
+/// Returns the key of overrides for the job of a process. A job that is named after its process ends with it, and the number
+/// may be another's later.
 pub(super) fn override_key(job: &str, process: &Identity) -> String {
     if job == format!("pid-{}", process.pid) { format!("{job}@{}", process.started) } else { job.to_owned() }
 }
 
-fn keep_living(members: &mut Members) {
-    members.retain(|pid, since| started(Pid(*pid)).is_ok_and(|start| start == *since));
-}
-
-/// The file.
+/// The overrides in force. Nothing here waits for a file, except [`OverrideStore::open`] and dropping.
 #[derive(Debug)]
 pub(super) struct OverrideStore {
-    /// Absent if others could write what is kept there.
-    path: Option<PathBuf>,
-    pub(super) current: Overrides,
+    current: Overrides,
+    /// Absent if a file could be written by other users.
+    writer: Option<OverrideWriter>,
+    /// Processes that the discovery thread was last asked to track.
+    tracked: ProcessSet,
 }
 
 impl OverrideStore {
-    /// Reads what an earlier daemon left. A file that cannot be understood is set aside, so that nothing is lost.
+    /// Reads what an earlier daemon left in `directory`, except what belongs to processes that have ended since.
     pub(super) fn open(directory: &Path) -> OverrideStore {
-        if !is_ours(directory) {
-            tracing::warn!(
-                "others than this user may write to {}: a restart forgets what was set by hand. Give the daemon a socket \
-                 in a directory of its own",
-                directory.display()
-            );
-            return OverrideStore { path: None, current: Overrides::default() };
-        }
-        let path = directory.join(FILE);
-        let current = match fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text).unwrap_or_else(|error| {
-                let aside = path.with_extension("json.bad");
-                tracing::warn!("{} cannot be understood ({error}); it is kept as {}", path.display(), aside.display());
-                let _ = fs::rename(&path, aside);
-                Overrides::default()
-            }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Overrides::default(),
-            Err(error) => {
-                tracing::warn!("cannot read {}: {error}; levels and holds set by hand are forgotten", path.display());
-                Overrides::default()
-            }
+        let (mut current, writer) = match override_writer::read(directory) {
+            Some((path, overrides)) => (overrides, OverrideWriter::start(path)),
+            None => (Overrides::default(), None),
         };
-        OverrideStore { path: Some(path), current }
+        current.remove(&ended(&current.processes()));
+        OverrideStore { current, writer, tracked: ProcessSet::new() }
     }
 
-    /// Changes what is kept and writes it.
+    /// Returns what is in force.
+    pub(super) fn current(&self) -> &Overrides {
+        &self.current
+    }
+
+    /// Changes what is in force, and has it written.
     pub(super) fn change(&mut self, change: impl FnOnce(&mut Overrides)) {
+        self.change_without(&ProcessSet::new(), change);
+    }
+
+    /// Removes processes that have ended, and what was set for jobs without another member.
+    pub(super) fn processes_ended(&mut self, ended: &ProcessSet) {
+        self.change_without(ended, |_| ());
+    }
+
+    fn change_without(&mut self, ended: &ProcessSet, change: impl FnOnce(&mut Overrides)) {
         let before = self.current.clone();
         change(&mut self.current);
-        self.current.tidy();
-        if let Some(path) = &self.path
-            && before != self.current
-            && let Err(error) = write(path, &self.current)
+        self.current.remove(ended);
+        if before != self.current
+            && let Some(writer) = &self.writer
         {
-            tracing::warn!("cannot write {}: {error}; a restart forgets what was set by hand", path.display());
+            writer.write(self.current.clone());
         }
     }
 
-    /// Forgets what is over, before a job of that name begins.
-    pub(super) fn forget_ended(&mut self) {
-        self.change(|_| ());
+    /// Sends an answer once what was changed for it is in the file.
+    pub(super) fn answer_when_written(&self, responder: Responder, answer: Answer) {
+        match &self.writer {
+            Some(writer) => writer.answer(responder, answer),
+            None => responder.send(answer),
+        }
     }
 
-    /// A process belongs to a job; noted where something was set for the job.
-    pub(super) fn join(&mut self, job: &str, pid: u32, started: u64) {
-        if self.current.members.get(job).is_some_and(|members| members.get(&pid) != Some(&started)) {
+    /// Returns the processes whose end has to be reported, if these are others than at the last call.
+    pub(super) fn newly_tracked(&mut self) -> Option<ProcessSet> {
+        let processes = self.current.processes();
+        if processes == self.tracked {
+            return None;
+        }
+        self.tracked.clone_from(&processes);
+        Some(processes)
+    }
+
+    /// Notes a member of a job that has overrides.
+    pub(super) fn join(&mut self, key: &str, pid: u32, started: u64) {
+        if self.current.members.get(key).is_some_and(|members| members.get(&pid) != Some(&started)) {
             self.change(|overrides| {
-                overrides.members.entry(job.to_owned()).or_default().insert(pid, started);
+                overrides.members.entry(key.to_owned()).or_default().insert(pid, started);
             });
         }
     }
 
-    /// Keeps until when a job is held.
-    pub(super) fn set_hold(&mut self, job: &str, until_ms: u64, members: Members) {
+    /// Sets the end of a hold.
+    pub(super) fn set_hold(&mut self, key: &str, until_ms: u64, members: ProcessSet) {
         self.change(|overrides| {
-            overrides.holds.insert(job.to_owned(), until_ms);
-            overrides.members.insert(job.to_owned(), members);
+            overrides.holds.insert(key.to_owned(), until_ms);
+            overrides.members.insert(key.to_owned(), members);
         });
     }
 
-    /// Keeps the level of a job.
-    pub(super) fn set_level(&mut self, job: &str, level: u8, trusted: bool, members: Members) {
+    /// Sets the level of a job.
+    pub(super) fn set_level(&mut self, key: &str, level: u8, trusted: bool, members: ProcessSet) {
         self.change(|overrides| {
-            overrides.levels.insert(job.to_owned(), level);
-            overrides.members.insert(job.to_owned(), members);
+            overrides.levels.insert(key.to_owned(), level);
+            overrides.members.insert(key.to_owned(), members);
             if trusted {
-                overrides.trusted.insert(job.to_owned());
+                overrides.trusted.insert(key.to_owned());
             } else {
-                overrides.trusted.remove(job);
+                overrides.trusted.remove(key);
             }
         });
     }
 
-    /// How long a job is still held.
-    pub(super) fn held(&self, job: &str) -> Option<Duration> {
-        let left = self.current.holds.get(job)?.checked_sub(now_ms())?;
+    /// Returns how long a job is still held.
+    pub(super) fn held(&self, key: &str) -> Option<Duration> {
+        let left = self.current.holds.get(key)?.checked_sub(wall_ms())?;
         (left > 0).then(|| Duration::from_millis(left))
     }
 }
 
-/// Whether nobody but this user, or root, can put a file there.
-fn is_ours(directory: &Path) -> bool {
-    let own = nix::unistd::geteuid().as_raw();
-    fs::metadata(directory).is_ok_and(|about| (about.uid() == own || about.uid() == 0) && about.mode() & 0o022 == 0)
-}
-
-/// Names of jobs are not for everybody.
-fn write(path: &Path, current: &Overrides) -> io::Result<()> {
-    let aside = path.with_extension("json.new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
-    file.write_all(&serde_json::to_vec_pretty(current)?)?;
-    fs::rename(aside, path)
-}
-
-/// Milliseconds since 1970.
-pub(super) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+
+    use linux_host::process::Stat;
+
+    use super::super::override_writer::FILE;
     use super::*;
 
-    fn ourselves() -> Members {
+    fn started(pid: u32) -> u64 {
+        Stat::read(pid).unwrap().start
+    }
+
+    fn ourselves() -> ProcessSet {
         let pid = std::process::id();
-        [(pid, started(Pid(pid)).unwrap())].into()
+        [(pid, started(pid))].into()
+    }
+
+    /// Reports the end of processes as the discovery thread does.
+    fn check(store: &mut OverrideStore) {
+        let ended = ended(&store.current.processes());
+        store.processes_ended(&ended);
     }
 
     #[test]
@@ -182,8 +191,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut store = OverrideStore::open(directory.path());
         store.set_level("train", 2, false, ourselves());
-        store.set_hold("train", now_ms() + 60_000, ourselves());
-        store.set_hold("gone", now_ms() - 1, ourselves());
+        store.set_hold("train", wall_ms() + 60_000, ourselves());
+        store.set_hold("gone", wall_ms() - 1, ourselves());
+        drop(store);
         let again = OverrideStore::open(directory.path());
         assert_eq!(again.current.levels.get("train"), Some(&2));
         assert!(again.held("train").is_some_and(|left| left.as_secs() >= 58));
@@ -196,18 +206,20 @@ mod tests {
         let mut store = OverrideStore::open(directory.path());
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let pid = child.id();
-        store.set_level("alice/sweep", 15, true, [(pid, started(Pid(pid)).unwrap())].into());
-        store.forget_ended();
+        store.set_level("alice/sweep", 15, true, [(pid, started(pid))].into());
+        assert_eq!(store.newly_tracked(), Some([(pid, started(pid))].into()));
+        assert_eq!(store.newly_tracked(), None);
+        check(&mut store);
         assert_eq!(store.current.levels.get("alice/sweep"), Some(&15));
-        // Somebody who joins keeps it going.
+        // A process that joins keeps it going.
         let (own, since) = ourselves().pop_first().unwrap();
         store.join("alice/sweep", own, since);
         child.kill().unwrap();
         child.wait().unwrap();
-        store.forget_ended();
+        check(&mut store);
         assert_eq!(store.current.levels.get("alice/sweep"), Some(&15));
         store.current.members.insert("alice/sweep".into(), [(own, since - 1)].into());
-        store.forget_ended();
+        check(&mut store);
         assert_eq!(store.current, Overrides::default());
     }
 
@@ -224,7 +236,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut store = OverrideStore::open(directory.path());
         let pid = std::process::id();
-        let own = Identity { pid, started: started(Pid(pid)).unwrap(), ..Identity::default() };
+        let own = Identity { pid, started: started(pid), ..Identity::default() };
         let earlier = Identity { started: own.started - 1, ..own.clone() };
         let job = format!("pid-{pid}");
         assert_ne!(override_key(&job, &own), override_key(&job, &earlier));
@@ -232,7 +244,7 @@ mod tests {
         for process in [&own, &earlier] {
             store.set_level(&override_key(&job, process), 3, true, [(pid, process.started)].into());
         }
-        store.set_hold(&override_key(&job, &earlier), now_ms() + 60_000, [(pid, earlier.started)].into());
+        store.set_hold(&override_key(&job, &earlier), wall_ms() + 60_000, [(pid, earlier.started)].into());
         store.change(|overrides| overrides.unmanaged = [(pid, earlier.started)].into());
         let expected = Overrides {
             levels: [(override_key(&job, &own), 3)].into(),
@@ -240,6 +252,7 @@ mod tests {
             members: [(override_key(&job, &own), ourselves())].into(),
             ..Overrides::default()
         };
+        drop(store);
         assert_eq!(OverrideStore::open(directory.path()).current, expected);
     }
 
@@ -253,7 +266,25 @@ mod tests {
         let mut store = OverrideStore::open(directory.path());
         assert_eq!(store.current, Overrides::default());
         store.set_level("serve", 9, false, ourselves());
+        drop(store);
         let kept = fs::read_to_string(directory.path().join(FILE)).unwrap();
         assert!(kept.contains("train") && !kept.contains("serve"), "{kept}");
+    }
+
+    #[test]
+    fn an_answer_comes_after_the_file_and_without_a_file_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = OverrideStore::open(directory.path());
+        for level in 0..20 {
+            store.set_level("train", level, false, ourselves());
+            let (responder, answers) = Responder::channel();
+            store.answer_when_written(responder, Answer::Done { note: None });
+            assert!(matches!(answers.recv(), Ok(Answer::Done { .. })));
+            let kept = fs::read_to_string(directory.path().join(FILE)).unwrap();
+            assert!(kept.contains(&format!("\"train\": {level}")), "{kept}");
+        }
+        let (responder, answers) = Responder::channel();
+        OverrideStore::open(Path::new("/nonexistent")).answer_when_written(responder, Answer::Done { note: None });
+        assert!(matches!(answers.recv(), Ok(Answer::Done { .. })));
     }
 }

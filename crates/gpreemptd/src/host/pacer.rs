@@ -1,9 +1,8 @@
 //! How often rings are looked at: as often as the processor time allowed for it permits.
 
 use gpreempt_core::Nanos;
-use nix::time::{ClockId, clock_gettime};
 
-use super::breaker::nanos;
+use crate::clock::nanos;
 use crate::config::Watch;
 
 /// Time over which the cost of a look is averaged.
@@ -74,11 +73,9 @@ fn period(each: u64, config: &Watch) -> Nanos {
     affordable.max(shortest).min(LONGEST.max(shortest))
 }
 
-/// Processor time of this thread.
-pub(super) fn processor_time() -> Nanos {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Nanos::ZERO, |time| {
-        Nanos(u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec()).unwrap_or(0))
-    })
+/// Returns the processor time of this thread.
+fn processor_time() -> Nanos {
+    nanos(linux_host::clock::thread_cpu())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Looks at rings: what each tenant does, when bursts begin and end, and when somebody lower is in the way.
 
-use gpreempt_core::{Activity, Nanos, Observation, Permille, Reason};
+use gpreempt_core::{Activity, JobId, Nanos, Observation, Permille, Reason};
 use gpreempt_proto::{EventKind, Mode};
 use kfd::{GpuId, Pid};
 
@@ -10,7 +10,9 @@ use crate::discovery::{DiscoveryRequest, OccupancySample};
 use crate::observe::{TenantActivity, TenantProbe};
 
 use super::Host;
-use super::world::{Name, Session, Tenant};
+use super::burst_log::Edges;
+use super::must_succeed;
+use super::world::{GpuIndex, Session, Tenant, TenantKey};
 
 /// The driver's occupancy is dear (it stops the gpu's registers for a moment): not more often than this for one tenant.
 const SAMPLE_EVERY: Nanos = Nanos::from_millis(1);
@@ -27,66 +29,53 @@ const BEGINNING: Nanos = Nanos::from_secs(1);
 /// Occupancy that is older says nothing.
 const SAMPLE_VALID: Nanos = Nanos::from_millis(20);
 
-/// A burst that was chosen to be left alone is protected after this time. One that takes longer needs no comparison.
-const CONTROL_LONGEST: Nanos = Nanos::from_millis(250);
-
 impl Host {
     /// The quick look between scans: at those whose work would displace others, and at all others while it does.
     pub(super) fn poll_watched(&mut self, now: Nanos) {
-        self.record.daemon.looks += 1;
-        for gpu in 0..self.world.gpus.len() {
-            if !self.world.gpus[gpu].contested {
-                continue;
-            }
-            let upper = std::mem::take(&mut self.world.gpus[gpu].upper);
-            let works = upper.iter().fold(false, |works, &name| self.poll_unless_stopped(name, now) | works);
-            self.world.gpus[gpu].upper = upper;
+        self.publisher.daemon().looks += 1;
+        for index in self.world.gpus.indices() {
+            let Some(gpu) = self.world.gpus.get_mut(index).filter(|gpu| gpu.contested) else { continue };
+            let (upper, lower) = (std::mem::take(&mut gpu.upper), std::mem::take(&mut gpu.lower));
+            let works = upper.iter().fold(false, |works, &key| self.poll_unless_stopped(key, now) | works);
             if works {
-                let lower = std::mem::take(&mut self.world.gpus[gpu].lower);
-                for &name in &lower {
-                    self.poll_unless_stopped(name, now);
+                for &key in &lower {
+                    self.poll_unless_stopped(key, now);
                 }
-                self.world.gpus[gpu].lower = lower;
+            }
+            if let Some(gpu) = self.world.gpus.get_mut(index) {
+                (gpu.upper, gpu.lower) = (upper, lower);
             }
         }
         self.record_bursts(now);
     }
 
     /// Looks at a tenant; whether it has work. A stopped one changes nothing by itself: scans are often enough for it.
-    fn poll_unless_stopped(&mut self, name: Name, now: Nanos) -> bool {
-        if self.world.tenants.get(&name).is_none_or(Tenant::is_stopped) {
+    fn poll_unless_stopped(&mut self, key: TenantKey, now: Nanos) -> bool {
+        if self.world.tenants.get(&key).is_none_or(Tenant::is_stopped) {
             return false;
         }
-        self.poll(name, now);
-        self.world.tenants.get(&name).is_some_and(|tenant| tenant.last.activity.has_work())
+        self.poll(key, now);
+        self.world.tenants.get(&key).is_some_and(|tenant| tenant.last.activity.has_work())
     }
 
     /// The look of a scan: at everybody where levels meet.
     pub(super) fn poll_all(&mut self, now: Nanos) {
-        let names: Vec<Name> = self
+        let keys: Vec<TenantKey> = self
             .world
             .tenants
             .values()
             .filter(|tenant| self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested))
-            .map(|tenant| tenant.name)
+            .map(|tenant| tenant.key)
             .collect();
-        for name in names {
-            self.poll(name, now);
+        for key in keys {
+            self.poll(key, now);
         }
         self.record_bursts(now);
     }
 
-    /// One look for `ps`, also at those that nobody meets.
-    pub(super) fn look_for_display(&mut self, now: Nanos) {
-        let names: Vec<Name> = self.world.tenants.keys().copied().collect();
-        for name in names {
-            self.poll(name, now);
-        }
-    }
-
     /// Looks at a tenant and tells the core.
-    fn poll(&mut self, name: Name, now: Nanos) {
-        let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
+    fn poll(&mut self, key: TenantKey, now: Nanos) {
+        let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         let stopped = tenant.is_stopped();
         let before = tenant.last;
         let look = match tenant.probe.as_mut().map(|probe| probe.poll(now, stopped)) {
@@ -101,7 +90,7 @@ impl Host {
         };
         if tenant.probe.as_ref().is_some_and(TenantProbe::failed) && now.since(tenant.sought_at) >= SEEK_EVERY {
             tenant.sought_at = now;
-            self.discovery.tell(DiscoveryRequest::RingsLost(name.0));
+            self.discovery.tell(DiscoveryRequest::RingsLost(key.pid));
         }
         let risen = look.activity.has_work() && !before.activity.has_work();
         let fallen = before.activity.has_work() && !look.activity.has_work();
@@ -114,33 +103,33 @@ impl Host {
         tenant.last.pending = look.pending;
         if before.activity != look.activity {
             tenant.last.changed_at = now;
-            self.news = true;
+            self.pending.core_informed();
         }
         if risen {
             tenant.last.contested = false;
             tenant.last.control = false;
             tenant.last.waited = Nanos::ZERO;
-            self.risen.push((name, before.at));
+            self.bursts.note_begin(key, before.at);
         }
         if fallen {
-            self.fallen.push(name);
+            self.bursts.note_end(key);
         }
-        self.tell_core(name);
+        self.tell_core(key);
         if look.unsure {
-            self.sample(name, now);
+            self.sample(key, now);
         }
     }
 
     /// Tells the core what was last seen of a tenant.
-    pub(super) fn observe_again(&mut self, name: Name, now: Nanos) {
-        if let Some(tenant) = self.world.tenants.get_mut(&name) {
+    pub(super) fn observe_again(&mut self, key: TenantKey, now: Nanos) {
+        if let Some(tenant) = self.world.tenants.get_mut(&key) {
             tenant.last.at = now;
         }
-        self.tell_core(name);
+        self.tell_core(key);
     }
 
-    fn tell_core(&mut self, name: Name) {
-        let Some(tenant) = self.world.tenants.get(&name) else { return };
+    fn tell_core(&mut self, key: TenantKey) {
+        let Some(tenant) = self.world.tenants.get(&key) else { return };
         let Some(id) = tenant.core else { return };
         let look = Observation {
             at: tenant.last.at,
@@ -150,7 +139,7 @@ impl Host {
             queues: tenant.queues(),
             stopped_queues: tenant.stopped_queues(),
         };
-        let _ = self.core.observe(id, look);
+        must_succeed(self.core.observe(id, look));
     }
 
     fn occupancy(&self, tenant: &Tenant) -> Option<Permille> {
@@ -159,20 +148,20 @@ impl Host {
     }
 
     /// Asks the driver how much of the gpu a tenant holds, if a decision hangs on it: where levels meet.
-    fn sample(&mut self, name: Name, now: Nanos) {
-        let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
+    fn sample(&mut self, key: TenantKey, now: Nanos) {
+        let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         let contested = self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested);
         if !contested || tenant.sampling || now.since(tenant.sampled_at) < SAMPLE_EVERY {
             return;
         }
         tenant.sampling = true;
-        self.discovery.tell(DiscoveryRequest::SampleOccupancy(vec![(name.0, GpuId(name.1))]));
+        self.discovery.tell(DiscoveryRequest::SampleOccupancy(vec![(key.pid, GpuId(key.gpu))]));
     }
 
     /// The driver answered.
     pub(super) fn sampled(&mut self, sample: OccupancySample, now: Nanos) {
-        let name = (sample.pid, sample.gpu.0);
-        let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
+        let key = TenantKey { pid: sample.pid, gpu: sample.gpu.0 };
+        let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         tenant.sampling = false;
         tenant.sampled_at = now;
         // Waves that are saved, or on their way back, tell nothing by being away.
@@ -180,25 +169,25 @@ impl Host {
         if away || sample.occupied_cus == Some(0) && self.may_be_in_cycle(gpu, sample.at) {
             return;
         }
-        let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
+        let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         let cus = self.world.gpus.get(gpu).map_or(1, |gpu| gpu.about.cus.max(1));
         tenant.occupancy = sample.occupied_cus.map(|held| {
             let share = u64::from(held) * 1000 / u64::from(cus);
             (Permille::new(u16::try_from(share).unwrap_or(u16::MAX)), sample.at)
         });
-        let mut others = self.world.tenants.values().filter(|other| other.gpu == gpu && other.name != name);
+        let mut others = self.world.tenants.values().filter(|other| other.gpu == gpu && other.key != key);
         let alone = !others.any(|other| other.probe.is_none() || other.runs());
-        if let Some(probe) = self.world.tenants.get_mut(&name).and_then(|tenant| tenant.probe.as_mut()) {
+        if let Some(probe) = self.world.tenants.get_mut(&key).and_then(|tenant| tenant.probe.as_mut()) {
             probe.sampled(&sample, alone);
         }
-        self.poll(name, now);
+        self.poll(key, now);
         self.record_bursts(now);
     }
 
     /// Whether waves may have been off a gpu then because of us: a call for anybody there is a cycle for all.
-    fn may_be_in_cycle(&self, gpu: usize, at: Nanos) -> bool {
+    fn may_be_in_cycle(&self, gpu: GpuIndex, at: Nanos) -> bool {
         let asked = |tenant: &Tenant| {
-            let session = self.world.processes.get(&tenant.name.0).map(|process| &process.session);
+            let session = self.world.processes.get(&tenant.key.pid).map(|process| &process.session);
             // One that waits for long waits for its process, and not for a gpu.
             let begins =
                 |session: &Session| matches!(session, Session::Asked { at: asked } if at.since(*asked) < BEGINNING);
@@ -210,7 +199,7 @@ impl Host {
 
     /// Calls for a process ended just now.
     pub(super) fn note_cycle(&mut self, pid: Pid, at: Nanos) {
-        for tenant in self.world.tenants.values().filter(|tenant| tenant.name.0 == pid) {
+        for tenant in self.world.tenants.values().filter(|tenant| tenant.key.pid == pid) {
             if let Some(gpu) = self.world.gpus.get_mut(tenant.gpu) {
                 gpu.cycle_ended_at = gpu.cycle_ended_at.max(at);
             }
@@ -219,64 +208,70 @@ impl Host {
 
     /// Bursts that began and ended with the last looks.
     fn record_bursts(&mut self, now: Nanos) {
-        if !self.risen.is_empty() {
+        let Edges { risen, fallen } = self.bursts.take();
+        if !risen.is_empty() {
             let noticed = clock::now();
-            for (name, _) in &self.risen {
-                if let Some(tenant) = self.world.tenants.get_mut(name) {
+            for (key, _) in &risen {
+                if let Some(tenant) = self.world.tenants.get_mut(key) {
                     tenant.last.noticed_at = noticed;
                 }
             }
         }
-        for (name, looked_before) in std::mem::take(&mut self.risen) {
-            self.burst_began(name, looked_before, now);
+        for (key, polled_before) in risen {
+            self.burst_began(key, polled_before, now);
         }
-        for name in std::mem::take(&mut self.fallen) {
-            self.burst_ended(name, now);
+        for key in fallen {
+            self.burst_ended(key, now);
         }
     }
 
-    fn burst_began(&mut self, name: Name, looked_before: Nanos, now: Nanos) {
-        let Some(tenant) = self.world.tenants.get(&name) else { return };
-        let (gpu, level) = (tenant.gpu, tenant.level);
-        let below = |other: &&Tenant| other.gpu == gpu && other.level.is_some() && other.level < level;
-        let in_the_way: Vec<Name> =
-            self.world.tenants.values().filter(below).filter(|other| other.runs()).map(|other| other.name).collect();
-        if level.is_none() || in_the_way.is_empty() {
+    /// Records a burst that began while work ran which the policy could stop for it. In observe mode, reports the stops.
+    pub(super) fn burst_began(&mut self, key: TenantKey, polled_before: Nanos, now: Nanos) {
+        let Some(tenant) = self.world.tenants.get(&key) else { return };
+        let (index, by) = (tenant.gpu, tenant.job.clone());
+        let Some((gpu, job)) = self.world.gpus.get(index).zip(tenant.job_id) else { return };
+        let running = self.world.tenants.values().filter(|other| other.gpu == index && other.runs());
+        let victims: Vec<(TenantKey, JobId, Reason)> = running
+            .filter_map(|other| {
+                let lower = other.job_id?;
+                Some((other.key, lower, gpu.displacements.reason(job, lower)?))
+            })
+            .collect();
+        if victims.is_empty() {
             return;
         }
-        let any_stopped = self.world.tenants.values().filter(|other| other.gpu == gpu).any(Tenant::is_stopped);
+        let comparable = victims.iter().any(|(_, lower, _)| gpu.displacements.is_one_way(job, *lower));
+        let any_stopped = self.world.tenants.values().filter(|other| other.gpu == index).any(Tenant::is_stopped);
         let enforce = self.config.mode == Mode::Enforce;
-        let place = &mut self.world.gpus[gpu];
-        let free = place.control_burst.is_none() && !any_stopped && place.breaker.open().is_none();
-        let control = enforce && free && place.breaker.choose_control(&self.config.breaker);
+        let Some(place) = self.world.gpus.get_mut(index) else { return };
+        let free = self.bursts.control_on(index).is_none() && !any_stopped && place.breaker.open().is_none();
+        let control = enforce && comparable && free && place.breaker.choose_control(&self.config.breaker);
         if control {
-            place.control_burst = Some(name);
-            place.control_until = now.plus(CONTROL_LONGEST);
-            self.due = self.due.min(place.control_until);
-            self.changed = true;
+            self.timers.wake_at(self.bursts.begin_control(index, key, now));
+            self.pending.members_changed();
         }
         let watched_since = place.contested_since;
-        let record = self.record.gpu(place.about.id.0, &place.about.address);
+        let record = self.publisher.gpu(&place.about);
         record.inversions += 1;
         record.sampled += u64::from(control);
-        // The work came after the last look that did not show it, and not before it mattered.
-        record.detection.note(now.since(looked_before.max(watched_since)));
-        if let Some(tenant) = self.world.tenants.get_mut(&name) {
+        // The work came after the last poll that did not show it, and not before it mattered.
+        record.detection.note(now.since(polled_before.max(watched_since)));
+        if let Some(tenant) = self.world.tenants.get_mut(&key) {
             tenant.last.contested = true;
+            tenant.last.comparable = comparable;
             tenant.last.control = control;
             tenant.last.risen_at = now;
         }
         if !enforce {
-            let by = self.world.tenants.get(&name).and_then(|tenant| tenant.job.clone());
-            for victim in in_the_way {
-                let kind = EventKind::WouldPreempt { reason: Reason::HigherWants.to_wire(), by: by.clone() };
+            for (victim, _, reason) in victims {
+                let kind = EventKind::WouldPreempt { reason: reason.to_wire(), by: by.clone() };
                 self.note_by(victim, kind, by.as_deref());
             }
         }
     }
 
-    fn burst_ended(&mut self, name: Name, now: Nanos) {
-        let Some(tenant) = self.world.tenants.get_mut(&name) else { return };
+    fn burst_ended(&mut self, key: TenantKey, now: Nanos) {
+        let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         let last = tenant.last;
         tenant.last.contested = false;
         let gpu = tenant.gpu;
@@ -284,20 +279,23 @@ impl Host {
             return;
         }
         let lasted = now.since(last.risen_at);
-        let place = &mut self.world.gpus[gpu];
-        if place.control_burst == Some(name) {
-            place.control_burst = None;
-            self.changed = true;
+        if self.bursts.end_control(gpu, key) {
+            self.pending.members_changed();
         }
-        let record = self.record.gpu(place.about.id.0, &place.about.address);
+        let Some(place) = self.world.gpus.get_mut(gpu) else { return };
+        let record = self.publisher.gpu(&place.about);
         if self.config.mode == Mode::Observe {
             // What stopping costs comes off: a cycle, measured or estimated.
-            let cost = self.core.gpu(place.slot).map_or(Nanos::ZERO, |gpu| gpu.cycle);
+            let cost = self.core.gpu(place.index.slot()).map_or(Nanos::ZERO, |gpu| gpu.cycle);
             let winnable = last.waited.since(cost);
             record.inversion.note(lasted);
             record.winnable.note(winnable);
             let [lasted_us, winnable_us] = [lasted, winnable].map(|time| time.0 as f64 / 1e3);
-            self.note(name, EventKind::InversionEnded { lasted_us, winnable_us });
+            self.note(key, EventKind::InversionEnded { lasted_us, winnable_us });
+            return;
+        }
+        if !last.comparable {
+            // Jobs that take turns delay each other by design, with the daemon and without it.
             return;
         }
         if last.control {
@@ -311,17 +309,12 @@ impl Host {
     }
 
     /// A gpu is left to the hardware for a while.
-    pub(super) fn tripped(&mut self, gpu: usize, trip: super::breaker::Trip) {
-        let address = self.world.gpus[gpu].about.address.clone();
+    pub(super) fn tripped(&mut self, gpu: GpuIndex, trip: super::breaker::Trip) {
+        let address = self.world.gpus.get(gpu).map(|gpu| gpu.about.address.clone()).unwrap_or_default();
         let seconds = trip.pause.0 as f64 / 1e9;
         tracing::warn!("gpu {address} is left to the hardware for {seconds} s: {}", trip.reason);
-        self.wake_at(clock::now().plus(trip.pause));
+        self.timers.wake_at(clock::now().plus(trip.pause));
         self.note_gpu(gpu, EventKind::BackedOff { message: trip.reason, seconds });
-        self.changed = true;
-    }
-
-    /// What a tenant does, for display.
-    pub(super) fn activity(tenant: &Tenant) -> Option<Activity> {
-        tenant.probe.as_ref().map(|_| tenant.last.activity)
+        self.pending.members_changed();
     }
 }

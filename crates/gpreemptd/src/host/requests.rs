@@ -1,15 +1,16 @@
 //! What clients ask to be changed.
 
 use gpreempt_core::{Level, Nanos};
-use gpreempt_proto::{Answer, Event, EventKind, Mode, Refusal, RefusalKind, Request, Target};
+use gpreempt_proto::{Answer, EventKind, Mode, Refusal, RefusalKind, Request, Target};
 use kfd::Pid;
+use linux_host::clock::wall_ms;
 
+use crate::clock::nanos;
 use crate::control::Peer;
+use crate::discovery::ProcessSet;
 use crate::inbox::ClientRequest;
 
-use super::Host;
-use super::breaker::nanos;
-use super::overrides::{Members, now_ms};
+use super::{Host, must_succeed};
 
 type Outcome = Result<Option<String>, Refusal>;
 
@@ -32,7 +33,7 @@ impl Host {
             Ok(note) => Answer::Done { note },
             Err(refusal) => Answer::Refused(refusal),
         };
-        asked.answer.send(answer);
+        self.overrides.answer_when_written(asked.answer, answer);
     }
 
     /// Returns the rights of a user.
@@ -61,7 +62,7 @@ impl Host {
     }
 
     /// The processes of a job, with their start times.
-    fn members(&self, job: &str) -> Members {
+    fn members(&self, job: &str) -> ProcessSet {
         let pids = self.world.jobs.get(job).map(|job| &job.pids);
         let processes = pids.into_iter().flatten().filter_map(|pid| self.world.processes.get(pid));
         processes.map(|process| (process.identity.pid, process.identity.started)).collect()
@@ -85,11 +86,11 @@ impl Host {
         }
         let from = job.level();
         (job.level, job.trusted) = (Some(level), trusted);
-        let _ = self.core.set_job(job.core, job.effective());
-        let kept = job.kept.clone();
+        must_succeed(self.core.set_job(job.core, job.effective()));
+        let kept = job.override_key.clone();
         let members = self.members(&name);
         self.overrides.set_level(&kept, level.get(), trusted, members);
-        self.changed = true;
+        self.pending.members_changed();
         self.note_job(&name, EventKind::LevelSet { from: from.get(), to: level.get(), by_uid: uid });
         Ok(Some(format!("{name}: level {} -> {}", from.get(), level.get())))
     }
@@ -108,11 +109,11 @@ impl Host {
         let until = now.plus(nanos(std::time::Duration::from_secs(seconds)));
         let Some(job) = self.world.jobs.get_mut(&name) else { return Ok(None) };
         job.held_until = Some(until);
-        let _ = self.core.hold(job.core, until);
-        let (kept, members) = (job.kept.clone(), self.members(&name));
-        self.overrides.set_hold(&kept, now_ms().saturating_add(seconds.saturating_mul(1000)), members);
-        self.wake_at(until);
-        self.changed = true;
+        must_succeed(self.core.hold(job.core, until));
+        let (kept, members) = (job.override_key.clone(), self.members(&name));
+        self.overrides.set_hold(&kept, wall_ms().saturating_add(seconds.saturating_mul(1000)), members);
+        self.timers.wake_at(until);
+        self.pending.members_changed();
         self.note_job(&name, EventKind::Held { seconds, by_uid: uid });
         Ok(Some(format!("{name} is held for {seconds} s")))
     }
@@ -123,11 +124,11 @@ impl Host {
         if job.held_until.take().is_none() {
             return Ok(Some(format!("{name} was not held")));
         }
-        let _ = self.core.release(job.core);
+        must_succeed(self.core.release(job.core));
         self.overrides.change(|overrides| {
-            overrides.holds.remove(&job.kept);
+            overrides.holds.remove(&job.override_key);
         });
-        self.changed = true;
+        self.pending.members_changed();
         self.note_job(&name, EventKind::Released);
         Ok(Some(format!("{name} is released")))
     }
@@ -141,7 +142,7 @@ impl Host {
             if let Some(job) = self.world.jobs.get_mut(&name) {
                 job.held_until = None;
             }
-            self.changed = true;
+            self.pending.members_changed();
             self.note_job(&name, EventKind::Released);
         }
     }
@@ -156,24 +157,23 @@ impl Host {
             return Ok(Some(format!("process {pid} was unmanaged already")));
         }
         let started = process.identity.started;
-        // Before the tenants leave their job, which the event names.
+        // Before the tenants leave their job, which the event keys.
         self.note_process(Pid(pid), EventKind::Unmanaged { by_uid: uid });
         self.close_session(Pid(pid));
-        let names: Vec<_> = self.world.tenants_of(Pid(pid)).map(|tenant| tenant.name).collect();
-        for name in names {
-            self.remove_member(name, now);
+        let keys: Vec<_> = self.world.tenants_of(Pid(pid)).map(|tenant| tenant.key).collect();
+        for key in keys {
+            self.remove_member(key, now);
         }
         self.overrides.change(|overrides| {
             overrides.unmanaged.insert(pid, started);
         });
-        self.changed = true;
+        self.pending.members_changed();
         Ok(Some(format!("process {pid} is unmanaged: never stopped, never protected")))
     }
 
     /// Applies the rules to an unmanaged process again.
     fn manage(&mut self, uid: u32, pid: u32, now: Nanos) -> Outcome {
-        self.overrides.forget_ended();
-        let kept = self.overrides.current.unmanaged.contains_key(&pid);
+        let kept = self.overrides.current().unmanaged.contains_key(&pid);
         self.overrides.change(|overrides| {
             overrides.unmanaged.remove(&pid);
         });
@@ -189,22 +189,15 @@ impl Host {
             return Ok(Some(format!("process {pid} was not unmanaged")));
         }
         let rule = process.treatment.as_ref().map(|treatment| treatment.rule.clone());
-        let names: Vec<_> = self.world.tenants_of(Pid(pid)).map(|tenant| tenant.name).collect();
-        for name in names {
-            self.place_tenant(name, now);
+        let keys: Vec<_> = self.world.tenants_of(Pid(pid)).map(|tenant| tenant.key).collect();
+        for key in keys {
+            self.place_tenant(key, now);
         }
         self.note_process(Pid(pid), EventKind::Managed { by_uid: uid });
-        self.changed = true;
+        self.pending.members_changed();
         Ok(Some(match rule {
             Some(rule) => format!("process {pid} is managed again, by rule {rule:?}"),
             None => format!("process {pid} matches no rule: never stopped, never protected"),
         }))
-    }
-
-    /// Logs an event about a process on all its gpus.
-    fn note_process(&self, pid: Pid, kind: EventKind) {
-        let job = self.world.tenants_of(pid).find_map(|tenant| tenant.job.clone());
-        let uid = self.world.processes.get(&pid).map(|process| process.identity.uid);
-        self.board.note(Event { at_ms: now_ms(), kind, gpu: None, pid: Some(pid.0), job, uid });
     }
 }

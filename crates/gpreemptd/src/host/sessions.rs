@@ -1,397 +1,276 @@
-//! Whom to attach: only who could be stopped, only when two levels really meet, only when the daemon may act.
+//! The daemon's end of the actuator: its link, when it may be started again, and the commands under way.
 
-use gpreempt_core::{Nanos, PolicyKind};
-use gpreempt_proto::{EventKind, Mode};
+use std::collections::BTreeMap;
+
+use gpreempt_core::{Action, Nanos, Why};
 use kfd::Pid;
 
-use crate::actuate::{ActuatorCommand, CommandRefusal, CommandRefusalKind, Link, TracedQueue};
-use crate::other_daemon;
+use crate::actuate::{ActuatorCommand, Link};
 
-use super::Host;
-use super::world::{Job, Name, Session, Tenant};
+use super::world::TenantKey;
 
-/// How long after a refusal a session is tried again.
-const RETRY: Nanos = Nanos::from_secs(1);
-const RETRY_PERMISSION: Nanos = Nanos::from_secs(10);
-
-/// How often that time doubles while refusals go on.
-const DOUBLINGS: u32 = 4;
-
-/// How long the actuator stays without anybody to manage.
+/// How long the actuator stays without a process to manage.
 const IDLE: Nanos = Nanos::from_secs(5);
 
 /// First and longest time before a lost actuator is started again.
-const RESTART: Nanos = Nanos::from_millis(50);
+pub(super) const RESTART: Nanos = Nanos::from_millis(50);
 const RESTART_LONGEST: Nanos = Nanos::from_secs(2);
 
-/// The way to the actuator, and when it may be started.
+/// A command to stop or resume queues that is under way.
+#[derive(Clone, Debug)]
+pub(super) struct Ticket {
+    pub(super) key: TenantKey,
+    pub(super) action: Action,
+    pub(super) why: Why,
+    pub(super) queues: Vec<u32>,
+    pub(super) sent_at: Nanos,
+    /// When the work that caused it was first seen.
+    pub(super) noticed: Option<Nanos>,
+}
+
+/// How an actuator was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Loss {
+    /// The cause, in words.
+    pub(super) why: String,
+    /// Whether the guardian ended it.
+    pub(super) killed: bool,
+}
+
 #[derive(Debug, Default)]
-pub(super) struct Actuator {
-    pub(super) link: Option<Link>,
-    pub(super) pid: Option<u32>,
+enum State {
+    /// There is no actuator.
+    #[default]
+    Down,
+    /// The discovery thread was asked to start one. Its reports may overtake the answer, even that of its end.
+    Starting {
+        lost: Option<Loss>,
+    },
+    Up(Link),
+}
+
+/// What to do about an actuator without sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Idleness {
+    /// It has sessions, or there is none.
+    Busy,
+    /// To be considered again at this instant.
+    Until(Nanos),
+    /// It has been idle for long enough.
+    Over,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    state: State,
+    actuator_pid: Option<u32>,
     /// The actuator of another daemon, as of the last attempt to start ours.
-    pub(super) rival: Option<Pid>,
+    other_daemon: Option<Pid>,
     start_at: Nanos,
     delay: Nanos,
     started_at: Nanos,
     idle_since: Option<Nanos>,
-    /// Actuators that were sent away and have not been reported lost yet, and when the last was.
-    farewells: u32,
-    sent_away_at: Nanos,
+    /// Actuators that were dismissed and not yet reported lost, and when the last was.
+    dismissed: u32,
+    dismissed_at: Nanos,
+    tickets: BTreeMap<u64, Ticket>,
+    next_ticket: u64,
 }
 
-impl Host {
-    /// Notes where two levels meet, begins the sessions that are needed, and tells the core who can be stopped. Called after
-    /// every change.
-    pub(super) fn apply_changes(&mut self, now: Nanos) {
-        self.world.classify_tenants();
-        self.news = true;
-        for index in 0..self.world.gpus.len() {
-            let contested = self.is_contested(index);
-            let gpu = &mut self.world.gpus[index];
-            if contested && !gpu.contested {
-                gpu.contested_since = now;
+impl Sessions {
+    /// Returns whether commands can be sent.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up(_))
+    }
+
+    /// Returns the actuator's process, once it has reported.
+    pub(super) fn actuator_pid(&self) -> Option<u32> {
+        self.actuator_pid
+    }
+
+    /// Notes the actuator's process.
+    pub(super) fn set_actuator_pid(&mut self, pid: u32) {
+        self.actuator_pid = Some(pid);
+    }
+
+    /// Returns the actuator of another daemon on these gpus, if that is why ours was not started.
+    pub(super) fn other_daemon(&self) -> Option<Pid> {
+        self.other_daemon
+    }
+
+    /// Returns whether a start is to be asked for now, and takes it for asked; else, when to try again.
+    pub(super) fn begin_start(&mut self, now: Nanos) -> Result<bool, Nanos> {
+        if !matches!(self.state, State::Down) {
+            return Ok(false);
+        }
+        if now < self.start_at {
+            return Err(self.start_at);
+        }
+        if self.dismissed > 0 && now.since(self.dismissed_at) < RESTART_LONGEST {
+            // The one that was dismissed is still leaving, and would pass for another daemon's.
+            return Err(now.plus(RESTART));
+        }
+        self.state = State::Starting { lost: None };
+        Ok(true)
+    }
+
+    /// Takes the link of an actuator that was started. Returns how it was lost, if that was reported before.
+    pub(super) fn started(&mut self, link: Link, now: Nanos) -> Option<Loss> {
+        let before = std::mem::replace(&mut self.state, State::Up(link));
+        (self.started_at, self.other_daemon) = (now, None);
+        match before {
+            State::Starting { lost } => lost,
+            State::Down | State::Up(_) => None,
+        }
+    }
+
+    /// Notes that the actuator was not started, perhaps because of another daemon's. Returns when to try again.
+    pub(super) fn not_started(&mut self, other_daemon: Option<Pid>, now: Nanos) -> Nanos {
+        self.state = State::Down;
+        self.other_daemon = other_daemon;
+        self.back_off(now)
+    }
+
+    /// Puts the next start off, twice as long as the last. Returns when it may be.
+    fn back_off(&mut self, now: Nanos) -> Nanos {
+        self.delay = self.delay.times(2).clamp(RESTART, RESTART_LONGEST);
+        self.start_at = now.plus(self.delay);
+        self.start_at
+    }
+
+    /// Takes the report that an actuator is gone. Returns when the next may be started if the present one is meant; `None`
+    /// for one that was dismissed, or that is still being started.
+    pub(super) fn lost(&mut self, loss: &Loss, now: Nanos) -> Option<Nanos> {
+        if self.dismissed > 0 {
+            // Every actuator is lost once.
+            self.dismissed -= 1;
+            return None;
+        }
+        match std::mem::take(&mut self.state) {
+            State::Down => return None,
+            State::Starting { .. } => {
+                self.state = State::Starting { lost: Some(loss.clone()) };
+                return None;
             }
-            gpu.contested = contested;
+            // Dropping it does not wait: its reading thread is through.
+            State::Up(link) => drop(link),
         }
-        if self.config.mode == Mode::Enforce {
-            self.begin_sessions(now);
-            self.dismiss_idle_actuator(now);
-        }
-        let names: Vec<Name> = self.world.tenants.keys().copied().collect();
-        for name in names {
-            self.update_stoppable(name, now);
-        }
-        let watched = self.world.gpus.iter().any(|gpu| gpu.contested);
-        self.pacer.watch(watched, now, &self.config.watch);
-    }
-
-    /// Whether tenants on a gpu could get into each other's way.
-    fn is_contested(&self, gpu: usize) -> bool {
-        let here: Vec<&Tenant> =
-            self.world.tenants.values().filter(|tenant| tenant.gpu == gpu && tenant.core.is_some()).collect();
-        here.iter().any(|tenant| self.could_be_stopped(tenant) || self.is_held(tenant))
-    }
-
-    fn is_held(&self, tenant: &Tenant) -> bool {
-        tenant.job.as_ref().and_then(|job| self.world.jobs.get(job)).is_some_and(|job| job.held_until.is_some())
-    }
-
-    /// Whether another job on the same gpu could displace this tenant.
-    fn could_be_stopped(&self, tenant: &Tenant) -> bool {
-        let Some(gpu) = self.world.gpus.get(tenant.gpu) else { return false };
-        let Some(mine) = tenant.job.as_ref().and_then(|job| self.world.jobs.get(job)) else { return false };
-        let displaces = |other: &Job| match gpu.params.policy {
-            PolicyKind::Priority if gpu.params.slice > Nanos::ZERO => other.level() >= mine.level(),
-            PolicyKind::Priority => other.level() > mine.level(),
-            PolicyKind::Fair | PolicyKind::Deadline => true,
-        };
-        let throttled = gpu.params.policy == PolicyKind::Fair && mine.params.limit < gpreempt_core::Permille::ALL;
-        let others = self.world.tenants.values().filter(|other| other.gpu == tenant.gpu && other.job != tenant.job);
-        throttled || others.filter_map(|other| self.world.jobs.get(other.job.as_ref()?)).any(displaces)
-    }
-
-    fn begin_sessions(&mut self, now: Nanos) {
-        let mut wanted: Vec<Pid> = Vec::new();
-        for (name, job) in &self.world.jobs {
-            let members = || self.world.tenants.values().filter(|tenant| tenant.job.as_deref() == Some(name.as_str()));
-            if job.held_until.is_some() || members().any(|tenant| self.could_be_stopped(tenant)) {
-                wanted.extend(job.pids.iter().copied());
-            }
-        }
-        // Where the driver's files may not be read, only a session tells where rings are: that of the one to be protected, too.
-        let contested = |tenant: &Tenant| self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested);
-        let blind = |tenant: &&Tenant| {
-            tenant.core.is_some() && tenant.about.blind.as_ref().is_some_and(|blind| blind.refused) && contested(tenant)
-        };
-        wanted.extend(self.world.tenants.values().filter(blind).map(|tenant| tenant.name.0));
-        wanted.sort_unstable();
-        wanted.dedup();
-        wanted.retain(|pid| self.wants_session(*pid, now));
-        if wanted.is_empty() || !self.start_actuator(now) {
-            return;
-        }
-        for pid in wanted {
-            let Some(process) = self.world.processes.get_mut(&pid) else { continue };
-            process.session = Session::Asked { at: now };
-            let order = ActuatorCommand::Attach { pid: pid.0, started: process.identity.started };
-            self.send(&order, now);
-        }
-    }
-
-    fn wants_session(&mut self, pid: Pid, now: Nanos) -> bool {
-        let Some(process) = self.world.processes.get(&pid) else { return false };
-        if process.unmanaged || self.debugger(process.traced_by).is_some() {
-            return false;
-        }
-        match process.session {
-            Session::None => true,
-            Session::Refused { retry_at, .. } if now >= retry_at => true,
-            Session::Refused { retry_at, .. } => {
-                self.wake_at(retry_at);
-                false
-            }
-            Session::Asked { .. } | Session::Open { .. } => false,
-        }
-    }
-
-    fn start_actuator(&mut self, now: Nanos) -> bool {
-        if self.actuator.link.is_some() {
-            return true;
-        }
-        if now < self.actuator.start_at {
-            self.wake_at(self.actuator.start_at);
-            return false;
-        }
-        if self.actuator.farewells > 0 && now.since(self.actuator.sent_away_at) < RESTART_LONGEST {
-            // The one that was sent away is still on its way out, and would pass for another daemon's.
-            self.wake_at(now.plus(RESTART));
-            return false;
-        }
-        let rival = other_daemon::find();
-        if rival != self.actuator.rival {
-            self.actuator.rival = rival;
-            if let Some(rival) = rival {
-                let message = format!("not started: process {rival} is the actuator of another daemon on these gpus");
-                tracing::error!("{message}; nothing is stopped while it is there");
-                self.note_machine(EventKind::Actuator { message });
-            }
-        }
-        if rival.is_some() {
-            self.back_off(now);
-            return false;
-        }
-        match Link::start(&self.program, self.to_self.clone()) {
-            Ok(link) => {
-                self.actuator.link = Some(link);
-                self.actuator.started_at = now;
-                self.record.daemon.actuator_starts += 1;
-                true
-            }
-            Err(error) => {
-                tracing::error!("cannot start the actuator: {error}; nothing is stopped until it can be");
-                self.back_off(now);
-                false
-            }
-        }
-    }
-
-    fn back_off(&mut self, now: Nanos) {
-        let actuator = &mut self.actuator;
-        actuator.delay = actuator.delay.times(2).clamp(RESTART, RESTART_LONGEST);
-        actuator.start_at = now.plus(actuator.delay);
-        self.wake_at(self.actuator.start_at);
-    }
-
-    /// Ends the actuator when there has been nobody to manage for a while.
-    fn dismiss_idle_actuator(&mut self, now: Nanos) {
-        let busy = self.world.processes.values().any(|process| !matches!(process.session, Session::None));
-        if busy || self.actuator.link.is_none() {
-            self.actuator.idle_since = None;
-            return;
-        }
-        let since = *self.actuator.idle_since.get_or_insert(now);
-        if now.since(since) >= IDLE {
-            self.dismiss_actuator();
-        } else {
-            self.wake_at(since.plus(IDLE));
-        }
-    }
-
-    /// Ends the actuator in good order: everything runs, nobody is traced. Returns what ends it when dropped, which may
-    /// take a while.
-    pub(super) fn end_actuator(&mut self) -> Option<Link> {
-        let link = self.actuator.link.take();
-        if link.is_some() {
-            self.actuator.farewells += 1;
-            self.actuator.sent_away_at = crate::clock::now();
-            self.note_machine(EventKind::Actuator { message: "ended: nobody to manage".into() });
-        }
-        self.actuator.pid = None;
-        self.actuator.idle_since = None;
-        link
-    }
-
-    /// Ends the actuator without waiting for it.
-    pub(super) fn dismiss_actuator(&mut self) {
-        if let Some(link) = self.end_actuator() {
-            // Without a thread left it happens here, late but in order.
-            let _ = std::thread::Builder::new().name("farewell".into()).spawn(move || drop(link));
-        }
-    }
-
-    /// An order; an actuator that does not take it is lost, which is told by its own message.
-    pub(super) fn send(&mut self, order: &ActuatorCommand, now: Nanos) -> bool {
-        let sent = self.actuator.link.as_mut().is_some_and(|link| link.send(order));
-        if !sent {
-            tracing::warn!("the actuator takes no orders");
-            self.wake_at(now.plus(RESTART));
-        }
-        sent
-    }
-
-    pub(super) fn session_open(&mut self, pid: Pid, runtime: bool, queues: &[TracedQueue], now: Nanos) {
-        let Some(process) = self.world.processes.get_mut(&pid) else {
-            self.send(&ActuatorCommand::Detach { pid: pid.0 }, now);
-            return;
-        };
-        if !matches!(process.session, Session::Asked { .. } | Session::Open { .. }) {
-            // It was ended meanwhile, before this was heard.
-            return;
-        }
-        process.session = Session::Open { runtime };
-        process.refusals = 0;
-        self.set_traced(pid, queues, now);
-        self.changed = true;
-    }
-
-    /// An order to attach was refused.
-    pub(super) fn session_refused(&mut self, refused: &CommandRefusal, now: Nanos) {
-        let pid = Pid(refused.pid);
-        let first = match refused.kind {
-            CommandRefusalKind::Permission => RETRY_PERMISSION,
-            _ => RETRY,
-        };
-        self.note_cycle(pid, now);
-        let Some(process) = self.world.processes.get_mut(&pid) else { return };
-        let why = match refused.kind {
-            CommandRefusalKind::Runtime => "runtime not enabled".to_string(),
-            _ => refused.message.clone(),
-        };
-        // An attempt that fails late costs cycles of all its gpus.
-        let wait = first.times(1 << process.refusals.min(DOUBLINGS));
-        let told_before = process.refusals > 0;
-        process.refusals = process.refusals.saturating_add(1);
-        process.session = Session::Refused { why, retry_at: now.plus(wait) };
-        self.wake_at(now.plus(wait));
-        self.changed = true;
-        if refused.kind != CommandRefusalKind::Gone && !told_before {
-            let name = self.world.tenants_of(pid).map(|tenant| tenant.name).next();
-            let message = refused.message.clone();
-            name.inspect(|&name| {
-                self.note(name, EventKind::Failed { action: gpreempt_proto::Action::Attach, message });
-            });
-        }
-    }
-
-    /// A session ended because its process did, or is no longer ours.
-    pub(super) fn session_ended(&mut self, pid: Pid, now: Nanos) {
-        let Some(process) = self.world.processes.get_mut(&pid) else { return };
-        process.session = Session::Refused { why: "the session ended".into(), retry_at: now.plus(RETRY) };
-        self.wake_at(now.plus(RETRY));
-        self.all_run(pid, now);
-    }
-
-    /// The actuator is gone: the driver has resumed everything.
-    pub(super) fn actuator_lost(&mut self, why: &str, killed: bool, now: Nanos) {
-        if self.actuator.farewells > 0 {
-            // Every actuator is lost once; this one was sent away.
-            self.actuator.farewells -= 1;
-            return;
-        }
-        if self.actuator.link.take().is_none() {
-            return;
-        }
-        tracing::warn!("the actuator ended: {why}; everything runs");
-        self.record.daemon.actuator_kills += u64::from(killed);
-        self.actuator.pid = None;
+        self.actuator_pid = None;
         self.tickets.clear();
-        let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
-        for pid in pids {
-            if let Some(process) = self.world.processes.get_mut(&pid) {
-                process.session = Session::None;
-            }
-            self.all_run(pid, now);
-        }
-        if now.since(self.actuator.started_at) > RESTART_LONGEST {
+        if now.since(self.started_at) > RESTART_LONGEST {
             // One that lived for a while gives no reason for a longer wait.
-            self.actuator.delay = Nanos::ZERO;
+            self.delay = Nanos::ZERO;
         }
-        self.back_off(now);
-        self.note_machine(EventKind::Actuator { message: format!("lost: {why}") });
-        self.changed = true;
+        Some(self.back_off(now))
     }
 
-    /// Whatever of a process was stopped runs again, by other means than an order.
-    fn all_run(&mut self, pid: Pid, now: Nanos) {
-        self.note_cycle(pid, now);
-        let names: Vec<Name> = self.world.tenants_of(pid).map(|tenant| tenant.name).collect();
-        for name in names {
-            let ordered = self.world.tenants.get_mut(&name).and_then(|tenant| {
-                tenant.stopped.clear();
-                tenant.ordered.take()
-            });
-            self.record_stop_end(name, now);
-            match ordered {
-                // Its answer does not come any more, and the core would wait for it.
-                Some(action) => self.answer_for(name, action, Some(0), now),
-                None => self.observe_again(name, now),
+    /// Dismisses the actuator. Dropping the link ends it in order, which may take a while.
+    pub(super) fn dismiss(&mut self, now: Nanos) -> Option<Link> {
+        self.idle_since = None;
+        match std::mem::take(&mut self.state) {
+            State::Up(link) => {
+                self.dismissed += 1;
+                self.dismissed_at = now;
+                self.actuator_pid = None;
+                Some(link)
+            }
+            other => {
+                self.state = other;
+                None
             }
         }
-        self.changed = true;
     }
 
-    /// Ends the session with a process, if there is one; the driver resumes what of it is stopped.
-    pub(super) fn close_session(&mut self, pid: Pid) {
-        let open = self.world.processes.get(&pid).is_some_and(|process| process.session != Session::None);
-        if open {
-            self.end_session(pid);
-            if let Some(process) = self.world.processes.get_mut(&pid) {
-                process.session = Session::None;
-            }
-            self.all_run(pid, crate::clock::now());
+    /// Returns what to do about an actuator that has sessions or not.
+    pub(super) fn idleness(&mut self, has_sessions: bool, now: Nanos) -> Idleness {
+        if has_sessions || !self.is_up() {
+            self.idle_since = None;
+            return Idleness::Busy;
         }
+        let since = *self.idle_since.get_or_insert(now);
+        if now.since(since) >= IDLE { Idleness::Over } else { Idleness::Until(since.plus(IDLE)) }
     }
 
-    pub(super) fn end_session(&mut self, pid: Pid) {
-        self.tickets.retain(|_, ticket| ticket.name.0 != pid);
-        if self.actuator.link.is_some() {
-            self.send(&ActuatorCommand::Detach { pid: pid.0 }, crate::clock::now());
-        }
-    }
-
-    /// Who traces, unless it is our actuator.
-    pub(super) fn debugger(&self, tracer: Option<Pid>) -> Option<Pid> {
-        tracer.filter(|tracer| self.actuator.pid != Some(tracer.0))
-    }
-
-    /// Why a tenant cannot be stopped, for people; `None` if it can, or if nobody would want to.
-    pub(super) fn unstoppable(&self, tenant: &Tenant, now: Nanos) -> Option<String> {
-        let process = self.world.processes.get(&tenant.name.0)?;
-        if process.unmanaged {
-            return Some("unmanaged by the operator".into());
-        }
-        if let Some(debugger) = self.debugger(process.traced_by) {
-            return Some(format!("debugger {debugger} is attached"));
-        }
-        if now < process.leaving_until {
-            return Some("it wants to end, or to destroy a queue".into());
-        }
-        match &process.session {
-            Session::Open { runtime: false } => Some("runtime not enabled".into()),
-            Session::Refused { why, .. } => Some(why.clone()),
-            Session::None if self.actuator.rival.is_some() => Some("another daemon manages this gpu".into()),
-            _ => tenant.about.blind.as_ref().filter(|_| tenant.probe.is_none()).map(|blind| blind.why.clone()),
+    /// Sends a command. Returns false if the actuator does not take it: then it is lost, which its own report says.
+    pub(super) fn send(&mut self, command: &ActuatorCommand) -> bool {
+        match &mut self.state {
+            State::Up(link) => link.send(command),
+            State::Down | State::Starting { .. } => false,
         }
     }
 
-    fn update_stoppable(&mut self, name: Name, now: Nanos) {
-        let Some(tenant) = self.world.tenants.get(&name) else { return };
-        let Some(id) = tenant.core else { return };
-        let Some(process) = self.world.processes.get(&name.0) else { return };
-        let Some(gpu) = self.world.gpus.get(tenant.gpu) else { return };
-        let control = gpu.control_burst.is_some_and(|cause| cause != name);
-        let able = matches!(process.session, Session::Open { runtime: true })
-            && self.config.mode == Mode::Enforce
-            && gpu.breaker.open().is_none()
-            && !control
-            && self.unstoppable(tenant, now).is_none();
-        if able == tenant.stoppable {
-            return;
+    /// Gives the guardian a sign of life.
+    pub(super) fn beat(&mut self) {
+        if let State::Up(link) = &mut self.state {
+            link.beat();
         }
-        let _ = self.core.set_stoppable(id, able);
-        if let Some(tenant) = self.world.tenants.get_mut(&name) {
-            tenant.stoppable = able;
-        }
+    }
+
+    /// Returns a number for a command whose answer does not matter.
+    pub(super) fn next_ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+
+    /// Notes a command under way. Returns its number.
+    pub(super) fn open_ticket(&mut self, ticket: Ticket) -> u64 {
+        let number = self.next_ticket();
+        self.tickets.insert(number, ticket);
+        number
+    }
+
+    /// Returns the command that an answer is about, which is no longer under way.
+    pub(super) fn close_ticket(&mut self, number: u64) -> Option<Ticket> {
+        self.tickets.remove(&number)
+    }
+
+    /// Forgets the commands for a process.
+    pub(super) fn drop_tickets(&mut self, pid: Pid) {
+        self.tickets.retain(|_, ticket| ticket.key.pid != pid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn link() -> Link {
+        let (to, _inbox) = mpsc::channel();
+        Link::start(Path::new("/bin/false"), to).unwrap()
+    }
+
+    fn loss() -> Loss {
+        Loss { why: "it failed".into(), killed: false }
+    }
+
+    #[test]
+    fn an_actuator_whose_end_is_heard_before_its_start_is_lost_and_not_forgotten() {
+        let (mut sessions, now) = (Sessions::default(), Nanos::from_secs(1));
+        assert_eq!(sessions.begin_start(now), Ok(true));
+        assert_eq!(sessions.begin_start(now), Ok(false), "it is asked for once");
+        assert_eq!(sessions.lost(&loss(), now), None);
+        assert_eq!(sessions.started(link(), now), Some(loss()));
+        assert!(sessions.is_up());
+        let again = sessions.lost(&loss(), now).unwrap();
+        assert!(!sessions.is_up() && sessions.begin_start(now) == Err(again));
+        assert_eq!(sessions.begin_start(again), Ok(true));
+        assert_eq!(sessions.started(link(), again), None);
+    }
+
+    #[test]
+    fn one_that_was_dismissed_is_not_missed_and_its_successor_waits_for_its_end() {
+        let (mut sessions, now) = (Sessions::default(), Nanos::from_secs(1));
+        assert_eq!((sessions.begin_start(now), sessions.started(link(), now)), (Ok(true), None));
+        assert!(matches!(sessions.idleness(false, now), Idleness::Until(_)));
+        assert_eq!(sessions.idleness(false, now.plus(IDLE)), Idleness::Over);
+        drop(sessions.dismiss(now));
+        assert!(!sessions.is_up() && !sessions.send(&ActuatorCommand::Detach { pid: 1 }));
+        assert_eq!(sessions.begin_start(now), Err(now.plus(RESTART)));
+        assert_eq!(sessions.lost(&loss(), now), None);
+        assert_eq!(sessions.begin_start(now), Ok(true));
     }
 }

@@ -1,15 +1,17 @@
-//! How everything stands, for whoever asks.
+//! Builds the status snapshot from what is known. It polls nothing and tells the core nothing: a client that asks for the
+//! status changes no decision, and no memory is read that is not read anyway.
 
 use gpreempt_core::{Activity, Actuator, Level, Nanos, bounds};
 use gpreempt_proto::{
     Bounds, Breaker, GpuStatus, JobStatus, QueueClass, QueueStatus, State, Status, TenantStatus, VERSION, Why,
 };
 
+use crate::clock;
 use crate::control::wire::ToWire as _;
 use crate::record::CpuTimes;
 
 use super::Host;
-use super::world::{Gpu, Tenant};
+use super::world::{Gpu, GpuIndex, Tenant};
 
 fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
@@ -22,16 +24,14 @@ fn millis(time: Nanos) -> Option<f64> {
 impl Host {
     /// Publishes status and statistics.
     pub(super) fn publish_status(&mut self, now: Nanos) {
-        self.look_for_display(now);
         let status = self.status(now);
-        self.record.daemon.watch_period = self.pacer.period();
-        let stats = self.record.stats(now, CpuTimes::read(self.actuator.pid));
-        self.board.publish(status, stats);
+        self.publisher.daemon().watch_period = self.timers.poll_period();
+        self.publisher.publish(status, now, CpuTimes::read(self.sessions.actuator_pid()));
     }
 
     pub(super) fn status(&mut self, now: Nanos) -> Status {
-        let present: Vec<usize> = (0..self.world.gpus.len()).filter(|&gpu| self.world.gpus[gpu].present).collect();
-        let gpus = present.into_iter().map(|gpu| self.gpu_status(gpu, now)).collect();
+        let present: Vec<GpuIndex> = self.world.gpus.iter().filter(|gpu| gpu.present).map(|gpu| gpu.index).collect();
+        let gpus = present.into_iter().filter_map(|gpu| self.gpu_status(gpu, now)).collect();
         let names: Vec<String> = self.world.jobs.keys().cloned().collect();
         let mut jobs: Vec<JobStatus> = names.iter().filter_map(|name| self.job_status(name, now)).collect();
         jobs.sort_by_key(|job| std::cmp::Reverse(job.level));
@@ -41,7 +41,7 @@ impl Host {
         Status {
             schema: VERSION,
             daemon_pid: std::process::id(),
-            actuator_pid: self.actuator.pid,
+            actuator_pid: self.sessions.actuator_pid(),
             mode: self.config.mode,
             uptime_s: seconds(now.since(self.started)),
             config: self.config.source.as_ref().map(|path| path.display().to_string()),
@@ -51,12 +51,11 @@ impl Host {
         }
     }
 
-    fn gpu_status(&mut self, index: usize, now: Nanos) -> GpuStatus {
-        let slot = self.world.gpus[index].slot;
-        let core = self.core.gpu(slot);
+    fn gpu_status(&mut self, index: GpuIndex, now: Nanos) -> Option<GpuStatus> {
+        let core = self.core.gpu(index.slot());
         let holder = core.and_then(|gpu| gpu.holder).and_then(|job| self.world.job_name(job)).map(str::to_owned);
-        let Gpu { about, params, breaker, measured, resetting_until, .. } = &self.world.gpus[index];
-        GpuStatus {
+        let Gpu { about, params, breaker, measured, resetting_until, .. } = self.world.gpus.get(index)?;
+        Some(GpuStatus {
             gpu: about.address.clone(),
             gpu_id: about.id.0,
             name: about.name.clone(),
@@ -68,8 +67,8 @@ impl Host {
                 .open()
                 .map(|(reason, until)| Breaker { message: reason.into(), retry_in_s: seconds(until.since(now)) }),
             resetting: resetting_until.is_some(),
-            overcommitted: self.overcommitted.has(slot),
-        }
+            overcommitted: self.overcommitted.has(index.slot()),
+        })
     }
 
     fn job_status(&mut self, name: &str, now: Nanos) -> Option<JobStatus> {
@@ -90,13 +89,13 @@ impl Host {
     }
 
     fn bounds(&mut self, name: &str, job: gpreempt_core::JobId) -> Bounds {
-        let detection = self.pacer.period().unwrap_or_else(|| super::breaker::nanos(self.config.scan));
+        let detection = self.timers.poll_period().unwrap_or_else(|| clock::nanos(self.config.scan));
         let gpus: Vec<_> = self
             .world
             .tenants
             .values()
             .filter(|tenant| tenant.job.as_deref() == Some(name))
-            .filter_map(|tenant| self.world.gpus.get(tenant.gpu).map(|gpu| gpu.slot))
+            .filter_map(|tenant| self.world.gpus.get(tenant.gpu).map(|gpu| gpu.index.slot()))
             .collect();
         let longest = gpus
             .into_iter()
@@ -108,10 +107,11 @@ impl Host {
     }
 
     fn tenant_status(&self, tenant: &Tenant, now: Nanos) -> TenantStatus {
-        let process = self.world.processes.get(&tenant.name.0);
+        let process = self.world.processes.get(&tenant.key.pid);
         let identity = process.map(|process| process.identity.clone()).unwrap_or_default();
         let gpu = self.world.gpus.get(tenant.gpu);
-        let state = state(tenant);
+        let watched = gpu.is_some_and(|gpu| gpu.contested) && tenant.probe.is_some();
+        let state = state(tenant, watched);
         let since = if state == State::Stopped { tenant.stopped_at } else { None };
         let stopped_now = tenant.stopped_at.map_or(Nanos::ZERO, |at| now.since(at));
         let queue = |kind: QueueClass| {
@@ -120,8 +120,8 @@ impl Host {
         let compute = tenant.about.compute.iter().map(queue(QueueClass::Compute));
         TenantStatus {
             gpu: gpu.map(|gpu| gpu.about.address.clone()).unwrap_or_default(),
-            gpu_id: tenant.name.1,
-            pid: tenant.name.0.0,
+            gpu_id: tenant.key.gpu,
+            pid: tenant.key.pid.0,
             container_pid: identity.container_pid,
             command: command(&identity.executable),
             container: identity.container,
@@ -137,7 +137,7 @@ impl Host {
             }),
             unstoppable: self.unstoppable(tenant, now),
             attached: process.is_some_and(|process| matches!(process.session, super::world::Session::Open { .. })),
-            pending: tenant.last.pending,
+            pending: if watched { tenant.last.pending } else { 0 },
             vram: tenant.about.vram,
             preempted: tenant.preempted,
             stopped_s: seconds(tenant.stopped_total.plus(stopped_now)),
@@ -146,17 +146,20 @@ impl Host {
     }
 }
 
-fn state(tenant: &Tenant) -> State {
+/// Returns the state for display. Rings are polled only where jobs compete, so that of other tenants is unknown.
+fn state(tenant: &Tenant, watched: bool) -> State {
     if tenant.is_stopped() {
         return State::Stopped;
     }
-    match Host::activity(tenant) {
-        None => State::Unknown,
-        Some(Activity::Idle) => State::Idle,
-        Some(Activity::Wants) => State::Wants,
-        Some(Activity::Running) => State::Running,
-        Some(Activity::Blocked) => State::Blocked,
-        Some(Activity::Evicted) => State::Evicted,
+    if !watched || tenant.last.at == Nanos::ZERO {
+        return State::Unknown;
+    }
+    match tenant.last.activity {
+        Activity::Idle => State::Idle,
+        Activity::Wants => State::Wants,
+        Activity::Running => State::Running,
+        Activity::Blocked => State::Blocked,
+        Activity::Evicted => State::Evicted,
     }
 }
 

@@ -1,14 +1,15 @@
-//! The host without a driver: what it believes, and what it is reminded of.
+//! The host without a driver: membership, timers, requests.
 
-use std::sync::mpsc;
+use gpreempt_proto::{Answer, EventKind, RefusalKind, Request, Target};
 
-use gpreempt_proto::{Answer, RefusalKind, Request, Target};
-
-use super::world::Session;
+use super::world::{Gpu, GpuIndex, Session, TenantKey};
 use super::*;
-use crate::discovery;
+use crate::discovery::{self, ActuatorStart};
 use crate::identity::Identity;
 use crate::inbox::{ClientRequest, Responder};
+
+mod policies;
+mod status;
 
 const GPU: u32 = 7;
 const OWNER: u32 = 1000;
@@ -36,8 +37,8 @@ const RULES: &str = r#"
 struct Fixture {
     host: Host,
     now: Nanos,
+    requests: Receiver<DiscoveryRequest>,
     _directory: tempfile::TempDir,
-    _inbox: Receiver<Input>,
 }
 
 fn gpu(id: u32) -> discovery::Gpu {
@@ -51,23 +52,19 @@ fn world() -> Fixture {
 
 fn world_with(rules: &str) -> Fixture {
     let directory = tempfile::tempdir().unwrap();
-    let (to_self, inbox) = mpsc::channel();
-    let (nowhere, _) = mpsc::channel();
-    let config = Config::parse("test", rules).unwrap();
-    let settings = discovery::Settings { scan: config.scan, variables: config.variables() };
+    let (discovery, requests) = Discovery::detached();
     let setup = Setup {
-        config,
+        config: Config::parse("test", rules).unwrap(),
         program: "/nonexistent/gpreempt".into(),
         directory: directory.path().to_owned(),
         board: Board::new(100).unwrap(),
-        discovery: discovery::start(settings, nowhere).unwrap(),
-        to_self,
+        discovery,
         alive: Arc::default(),
     };
     let mut host = Host::new(setup).unwrap();
     host.own_uid = 0;
     host.set_gpus(vec![gpu(GPU)]);
-    Fixture { host, now: clock::now(), _directory: directory, _inbox: inbox }
+    Fixture { host, now: clock::now(), requests, _directory: directory }
 }
 
 impl Fixture {
@@ -94,16 +91,40 @@ impl Fixture {
     /// Acts at every instant the host asks for, for so long.
     fn pass(&mut self, time: Nanos) {
         let end = self.now.plus(time);
-        while self.host.due <= end {
-            self.now = self.now.max(self.host.due);
+        while self.host.timers.due() <= end {
+            self.now = self.now.max(self.host.timers.due());
             self.host.act(self.now);
         }
         self.now = end;
     }
 
+    fn gpu(&self) -> &Gpu {
+        self.host.world.gpus.get(first()).unwrap()
+    }
+
+    /// Answers every request to start the actuator, and says how many there were.
+    fn refuse_starts(&mut self) -> usize {
+        let is_start = |request: &DiscoveryRequest| matches!(request, DiscoveryRequest::StartActuator { .. });
+        let starts = self.requests.try_iter().filter(is_start).count();
+        for _ in 0..starts {
+            let failed = ActuatorStart::Failed(std::io::ErrorKind::NotFound.into());
+            self.host.take(Input::Discovery(DiscoveryEvent::ActuatorStart(failed)), self.now);
+        }
+        starts
+    }
+
     fn level(&self, job: &str) -> u8 {
         self.host.world.jobs[job].level().get()
     }
+}
+
+/// The first gpu's place.
+fn first() -> GpuIndex {
+    GpuIndex::new(0).unwrap()
+}
+
+fn tenant(pid: u32) -> TenantKey {
+    TenantKey { pid: Pid(pid), gpu: GPU }
 }
 
 fn job(name: &str) -> Target {
@@ -114,16 +135,16 @@ fn job(name: &str) -> Target {
 fn an_earlier_instant_does_not_make_a_later_one_forgotten() {
     let mut world = world();
     world.process(10, OWNER, &[]);
-    world.host.reset(0, world.now);
+    world.host.reset(first(), world.now);
     world.host.must_resume(Pid(10), ResumeCause::Destroying, world.now);
     assert!(matches!(world.ask(0, Request::Hold { target: job("pid-10"), seconds: 2 }), Answer::Done { .. }));
     world.pass(Nanos::from_millis(900));
-    let tenant = &world.host.world.tenants[&(Pid(10), GPU)];
+    let tenant = &world.host.world.tenants[&tenant(10)];
     let why = world.host.unstoppable(tenant, world.now);
     assert!(why.is_none_or(|why| !why.contains("wants to end")));
-    assert!(world.host.world.gpus[0].resetting_until.is_some() && world.host.due < Nanos::NEVER);
+    assert!(world.gpu().resetting_until.is_some() && world.host.timers.due() < Nanos::NEVER);
     world.pass(Nanos::from_millis(200));
-    assert!(world.host.world.gpus[0].resetting_until.is_none(), "the gpu is managed again");
+    assert!(world.gpu().resetting_until.is_none(), "the gpu is managed again");
     assert!(world.host.world.jobs["pid-10"].held_until.is_some());
     world.pass(Nanos::from_secs(1));
     assert!(world.host.world.jobs["pid-10"].held_until.is_none(), "the hold is over");
@@ -133,14 +154,14 @@ fn an_earlier_instant_does_not_make_a_later_one_forgotten() {
 fn a_burst_without_end_is_not_left_alone_for_ever() {
     let mut world = world();
     world.process(10, OWNER, &[]);
-    let name = (Pid(10), GPU);
-    let place = &mut world.host.world.gpus[0];
-    (place.control_burst, place.control_until) = (Some(name), world.now.plus(Nanos::from_millis(250)));
-    world.host.wake_at(world.now.plus(Nanos::from_millis(1)));
+    let key = tenant(10);
+    let until = world.host.bursts.begin_control(first(), key, world.now);
+    assert_eq!(until, world.now.plus(Nanos::from_millis(250)));
+    world.host.timers.wake_at(world.now.plus(Nanos::from_millis(1)));
     world.pass(Nanos::from_millis(240));
-    assert_eq!(world.host.world.gpus[0].control_burst, Some(name));
+    assert_eq!(world.host.bursts.control_on(first()), Some(key));
     world.pass(Nanos::from_millis(20));
-    assert_eq!(world.host.world.gpus[0].control_burst, None);
+    assert_eq!(world.host.bursts.control_on(first()), None);
 }
 
 #[test]
@@ -165,12 +186,13 @@ fn an_actuator_that_cannot_be_started_is_tried_ever_less_often() {
     world.process(10, OWNER, &[]);
     world.process(11, OWNER, &[("ROLE", "serve")]);
     world.host.act(world.now);
-    let mut attempts = 1;
+    let mut attempts = world.refuse_starts();
+    assert_eq!(attempts, 1);
     let end = world.now.plus(Nanos::from_secs(60));
-    while world.host.due.max(world.now) < end {
-        world.now = world.host.due.max(world.now).plus(Nanos(1));
+    while world.host.timers.due().max(world.now) < end {
+        world.now = world.host.timers.due().max(world.now).plus(Nanos(1));
         world.host.act(world.now);
-        attempts += 1;
+        attempts += world.refuse_starts();
     }
     assert!((5..40).contains(&attempts), "{attempts}");
 }
@@ -236,26 +258,29 @@ fn places_of_gpus_that_are_gone_are_used_again() {
         let partitions = (0..32).map(|partition| gpu(100 + round * 32 + partition)).collect();
         world.host.set_gpus(partitions);
         world.process_on(20 + round, OWNER, &[], 100 + round * 32);
-        assert!(world.host.world.tenants[&(Pid(20 + round), 100 + round * 32)].core.is_some(), "{round}");
+        assert!(
+            world.host.world.tenants[&TenantKey { pid: Pid(20 + round), gpu: 100 + round * 32 }].core.is_some(),
+            "{round}"
+        );
         assert_eq!(world.host.status(world.now).gpus.len(), 32);
         world.host.take(Input::Discovery(DiscoveryEvent::Gone { pid: Pid(20 + round) }), world.now);
     }
     // The first is gone, but has a tenant.
-    assert_eq!(world.host.world.tenants[&(Pid(10), GPU)].gpu, 0);
-    assert_eq!(world.host.world.gpus[0].about.id.0, GPU);
+    assert_eq!(world.host.world.tenants[&tenant(10)].gpu, first());
+    assert_eq!(world.gpu().about.id.0, GPU);
 }
 
 #[test]
 fn an_answer_that_does_not_come_any_more_keeps_nobody_waiting() {
     let mut world = world();
     world.process(10, OWNER, &[]);
-    let name = (Pid(10), GPU);
-    let tenant = world.host.world.tenants.get_mut(&name).unwrap();
+    let key = tenant(10);
+    let tenant = world.host.world.tenants.get_mut(&key).unwrap();
     tenant.ordered = Some(gpreempt_core::Action::Preempt);
     tenant.stopped.insert(1);
     world.host.world.processes.get_mut(&Pid(10)).unwrap().session = Session::Open { runtime: true };
     world.host.close_session(Pid(10));
-    let tenant = &world.host.world.tenants[&name];
+    let tenant = &world.host.world.tenants[&key];
     assert!(tenant.ordered.is_none() && !tenant.is_stopped());
 }
 
@@ -266,7 +291,7 @@ fn who_only_observes_starts_no_actuator() {
     world.process(10, OWNER, &[]);
     world.process(11, OWNER, &[("ROLE", "serve")]);
     world.pass(Nanos::from_secs(20));
-    assert_eq!(world.host.record.daemon.actuator_starts, 0);
+    assert_eq!(world.host.publisher.daemon().actuator_starts, 0);
     assert!(world.host.world.processes.values().all(|process| process.session == Session::None));
     assert!(matches!(world.ask(0, Request::Hold { target: job("pid-10"), seconds: 1 }), Answer::Refused(_)));
 }
@@ -276,7 +301,7 @@ fn an_operator_unmanages_a_process_and_manages_it_again() {
     let mut world = world();
     world.process(10, OWNER, &[]);
     let managed = |world: &Fixture| world.host.world.tenants.values().all(|tenant| tenant.core.is_some());
-    let kept = |world: &Fixture| world.host.overrides.current.unmanaged.contains_key(&10);
+    let kept = |world: &Fixture| world.host.overrides.current().unmanaged.contains_key(&10);
     assert!(managed(&world));
     for request in [Request::Unmanage { pid: 10 }, Request::Manage { pid: 10 }] {
         match world.ask(OWNER, request) {
@@ -295,7 +320,7 @@ fn an_operator_unmanages_a_process_and_manages_it_again() {
         assert_eq!(note.contains("was not"), repeated, "{note}");
         assert!(managed(&world) && !kept(&world));
     }
-    let logged = world.host.board.events();
+    let logged = world.host.publisher.events();
     let by_root: Vec<_> = logged
         .iter()
         .filter(|event| matches!(event.kind, EventKind::Unmanaged { by_uid: 0 } | EventKind::Managed { by_uid: 0 }))

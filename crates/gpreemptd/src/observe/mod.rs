@@ -21,7 +21,7 @@ mod probe;
 mod ring;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use probe::{IgnoredRing, TenantProbe, Unreadable};
 

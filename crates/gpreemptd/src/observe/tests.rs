@@ -6,8 +6,8 @@ use kfd::{GpuId, Pid};
 use super::{TenantActivity, TenantProbe};
 use crate::discovery::{Format, OccupancySample, Ring};
 
-mod fake;
-pub(super) mod instants;
+pub(crate) mod fake;
+pub(crate) mod instants;
 mod model;
 
 use fake::{Bytes, Fake};

@@ -10,10 +10,17 @@ use super::{TenantActivity, TenantProbe, ms};
 
 thread_local! {
     static BETWEEN_READS: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
+    static READS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns how often this thread has read memory of tenants.
+pub(crate) fn reads() -> u64 {
+    READS.get()
 }
 
 /// Called before each read of memory.
 pub(in crate::observe) fn pass() {
+    READS.set(READS.get() + 1);
     BETWEEN_READS.with_borrow_mut(|between| {
         if let Some(between) = between {
             between();

@@ -1,4 +1,4 @@
-//! Another daemon on the same gpus. Two would undo each other's work, so the later one only watches.
+//! Finds another daemon on the same gpus. Two would undo each other's stops, so the later one only watches.
 //!
 //! The driver lists every process that has it open, so a foreign actuator shows there whatever directory or socket its
 //! daemon uses.
@@ -7,15 +7,16 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use kfd::Pid;
+use kfd::{Pid, Processes};
 
 /// The subcommand under which an actuator runs.
 const ACTUATOR: &[u8] = b"actuator";
 
-/// The actuator of another daemon, if there is one. Only root's and this user's count: others could pretend.
-pub(crate) fn find() -> Option<Pid> {
+/// Returns the actuator of another daemon, if there is one. Only processes of root and of this user count: those of others
+/// could pretend.
+pub(super) fn find_actuator(processes: &Processes) -> Option<Pid> {
     let uid = nix::unistd::geteuid().as_raw();
-    let pids = kfd::Processes::default().pids().ok()?;
+    let pids = processes.pids().ok()?;
     pids.into_iter().find(|pid| is_actuator(&Path::new("/proc").join(pid.to_string()), uid))
 }
 
