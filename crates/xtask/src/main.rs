@@ -58,10 +58,19 @@ enum Chore {
     /// Check the house rules of CONTRIBUTING.md: names, lengths, prose, lint exceptions.
     Tidy,
 
-    /// Run the demo and put what it prints into the README.
-    ///
-    /// Measured, so best done on a quiet machine.
-    Record,
+    /// Run the product and put what it prints into the documentation.
+    Record {
+        /// What to record.
+        what: Recording,
+    },
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Recording {
+    /// The demo, as a picture and a caption in the README. Measured, so best done on a quiet machine.
+    Demo,
+    /// The table of `gpreempt lab compare` in docs/lab.md. Simulated: a test compares it.
+    Lab,
 }
 
 fn main() -> ExitCode {
@@ -70,7 +79,8 @@ fn main() -> ExitCode {
         Chore::Test { full } => test::test(full),
         Chore::Accept { name, list } => accept::accept(name.as_deref(), list),
         Chore::Tidy => tidy::tidy(),
-        Chore::Record => record::demo(),
+        Chore::Record { what: Recording::Demo } => record::demo(),
+        Chore::Record { what: Recording::Lab } => record::lab(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
