@@ -4,7 +4,7 @@
 //! the result. A change of the core that is meant to change plans computes the constant anew and says why.
 
 use gpreempt_core::{
-    Action, Activity, Actuator, Bound, Entry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
+    Action, Activity, ActuatorKind, Bound, Entry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
     Observation, Parts, Patience, Permille, PolicyKind, Reason, Report, Scheduler, TenantId, TenantSlot,
 };
 
@@ -134,7 +134,7 @@ struct Seen {
 struct History {
     random: Random,
     core: Core,
-    actuator: Actuator,
+    actuator: ActuatorKind,
     now: Nanos,
     wake: Nanos,
     jobs: Vec<JobId>,
@@ -192,7 +192,7 @@ impl History {
             let policy = if seed % 4 == 3 { policies[random.index(3)] } else { policies[(seed % 4) as usize] };
             core.set_gpu(GpuId(gpu as u8), gpu_params(&mut random, policy)).expect("a slot");
         }
-        let actuator = [Actuator::DebugTrap, Actuator::Combined, Actuator::PerQueue][random.index(3)];
+        let actuator = [ActuatorKind::DebugTrap, ActuatorKind::Combined, ActuatorKind::PerQueue][random.index(3)];
         let now = Nanos::from_millis(1);
         let (jobs, tenants, calls) = (Vec::new(), Vec::new(), Vec::new());
         let mut history = History { random, core, actuator, now, wake: now, jobs, tenants, calls };
