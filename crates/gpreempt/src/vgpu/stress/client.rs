@@ -8,10 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use kfd_workload::suite::{self, Argument, BufferArgument, Job};
-use kfd_workload::{
+use kfd_runtime::{
     Arguments, Buffer, CodeObject, CopyQueue, Device, Error, Executable, Order, Placement, Queue, Runtime, Signal,
 };
+use kfd_suite::suite::{self, Argument, BufferArgument, Job};
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 use vgpu::points::{self, Point};

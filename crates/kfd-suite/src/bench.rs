@@ -2,16 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::arguments::Arguments;
+use kfd_runtime::{
+    Arguments, Buffer, CodeObject, CopyQueue, Device, Executable, Order, Placement, Queue, Result, Signal,
+};
+
 use crate::checksum::Checksum;
-use crate::code_object::{CodeObject, Executable};
-use crate::device::Device;
-use crate::error::Result;
-use crate::memory::{Buffer, Placement};
-use crate::packet::Order;
-use crate::queue::Queue;
-use crate::sdma::CopyQueue;
-use crate::signal::Signal;
 use crate::suite::{Argument, Job, Mismatch};
 
 /// How long a kernel of the suite may take.

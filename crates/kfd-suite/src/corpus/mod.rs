@@ -13,13 +13,10 @@ pub use error::CorpusError;
 pub use library::Library;
 pub use manifest::{Input, Kernel, Manifest, Output};
 
-use crate::arguments::Arguments;
+use kfd_runtime::{Arguments, CodeObject, Executable, GpuAddr, Launch, Order, Placement, Signal};
+
 use crate::bench::Bench;
 use crate::checksum::Checksum;
-use crate::code_object::{CodeObject, Executable};
-use crate::memory::{GpuAddr, Placement};
-use crate::packet::{Launch, Order};
-use crate::signal::Signal;
 
 /// Levels of optimisation that every kernel is compiled with.
 pub const LEVELS: [&str; 2] = ["O0", "O2"];
@@ -75,7 +72,7 @@ impl Corpus {
         let load = |level| {
             let path = self.directory.join(format!("{}.{level}.hsaco", kernel.name));
             let bytes = std::fs::read(&path).map_err(|source| CorpusError::Read { path, source })?;
-            let object = CodeObject::parse(&bytes).map_err(crate::Error::from)?;
+            let object = CodeObject::parse(&bytes).map_err(kfd_runtime::Error::from)?;
             Ok(Loaded { kernel, level, program: Executable::load(&mut bench.queue, &object)? })
         };
         LEVELS.into_iter().map(load).collect()

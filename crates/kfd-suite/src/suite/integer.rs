@@ -1,9 +1,10 @@
 //! Kernels on integers and doubles, where every bit is known.
 
+use kfd_runtime::Launch;
+
 use super::job::{Argument, Inputs, Job};
 use super::object;
-use crate::memory::Placement::{Gtt, Uncached, UserMemory, Vram};
-use crate::packet::Launch;
+use kfd_runtime::Placement::{Gtt, Uncached, UserMemory, Vram};
 
 pub(super) fn fill(seed: u64) -> Job {
     const COUNT: usize = 5000;

@@ -2,11 +2,12 @@
 
 use half::f16;
 
+use kfd_runtime::Launch;
+
 use super::job::{Argument, Inputs, Job};
 use super::{ADVANCE, object};
 use crate::chain::{LANES, State, Work};
-use crate::memory::Placement::{Gtt, Uncached, UserMemory, Vram};
-use crate::packet::Launch;
+use kfd_runtime::Placement::{Gtt, Uncached, UserMemory, Vram};
 
 /// Work-items of a workgroup, where the kernel does not ask for fewer.
 const GROUP: usize = 256;

@@ -306,9 +306,9 @@ fn find_relocations(
 mod tests {
     use super::*;
 
-    const TABLES: &[u8] = include_bytes!("../kernels/gfx942/tables.hsaco");
-    const SCRATCH: &[u8] = include_bytes!("../kernels/gfx942/scratch.hsaco");
-    const REDUCE: &[u8] = include_bytes!("../kernels/gfx942/reduce.hsaco");
+    const TABLES: &[u8] = include_bytes!("../../kfd-suite/kernels/gfx942/tables.hsaco");
+    const SCRATCH: &[u8] = include_bytes!("../../kfd-suite/kernels/gfx942/scratch.hsaco");
+    const REDUCE: &[u8] = include_bytes!("../../kfd-suite/kernels/gfx942/reduce.hsaco");
 
     #[test]
     fn descriptors_tell_what_the_kernels_need() {

@@ -50,7 +50,7 @@ pub enum CorpusError {
 
     /// The gpu.
     #[error(transparent)]
-    Gpu(#[from] crate::Error),
+    Gpu(#[from] kfd_runtime::Error),
 }
 
 impl CorpusError {

@@ -12,8 +12,9 @@ mod system;
 pub use float::spin_for;
 pub use job::{Argument, BufferArgument, Expected, Job, Mismatch};
 
+use kfd_runtime::Result;
+
 use crate::bench::{Bench, Outcome};
-use crate::error::Result;
 
 /// The object of a kernel.
 macro_rules! object {
@@ -118,7 +119,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::code_object::CodeObject;
+    use kfd_runtime::CodeObject;
 
     #[test]
     fn names_are_unique() {

@@ -1,9 +1,10 @@
 //! Kernels on matrices, with local memory and with the matrix cores.
 
+use kfd_runtime::Launch;
+
 use super::job::{Argument, Inputs, Job};
 use super::object;
-use crate::memory::Placement::{Gtt, Vram};
-use crate::packet::Launch;
+use kfd_runtime::Placement::{Gtt, Vram};
 
 /// Side of the kernels' tiles.
 const TILE: u16 = 16;

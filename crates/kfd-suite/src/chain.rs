@@ -6,15 +6,11 @@
 
 use std::time::Duration;
 
-use crate::arguments::Arguments;
+use kfd_runtime::{
+    Arguments, Buffer, CodeObject, Device, Executable, Kernel, Launch, Order, Placement, Queue, Result, Signal,
+};
+
 use crate::checksum::Checksum;
-use crate::code_object::{CodeObject, Executable, Kernel};
-use crate::device::Device;
-use crate::error::Result;
-use crate::memory::{Buffer, Placement};
-use crate::packet::{Launch, Order};
-use crate::queue::Queue;
-use crate::signal::Signal;
 
 /// Lanes of a workgroup.
 pub const LANES: u32 = 256;

@@ -2,17 +2,12 @@
 
 use std::time::Instant;
 
+use kfd_runtime::{Arguments, CodeObject, Executable, Launch, Order, Placement, Queue, Result, Signal};
+
 use super::job::{Inputs, Mismatch};
 use super::object;
-use crate::arguments::Arguments;
 use crate::bench::{Bench, Outcome};
 use crate::checksum::Checksum;
-use crate::code_object::{CodeObject, Executable};
-use crate::error::Result;
-use crate::memory::Placement;
-use crate::packet::{Launch, Order};
-use crate::queue::Queue;
-use crate::signal::Signal;
 
 /// The first difference between what a buffer holds and should hold.
 fn difference(buffer: usize, found: &[u8], expected: &[u8]) -> Option<Mismatch> {

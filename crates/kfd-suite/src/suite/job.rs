@@ -2,11 +2,9 @@
 
 use std::fmt;
 
+use kfd_runtime::{Launch, Placement};
 use rand_core::Rng;
 use rand_pcg::Pcg64;
-
-use crate::memory::Placement;
-use crate::packet::Launch;
 
 /// A kernel to run, complete with what must come out.
 #[derive(Clone, Debug, PartialEq)]
