@@ -27,7 +27,7 @@ use kfd::Pid;
 
 use crate::clock;
 use crate::config::Config;
-use crate::control::Board;
+use crate::control::Publisher;
 use crate::inbox::Input;
 use crate::record::{Audit, Recorder};
 use crate::scout::{Errand, Leaving, Scout, Scouted};
@@ -57,7 +57,7 @@ pub struct Setup {
     /// Where levels and holds set by hand are kept.
     pub directory: PathBuf,
     /// Where it publishes.
-    pub board: Arc<Board>,
+    pub board: Arc<Publisher>,
     /// The scout, already running.
     pub scout: Scout,
     /// The way to its own inbox, for whom it starts.
@@ -74,7 +74,7 @@ pub struct Engine {
     core: Core,
     world: World,
     scout: Scout,
-    board: Arc<Board>,
+    board: Arc<Publisher>,
     to_self: Sender<Input>,
     alive: Arc<AtomicU64>,
     record: Recorder,

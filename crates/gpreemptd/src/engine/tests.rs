@@ -59,7 +59,7 @@ fn world_with(rules: &str) -> World {
         config,
         program: "/nonexistent/gpreempt".into(),
         directory: directory.path().to_owned(),
-        board: Board::new(100).unwrap(),
+        board: Publisher::new(100).unwrap(),
         scout: scout::start(settings, nowhere).unwrap(),
         to_self,
         alive: Arc::default(),
