@@ -168,7 +168,7 @@ pub(super) fn goals(cases: &[Case]) -> Vec<Goal> {
 
 #[cfg(test)]
 mod tests {
-    use gpreempt_proto::Event;
+    use gpreempt_proto::{Bound, Event, Reason};
 
     use super::*;
 
@@ -180,11 +180,10 @@ mod tests {
     }
 
     fn stop(seen_ns: u64) -> Event {
-        let (rule, bound) = (String::new(), String::new());
         let kind = EventKind::Preempted {
-            rule,
+            reason: Reason::HigherWants,
             by: None,
-            bound,
+            bound: Bound::Detection,
             after_us: 0.0,
             took_us: 0.0,
             queues: 1,

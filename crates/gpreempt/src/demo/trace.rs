@@ -91,14 +91,13 @@ fn write_stops(list: &mut List<impl Write>, outcome: &Outcome) -> Result<()> {
     for event in service.events.iter().filter(|event| event.pid == Some(outcome.offline_pid)) {
         let at = (i128::from(event.at_ms) * 1_000_000 - origin) as f64 / 1e3;
         match &event.kind {
-            EventKind::Resumed { rule, stopped_us, took_us } => {
-                let args = json!({ "rule": rule, "resume_took_us": took_us });
+            EventKind::Resumed { reason, stopped_us, took_us } => {
+                let args = json!({ "reason": reason, "resume_took_us": took_us });
                 list.push(&span("stopped", STOPS, "stop", at - stopped_us, *stopped_us, args))?;
             }
-            EventKind::Preempted { rule, by, after_us, took_us, .. } => {
-                let args = json!({ "rule": rule, "by": by, "inversion_us": after_us, "took_us": took_us });
-                let instant =
-                    ChromeEvent { ph: "i", s: Some("t"), dur: None, ..span("stop", STOPS, "stop", at, 0.0, args) };
+            EventKind::Preempted { reason, by, after_us, took_us, .. } => {
+                let args = json!({ "reason": reason, "by": by, "inversion_us": after_us, "took_us": took_us });
+                let instant = ChromeEvent { ph: "i", s: Some("t"), dur: None, ..span("stop", STOPS, "stop", at, 0.0, args) };
                 list.push(&instant)?;
             }
             _ => {}
@@ -109,7 +108,7 @@ fn write_stops(list: &mut List<impl Write>, outcome: &Outcome) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use gpreempt_proto::Event as Logged;
+    use gpreempt_proto::{Event as Logged, Reason};
 
     use super::*;
     use crate::stage::block::Request;
@@ -118,7 +117,7 @@ mod tests {
 
     #[test]
     fn requests_kernels_and_stops_lie_where_they_happened() {
-        let resumed = EventKind::Resumed { rule: "online_done".to_owned(), stopped_us: 12_000.0, took_us: 300.0 };
+        let resumed = EventKind::Resumed { reason: Reason::NothingAbove, stopped_us: 12_000.0, took_us: 300.0 };
         let logged = |at_ms, kind| Logged { at_ms, kind, gpu: None, pid: Some(7), job: None, uid: None };
         let outcome = Outcome {
             window: Window { from_ns: 1_000_000_000, to_ns: 2_000_000_000 },

@@ -1,59 +1,64 @@
-//! Who may see and ask what. Decided from the user that the kernel names for a connection, and from nothing else.
+//! What a user may see and ask for. Decided from the uid that the kernel names for a connection (`SO_PEERCRED`), and from
+//! nothing that the client sends.
 
 use std::collections::BTreeSet;
 
 use gpreempt_proto::{Event, EventKind, Refusal, RefusalKind, Request, Status};
 
-use super::board::Noted;
+use super::publisher::Noted;
 
-/// Shown in place of the name of a job that the viewer may not see and whose level is not known.
+/// Shown instead of the name of a job that the peer may not see and whose level is unknown.
 const FOREIGN: &str = "(another user's job)";
 
-/// A user who looks at the daemon, or asks it for something.
+/// The user at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Viewer {
-    /// Who, from the connection.
+pub struct Peer {
+    /// The user, from the connection.
     pub uid: u32,
-    /// Whose daemon it is.
+    /// The user who runs the daemon.
     pub daemon_uid: u32,
 }
 
-impl Viewer {
-    /// Root, or the user who runs the daemon: sees and changes everything.
+impl Peer {
+    /// Returns whether this is an operator: root, or the user who runs the daemon. Operators see and change everything.
     #[must_use]
-    pub fn privileged(self) -> bool {
+    pub fn is_operator(self) -> bool {
         self.uid == 0 || self.uid == self.daemon_uid
     }
 
-    /// Whether what belongs to `owner` is this user's to see and to change.
+    /// Returns whether this user may see and change what belongs to `owner`.
     #[must_use]
     pub fn owns(self, owner: u32) -> bool {
-        self.privileged() || self.uid == owner
+        self.is_operator() || self.uid == owner
     }
 
-    /// Whether this user may ask that at all. Whose process or job it is about is for the engine to see.
+    /// Checks whether this user may make a request of this kind. The engine checks the owner of the process or job.
     ///
     /// # Errors
     ///
-    /// The refusal for the user.
+    /// A refusal of kind [`RefusalKind::Forbidden`] for requests that only operators may make.
     pub fn may(self, request: &Request) -> Result<(), Refusal> {
-        match request {
-            Request::Reload if !self.privileged() => Err(Refusal {
-                kind: RefusalKind::Forbidden,
-                message: format!(
-                    "user {} may not reload the configuration; only root and user {}, who runs the daemon, may",
-                    self.uid, self.daemon_uid
-                ),
-            }),
-            _ => Ok(()),
+        let action = match request {
+            Request::Reload => "reload the configuration",
+            Request::Unmanage { .. } => "unmanage processes",
+            Request::Manage { .. } => "manage processes",
+            _ => return Ok(()),
+        };
+        if self.is_operator() {
+            return Ok(());
         }
+        let message = format!(
+            "user {} may not {action}; only root and user {}, who runs the daemon, may",
+            self.uid, self.daemon_uid
+        );
+        Err(Refusal { kind: RefusalKind::Forbidden, message })
     }
 
-    /// What of the status this user may see: every gpu, but only own tenants and jobs. Who holds a gpu, and who stopped a
-    /// tenant, is told by level.
+    /// Reduces a status to what this user may see: every gpu, but only own tenants and jobs. Another user's job that holds
+    /// a gpu or caused a stop is named by its level.
     #[must_use]
     pub fn status(self, status: &Status) -> Status {
-        if self.privileged() {
+        if self.is_operator() {
             return status.clone();
         }
         let tenants: Vec<_> = status.tenants.iter().filter(|tenant| self.owns(tenant.uid)).cloned().collect();
@@ -67,7 +72,7 @@ impl Viewer {
             level.map_or_else(|| FOREIGN.to_owned(), |level| format!("(level {level})"))
         };
 
-        // Built anew, so that a key that is added some day is decided upon here.
+        // Built field by field, so that a key that is added later does not compile before it is decided upon here.
         let mut seen = Status {
             schema: status.schema,
             daemon_pid: status.daemon_pid,
@@ -91,14 +96,15 @@ impl Viewer {
         seen
     }
 
-    /// What of an event this user may see: nothing if it is about others, and no foreign job's name.
+    /// Reduces an event to what this user may see: `None` for events about other users; names of other users' jobs are
+    /// replaced.
     pub(super) fn event(self, noted: &Noted) -> Option<Event> {
         let own = noted.event.uid.is_none_or(|uid| self.owns(uid));
         if !own {
             return None;
         }
         let mut event = noted.event.clone();
-        let known = noted.cause_uid.map_or(self.privileged(), |uid| self.owns(uid));
+        let known = noted.cause_uid.map_or(self.is_operator(), |uid| self.owns(uid));
         if let EventKind::Preempted { by: Some(by), .. } | EventKind::WouldPreempt { by: Some(by), .. } =
             &mut event.kind
             && !known
@@ -112,15 +118,15 @@ impl Viewer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpreempt_proto::{GpuStatus, JobStatus, Target, TenantStatus, Why};
+    use gpreempt_proto::{GpuStatus, JobStatus, Reason, Target, TenantStatus, Why};
 
-    const ROOT: Viewer = Viewer { uid: 0, daemon_uid: 990 };
-    const DAEMON: Viewer = Viewer { uid: 990, daemon_uid: 990 };
-    const ALICE: Viewer = Viewer { uid: 1000, daemon_uid: 990 };
-    const BOB: Viewer = Viewer { uid: 1001, daemon_uid: 990 };
+    const ROOT: Peer = Peer { uid: 0, daemon_uid: 990 };
+    const DAEMON: Peer = Peer { uid: 990, daemon_uid: 990 };
+    const ALICE: Peer = Peer { uid: 1000, daemon_uid: 990 };
+    const BOB: Peer = Peer { uid: 1001, daemon_uid: 990 };
 
     fn tenant(pid: u32, uid: u32, job: Option<&str>, by: Option<&str>) -> TenantStatus {
-        let why = by.map(|by| Why { rule: "higher_wants".to_owned(), by: Some(by.to_owned()) });
+        let why = by.map(|by| Why { reason: Reason::HigherWants, by: Some(by.to_owned()) });
         TenantStatus { pid, uid, job: job.map(str::to_owned), why, ..TenantStatus::default() }
     }
 
@@ -179,7 +185,7 @@ mod tests {
         let by = |uid| Noted {
             event: Event {
                 at_ms: 1,
-                kind: EventKind::WouldPreempt { rule: "higher_wants".to_owned(), by: Some("serve".to_owned()) },
+                kind: EventKind::WouldPreempt { reason: Reason::HigherWants, by: Some("serve".to_owned()) },
                 gpu: None,
                 pid: Some(10),
                 job: Some("train".to_owned()),
@@ -187,8 +193,8 @@ mod tests {
             },
             cause_uid: uid,
         };
-        let told = |viewer: Viewer, cause| {
-            viewer.event(&by(cause)).map(|event| match event.kind {
+        let told = |peer: Peer, cause| {
+            peer.event(&by(cause)).map(|event| match event.kind {
                 EventKind::WouldPreempt { by, .. } => by.unwrap(),
                 other => panic!("{other:?}"),
             })
@@ -205,11 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn only_root_and_the_daemons_user_reload() {
-        assert!(ROOT.may(&Request::Reload).is_ok() && DAEMON.may(&Request::Reload).is_ok());
-        let refused = ALICE.may(&Request::Reload).unwrap_err();
-        assert_eq!(refused.kind, RefusalKind::Forbidden);
-        assert!(refused.message.contains("1000") && refused.message.contains("990"), "{refused}");
+    fn only_root_and_the_daemons_user_reload_unmanage_and_manage() {
+        for request in [Request::Reload, Request::Unmanage { pid: 10 }, Request::Manage { pid: 10 }] {
+            assert!(ROOT.may(&request).is_ok() && DAEMON.may(&request).is_ok());
+            let refused = ALICE.may(&request).unwrap_err();
+            assert_eq!(refused.kind, RefusalKind::Forbidden);
+            assert!(refused.message.contains("1000") && refused.message.contains("990"), "{refused}");
+        }
         assert!(ALICE.may(&Request::Set { target: Target::Pid(1), level: 3 }).is_ok(), "the engine knows whose it is");
         assert!(ROOT.owns(1) && DAEMON.owns(1) && ALICE.owns(1000) && !ALICE.owns(0) && !ALICE.owns(990));
     }

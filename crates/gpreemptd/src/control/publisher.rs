@@ -39,7 +39,7 @@ pub(super) struct Noted {
 /// Shared by the deciding thread, which writes, and the control thread, which reads. Neither holds it for longer than a
 /// handful of pointers takes to copy.
 #[derive(Debug)]
-pub struct Board {
+pub struct Publisher {
     kept: Mutex<Kept>,
     /// Somebody waits for the next publication.
     wanted: AtomicBool,
@@ -66,15 +66,15 @@ pub(super) struct Chunk {
     pub(super) first: u64,
 }
 
-impl Board {
-    /// An empty board that keeps so many events.
+impl Publisher {
+    /// An empty publisher that keeps so many events.
     ///
     /// # Errors
     ///
     /// If the process has no descriptor left.
-    pub fn new(log_events: usize) -> io::Result<Arc<Board>> {
+    pub fn new(log_events: usize) -> io::Result<Arc<Publisher>> {
         let kept = Kept { events: VecDeque::new(), forgotten: 0, most: log_events.max(FEWEST_EVENTS), published: None };
-        Ok(Arc::new(Board {
+        Ok(Arc::new(Publisher {
             kept: Mutex::new(kept),
             wanted: AtomicBool::new(false),
             watched: AtomicBool::new(false),
@@ -82,7 +82,7 @@ impl Board {
         }))
     }
 
-    /// Something happened. The name of the job on whose account is shown to root only; see [`Board::note_by`].
+    /// Something happened. The name of the job on whose account is shown to root only; see [`Publisher::note_by`].
     pub fn note(&self, event: Event) {
         self.keep(Noted { event, cause_uid: None });
     }
@@ -153,6 +153,12 @@ impl Board {
         self.lock().next()
     }
 
+    /// Returns all events that are kept, oldest first.
+    #[cfg(test)]
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.lock().events.iter().map(|noted| noted.event.clone()).collect()
+    }
+
     /// A handful of events beginning with this number, or with the oldest; none if there is none yet.
     pub(super) fn events_from(&self, number: u64) -> Chunk {
         let kept = self.lock();
@@ -170,7 +176,7 @@ impl Board {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        // Nothing panics while it holds the lock, and a board half written is better than no daemon.
+        // Nothing panics while it holds the lock, and a publisher half written is better than no daemon.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -203,28 +209,28 @@ mod tests {
 
     #[test]
     fn the_newest_events_are_kept_and_keep_their_numbers() {
-        let board = Board::new(100).unwrap();
-        (0..150).for_each(|at| board.note(event(at)));
-        assert_eq!((board.events_from(0).first, board.next_event()), (50, 150));
-        let chunk = board.events_from(10);
+        let publisher = Publisher::new(100).unwrap();
+        (0..150).for_each(|at| publisher.note(event(at)));
+        assert_eq!((publisher.events_from(0).first, publisher.next_event()), (50, 150));
+        let chunk = publisher.events_from(10);
         assert_eq!((chunk.first, times(&chunk.events)), (50, (50..150).collect()));
-        let chunk = board.events_from(148);
+        let chunk = publisher.events_from(148);
         assert_eq!((chunk.first, times(&chunk.events)), (148, vec![148, 149]));
-        assert_eq!(times(&board.events_from(150).events), [0u64; 0]);
-        assert_eq!(times(&board.events_before(52)), [51, 50]);
-        assert_eq!(times(&board.events_before(50)), [0u64; 0]);
-        board.set_log_events(70);
-        assert_eq!(board.events_from(0).first, 80);
+        assert_eq!(times(&publisher.events_from(150).events), [0u64; 0]);
+        assert_eq!(times(&publisher.events_before(52)), [51, 50]);
+        assert_eq!(times(&publisher.events_before(50)), [0u64; 0]);
+        publisher.set_log_events(70);
+        assert_eq!(publisher.events_from(0).first, 80);
     }
 
     #[test]
     fn a_publication_is_wanted_until_it_comes() {
-        let board = Board::new(0).unwrap();
-        assert!(board.published().is_none() && !board.wanted());
-        board.want();
-        assert!(board.wanted());
-        board.publish(Status { daemon_pid: 7, ..Status::default() }, Stats::default());
-        assert!(!board.wanted());
-        assert_eq!(board.published().unwrap().status.daemon_pid, 7);
+        let publisher = Publisher::new(0).unwrap();
+        assert!(publisher.published().is_none() && !publisher.wanted());
+        publisher.want();
+        assert!(publisher.wanted());
+        publisher.publish(Status { daemon_pid: 7, ..Status::default() }, Stats::default());
+        assert!(!publisher.wanted());
+        assert_eq!(publisher.published().unwrap().status.daemon_pid, 7);
     }
 }

@@ -6,12 +6,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use gpreempt_core::Nanos;
 use gpreempt_proto::{Answer, Event, LONGEST_LINE, Refusal, RefusalKind, Request, Target};
 
-use super::board::{Board, Published};
 use super::client::{Client, Line, Question, Waiting};
 use super::line;
+use super::peer::Peer;
+use super::publisher::{Published, Publisher};
 use super::rate::{Limiter, Rate};
 use super::reload::{Load, reload};
-use super::view::Viewer;
 use crate::clock;
 use crate::inbox::{Asked, Input, Reply};
 
@@ -33,8 +33,8 @@ const CALLS_PER_TURN: usize = 32;
 const LOG_FRAME: usize = 256;
 
 /// Everything that calls need.
-pub(super) struct Desk {
-    board: Arc<Board>,
+pub(super) struct RequestHandler {
+    publisher: Arc<Publisher>,
     to_engine: Sender<Input>,
     load: Load,
     changes: Limiter,
@@ -49,11 +49,11 @@ pub(super) struct Desk {
     asked: Option<Nanos>,
 }
 
-impl Desk {
-    pub(super) fn new(board: Arc<Board>, to_engine: Sender<Input>, load: Load) -> Desk {
+impl RequestHandler {
+    pub(super) fn new(publisher: Arc<Publisher>, to_engine: Sender<Input>, load: Load) -> RequestHandler {
         let (answer, answers) = channel();
-        Desk {
-            board,
+        RequestHandler {
+            publisher,
             to_engine,
             load,
             changes: Limiter::new(CHANGES),
@@ -95,34 +95,36 @@ impl Desk {
 
     /// The answer, or `None` if it comes later.
     fn call(&mut self, client: &mut Client, request: Request, now: Nanos) -> Result<Option<Answer>, Refusal> {
-        let viewer = client.viewer;
-        viewer.may(&request)?;
-        self.limit(viewer, &request, now)?;
+        let peer = client.peer;
+        peer.may(&request)?;
+        self.limit(peer, &request, now)?;
         match request {
             Request::Status => Ok(self.ask(client, Question::Status, now)),
             Request::Stats => Ok(self.ask(client, Question::Stats, now)),
             Request::Log { since_ms, target, limit } => {
-                Ok(Some(log(&self.board, viewer, since_ms, target.as_ref(), limit)))
+                Ok(Some(log(&self.publisher, peer, since_ms, target.as_ref(), limit)))
             }
             Request::Watch => {
-                client.watches.get_or_insert_with(|| self.board.next_event());
+                client.watches.get_or_insert_with(|| self.publisher.next_event());
                 Ok(None)
             }
             Request::Notify { pid } => self.notify(client, pid).map(Some),
             Request::Reload => {
-                let answer = reload(&self.load, &self.board, &self.to_engine);
+                let answer = reload(&self.load, &self.publisher, &self.to_engine);
                 self.changed = clock::now();
                 Ok(Some(answer))
             }
-            Request::Set { .. } | Request::Hold { .. } | Request::Release { .. } | Request::Abandon { .. } => {
-                self.change(client, request, now).map(|()| None)
-            }
+            Request::Set { .. }
+            | Request::Hold { .. }
+            | Request::Release { .. }
+            | Request::Unmanage { .. }
+            | Request::Manage { .. } => self.change(client, request, now).map(|()| None),
         }
     }
 
-    fn limit(&mut self, viewer: Viewer, request: &Request, now: Nanos) -> Result<(), Refusal> {
+    fn limit(&mut self, peer: Peer, request: &Request, now: Nanos) -> Result<(), Refusal> {
         let (limiter, what) = match request {
-            Request::Status | Request::Stats | Request::Log { .. } | Request::Watch if viewer.privileged() => {
+            Request::Status | Request::Stats | Request::Log { .. } | Request::Watch if peer.is_operator() => {
                 return Ok(());
             }
             Request::Status | Request::Stats | Request::Log { .. } | Request::Watch => {
@@ -131,16 +133,16 @@ impl Desk {
             Request::Notify { .. } => (&mut self.notifications, "notifications"),
             _ => (&mut self.changes, "changes"),
         };
-        if limiter.take(viewer.uid, now) {
+        if limiter.take(peer.uid, now) {
             return Ok(());
         }
         let most = limiter.rate().per_second;
-        Err(busy(format!("too many {what} by user {}; the daemon takes {most} per second: wait a moment", viewer.uid)))
+        Err(busy(format!("too many {what} by user {}; the daemon takes {most} per second: wait a moment", peer.uid)))
     }
 
     fn ask(&mut self, client: &mut Client, question: Question, now: Nanos) -> Option<Answer> {
-        if let Some(published) = self.board.published().filter(|published| self.is_new_enough(published, now)) {
-            return Some(answer(question, client.viewer, &published));
+        if let Some(published) = self.publisher.published().filter(|published| self.is_new_enough(published, now)) {
+            return Some(answer(question, client.peer, &published));
         }
         client.waiting = Waiting::Publication { question, asked: now };
         None
@@ -154,20 +156,20 @@ impl Desk {
         let message =
             || "the daemon does not see your process (another pid namespace); name it with \"pid\"".to_owned();
         let pid = pid.or(client.pid).ok_or_else(|| Refusal { kind: RefusalKind::Unknown, message: message() })?;
-        self.to_engine.send(Input::Notified { pid, uid: client.viewer.uid }).map_err(|_| ending())?;
+        self.to_engine.send(Input::Notified { pid, uid: client.peer.uid }).map_err(|_| ending())?;
         Ok(Answer::Done { note: None })
     }
 
     fn change(&mut self, client: &mut Client, request: Request, now: Nanos) -> Result<(), Refusal> {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        let (to, waker) = (self.answer.clone(), self.board.waker().clone());
+        let (to, waker) = (self.answer.clone(), self.publisher.waker().clone());
         let reply = Reply::new(move |answer| {
             // The control thread may have ended meanwhile, and its clients with it.
             let _ = to.send((ticket, answer));
             waker.wake();
         });
-        let asked = Asked { uid: client.viewer.uid, request, answer: reply };
+        let asked = Asked { uid: client.peer.uid, request, answer: reply };
         self.to_engine.send(Input::Asked(asked)).map_err(|_| ending())?;
         client.waiting = Waiting::Engine { ticket, until: now.plus(CHANGE_PATIENCE) };
         Ok(())
@@ -180,7 +182,7 @@ impl Desk {
             // After they were taken: a publication from before one of them must not pass for newer.
             self.changed = clock::now();
         }
-        let published = self.board.published();
+        let published = self.publisher.published();
         let mut wanted = false;
         for client in clients {
             match client.waiting {
@@ -195,7 +197,7 @@ impl Desk {
                 }
                 Waiting::Publication { question, asked } => {
                     match published.as_ref().filter(|published| self.is_new_enough(published, asked)) {
-                        Some(published) => client.push(&answer(question, client.viewer, published)),
+                        Some(published) => client.push(&answer(question, client.peer, published)),
                         None if now >= asked.plus(PUBLICATION_PATIENCE) => client.push(&Answer::Refused(silent())),
                         None => {
                             wanted = true;
@@ -208,7 +210,7 @@ impl Desk {
         }
         if wanted && self.may_want_at().is_none_or(|at| now >= at) {
             self.asked = Some(now);
-            self.board.want();
+            self.publisher.want();
             // Without an engine, those who wait are told so when their time is over.
             let _ = self.to_engine.send(Input::Publish);
         }
@@ -216,11 +218,11 @@ impl Desk {
 
     /// When a publication may be asked for again; `None` if at once. One that does not come is asked for again.
     fn may_want_at(&self) -> Option<Nanos> {
-        let pause = if self.board.wanted() { PUBLICATION_PATIENCE } else { PUBLICATION };
+        let pause = if self.publisher.wanted() { PUBLICATION_PATIENCE } else { PUBLICATION };
         self.asked.map(|asked| asked.plus(pause))
     }
 
-    /// When [`Desk::deliver`] has something to do for this client, if nothing happens before.
+    /// When [`RequestHandler::deliver`] has something to do for this client, if nothing happens before.
     pub(super) fn due(&self, client: &Client) -> Option<Nanos> {
         match client.waiting {
             Waiting::Nothing => None,
@@ -235,7 +237,7 @@ impl Desk {
     /// Puts events into the output of a watcher, as many as there is room for.
     pub(super) fn show_events(&self, client: &mut Client) {
         while let Some(next) = client.watches.filter(|_| client.has_room()) {
-            let chunk = self.board.events_from(next);
+            let chunk = self.publisher.events_from(next);
             if chunk.first > next {
                 client.push(&Answer::Missed { events: chunk.first - next });
             }
@@ -245,7 +247,7 @@ impl Desk {
                     break;
                 }
                 seen += 1;
-                if let Some(event) = client.viewer.event(noted) {
+                if let Some(event) = client.peer.event(noted) {
                     client.push(&Answer::Event(Box::new(event)));
                 }
             }
@@ -258,26 +260,32 @@ impl Desk {
 
     /// Reads the configuration again because the operator says so by other means than a call.
     pub(super) fn reload(&mut self) {
-        reload(&self.load, &self.board, &self.to_engine);
+        reload(&self.load, &self.publisher, &self.to_engine);
         self.changed = clock::now();
     }
 }
 
-fn answer(question: Question, viewer: Viewer, published: &Published) -> Answer {
+fn answer(question: Question, peer: Peer, published: &Published) -> Answer {
     match question {
-        Question::Status => Answer::Status(Box::new(viewer.status(&published.status))),
+        Question::Status => Answer::Status(Box::new(peer.status(&published.status))),
         // Totals by gpu, which everybody may know.
         Question::Stats => Answer::Stats(Box::new(published.stats.clone())),
     }
 }
 
-fn log(board: &Board, viewer: Viewer, since_ms: Option<u64>, target: Option<&Target>, limit: Option<usize>) -> Answer {
+fn log(
+    publisher: &Publisher,
+    peer: Peer,
+    since_ms: Option<u64>,
+    target: Option<&Target>,
+    limit: Option<usize>,
+) -> Answer {
     let mut events: Vec<Event> = Vec::new();
     let mut room = LONGEST_LINE - LOG_FRAME;
     let mut truncated = false;
-    let mut before = board.next_event();
+    let mut before = publisher.next_event();
     'newest_first: loop {
-        let chunk = board.events_before(before);
+        let chunk = publisher.events_before(before);
         if chunk.is_empty() {
             break;
         }
@@ -288,7 +296,7 @@ fn log(board: &Board, viewer: Viewer, since_ms: Option<u64>, target: Option<&Tar
             if !recent || !target.is_none_or(|target| is_about(&noted.event, target)) {
                 continue;
             }
-            let Some(event) = viewer.event(noted) else { continue };
+            let Some(event) = peer.event(noted) else { continue };
             let bytes = serde_json::to_vec(&event).map_or(0, |json| json.len() + 1);
             if bytes > room || limit.is_some_and(|limit| events.len() >= limit) {
                 truncated = true;
@@ -299,7 +307,7 @@ fn log(board: &Board, viewer: Viewer, since_ms: Option<u64>, target: Option<&Tar
         }
     }
     events.reverse();
-    truncated |= forgot(board, since_ms);
+    truncated |= forgot(publisher, since_ms);
     Answer::Log { events, truncated }
 }
 
@@ -311,8 +319,8 @@ fn is_about(event: &Event, target: &Target) -> bool {
 }
 
 /// Whether an event of that time can have been forgotten.
-fn forgot(board: &Board, since_ms: Option<u64>) -> bool {
-    let oldest = board.events_from(0);
+fn forgot(publisher: &Publisher, since_ms: Option<u64>) -> bool {
+    let oldest = publisher.events_from(0);
     let reaches_back = |since| oldest.events.first().is_none_or(|noted| noted.event.at_ms > since);
     oldest.first > 0 && since_ms.is_none_or(reaches_back)
 }
