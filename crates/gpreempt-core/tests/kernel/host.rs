@@ -26,7 +26,6 @@ pub fn kernel_setup(core: &mut Scheduler<Static>, gpu: u8, params: GpuParams, jo
     core.hold(id, Nanos::NEVER)?;
     core.release(id)?;
     let tenant = core.add_tenant(id, GpuId(gpu), true)?;
-    core.move_tenant(tenant, id)?;
     core.set_stoppable(tenant, false)?;
     Ok(tenant)
 }
