@@ -169,7 +169,7 @@ fn engine_time() -> f64 {
             let fields: Vec<&str> = rest.split(' ').collect();
             let number = |n: usize| fields.get(n).and_then(|field| field.parse::<u32>().ok());
             // State, parent, and at 11 and 12 the time in user and kernel mode.
-            (name.ends_with("(vgpu-engine") && number(1)? == own)
+            (name.ends_with("(vgpu-executor") && number(1)? == own)
                 .then_some(f64::from(number(11)? + number(12)?) / ticks)
         })
         .sum()

@@ -9,9 +9,9 @@ use super::context::{Context, Step};
 use super::dispatch::Dispatches;
 use super::errors::Halt;
 use super::kernel::{Kernel, LDS_GRANULE, properties};
-use super::launch::Launch;
+use super::kernel_launch::KernelLaunch;
 use super::pm4::Pm4;
-use super::queue::QueueSpec;
+use super::queue::HardwareQueueSpec;
 use super::signal;
 use super::stream::Stream;
 
@@ -54,7 +54,7 @@ impl Aql {
     pub(crate) fn step(
         &mut self,
         cx: &mut Context<'_>,
-        spec: &QueueSpec,
+        spec: &HardwareQueueSpec,
         object: Option<u64>,
         pm4: &mut Pm4,
         dispatches: &mut Dispatches,
@@ -75,7 +75,7 @@ impl Aql {
     }
 
     /// Takes the next packet out of the ring, if its producer has written it.
-    fn fetch(&mut self, cx: &mut Context<'_>, spec: &QueueSpec) -> Result<Option<Fetched>, Halt> {
+    fn fetch(&mut self, cx: &mut Context<'_>, spec: &HardwareQueueSpec) -> Result<Option<Fetched>, Halt> {
         let written = cx.memory.read_u64(spec.write_pointer)?;
         if written.wrapping_sub(self.read).cast_signed() <= 0 {
             return Ok(None);
@@ -180,7 +180,7 @@ fn launch(
     packet: &Fetched,
     cx: &mut Context<'_>,
     object: Option<u64>,
-) -> Result<Launch, Halt> {
+) -> Result<KernelLaunch, Halt> {
     let count = usize::from(dispatch.setup & 3);
     let size = [dispatch.workgroup_size_x, dispatch.workgroup_size_y, dispatch.workgroup_size_z];
     let grid = [dispatch.grid_size_x, dispatch.grid_size_y, dispatch.grid_size_z];
@@ -205,7 +205,7 @@ fn launch(
     if scratch > MAX_SCRATCH {
         return Err(Halt::unsupported(format!("packet {}: {scratch} bytes of private memory", packet.index)));
     }
-    let launch = Launch {
+    let launch = KernelLaunch {
         target: cx.target,
         kernel,
         size,

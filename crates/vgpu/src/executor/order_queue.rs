@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use kfd_abi::event::{HwException, MemoryException, ResetCause, ResetType};
 
-use super::Shared;
-use super::gpus::{Gpu, Gpus};
+use super::ExecutorState;
+use super::gpus::{ProcessGpu, ProcessGpus};
 use crate::control::{Answer, Control, DepartedQueue, Departure, Numbered, Order};
 use crate::device::{QueueId, SaveError, Unmapped};
-use crate::points::{self, Point};
+use crate::kill_points::{self, Point};
 use crate::sys;
 
 /// What was begun and cannot be finished yet.
 #[derive(Default)]
 struct Pending {
-    /// Gpus that are to be left.
+    /// ProcessGpus that are to be left.
     unmaps: Vec<Leaving>,
     /// Queues that come back later.
     maps: Vec<Arrival>,
@@ -37,7 +37,7 @@ struct Arrival {
 }
 
 /// Where orders are taken.
-pub(crate) struct Desk {
+pub(crate) struct OrderQueue {
     pending: Mutex<Pending>,
     /// When something that waits has to be done, on the monotonic clock.
     next: AtomicU64,
@@ -45,16 +45,16 @@ pub(crate) struct Desk {
 
 const NEVER: u64 = u64::MAX;
 
-impl Default for Desk {
+impl Default for OrderQueue {
     fn default() -> Self {
         Self { pending: Mutex::default(), next: AtomicU64::new(NEVER) }
     }
 }
 
-impl Desk {
+impl OrderQueue {
     /// Carries out what is ordered, and what was waiting. How long until something has to be done again, if anything
     /// has.
-    pub(super) fn obey(&self, shared: &Shared) -> Option<Duration> {
+    pub(super) fn obey(&self, shared: &ExecutorState) -> Option<Duration> {
         // Another engine may be at it: then it is none of our business.
         let mut pending = self.pending.try_lock().ok()?;
         loop {
@@ -87,8 +87,8 @@ impl Pending {
         times.chain(self.unmaps.iter().filter_map(|leaving| leaving.deadline)).min()
     }
 
-    fn begin(&mut self, shared: &Shared, order: Numbered<Order>) {
-        points::hit(Point::MailboxRead);
+    fn begin(&mut self, shared: &ExecutorState, order: Numbered<Order>) {
+        kill_points::hit(Point::MailboxRead);
         let Numbered { number, what } = order;
         let gpus = &shared.gpus;
         let done = |result: Result<(), i32>| result.map_or_else(Answer::Failed, |()| Answer::Done);
@@ -98,7 +98,7 @@ impl Pending {
             Order::DestroyQueue { id } => done(gpus.destroy_queue(id)),
             Order::CuMask { id, mask } => done(gpus.set_cu_mask(id, &mask)),
             Order::WaveState { id, address } => {
-                match gpus.with_queue(id, |engine, id| engine.wave_state(id, address)) {
+                match gpus.with_queue(id, |device, id| device.wave_state(id, address)) {
                     Ok(Ok(extent)) => Answer::WaveState(extent.into()),
                     Ok(Err(SaveError::Memory(_))) => Answer::Failed(libc::EFAULT),
                     Ok(Err(_)) => Answer::Failed(libc::EINVAL),
@@ -106,7 +106,7 @@ impl Pending {
                 }
             }
             Order::QueueException { id, exceptions } => {
-                let event = gpus.with_queue(id, |engine, id| engine.report_exceptions(id, exceptions));
+                let event = gpus.with_queue(id, |device, id| device.report_exceptions(id, exceptions));
                 if let Ok(Some(event)) = event {
                     shared.events.set(event);
                 }
@@ -124,9 +124,9 @@ impl Pending {
             }
             Order::Unmap { gpu, grace } => {
                 self.maps.retain(|arrival| arrival.gpu != gpu);
-                match gpus.get(gpu).and_then(Gpu::engine) {
-                    Ok(mut engine) => {
-                        engine.drain();
+                match gpus.get(gpu).and_then(ProcessGpu::device) {
+                    Ok(mut device) => {
+                        device.drain();
                         let deadline = grace.map(|grace| sys::monotonic_raw_ns().saturating_add(grace));
                         self.unmaps.push(Leaving { number, gpu, deadline });
                         return;
@@ -143,8 +143,8 @@ impl Pending {
                 // Nobody waits for queues to leave any more, and none comes back.
                 self.unmaps.retain(|leaving| leaving.gpu != gpu);
                 self.maps.retain(|arrival| arrival.gpu != gpu);
-                if let Ok(mut engine) = gpus.get(gpu).and_then(Gpu::engine) {
-                    engine.reset();
+                if let Ok(mut device) = gpus.get(gpu).and_then(ProcessGpu::device) {
+                    device.reset();
                 }
                 let gpu_id = gpus.get(gpu).map_or(0, |gpu| gpu.gpu_id);
                 shared.events.hardware_exception(&reset(gpu_id), false);
@@ -154,7 +154,7 @@ impl Pending {
         reply(&shared.control, number, answer);
     }
 
-    fn finish(&mut self, shared: &Shared) {
+    fn finish(&mut self, shared: &ExecutorState) {
         let gpus = &shared.gpus;
         self.unmaps.retain(|leaving| match departed(gpus, leaving) {
             Some(departure) => {
@@ -172,8 +172,8 @@ impl Pending {
             if arrival.not_before > now {
                 return true;
             }
-            if let Ok(mut engine) = gpus.get(arrival.gpu).and_then(Gpu::engine) {
-                engine.map(&arrival.queues);
+            if let Ok(mut device) = gpus.get(arrival.gpu).and_then(ProcessGpu::device) {
+                device.map(&arrival.queues);
             }
             false
         });
@@ -181,17 +181,17 @@ impl Pending {
 }
 
 /// What left a gpu, once all has.
-fn departed(gpus: &Gpus, leaving: &Leaving) -> Option<Departure> {
-    let mut engine = gpus.get(leaving.gpu).and_then(Gpu::engine).ok()?;
+fn departed(gpus: &ProcessGpus, leaving: &Leaving) -> Option<Departure> {
+    let mut device = gpus.get(leaving.gpu).and_then(ProcessGpu::device).ok()?;
     let over = leaving.deadline.is_some_and(|deadline| deadline <= sys::monotonic_raw_ns());
-    if over || engine.is_drained() {
-        engine.unmap();
+    if over || device.is_drained() {
+        device.unmap();
     }
-    if !engine.is_unmapped() {
+    if !device.is_unmapped() {
         return None;
     }
     let stopped_at = sys::monotonic_raw_ns();
-    let queues = engine.save_all().into_iter().map(|queue| {
+    let queues = device.save_all().into_iter().map(|queue| {
         let Unmapped { id, read_pointer: rptr, write_pointer: wptr, saved, written, idle } = queue;
         DepartedQueue { id: id.0, rptr, wptr, saved: saved.into(), written, idle }
     });

@@ -4,11 +4,11 @@
 //! that share that address space: it goes on while the client is stopped or traced, as a real GPU does, and nobody who
 //! waits for children sees it. It ends with the client.
 
-mod desk;
 mod faults;
 mod gpus;
+mod order_queue;
+mod preemption_fuzzer;
 mod spawn;
-mod weather;
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -18,18 +18,18 @@ use std::time::{Duration, Instant};
 
 use crate::client::Events;
 use crate::control::Control;
-use crate::device::chip::{Chip, SeatId};
-use crate::device::{Config, Engine, Pulse, Worker};
+use crate::device::chip::{Chip, ProcessSlot};
+use crate::device::{DeviceActivity, DeviceConfig, ProcessDevice, Worker};
+use crate::kill_points::{self, Point};
 use crate::options::Storm;
-use crate::points::{self, Point};
-use crate::sys::{self, Known};
-pub(crate) use desk::Desk;
+use crate::sys::{self, VerifiedFd};
 pub(crate) use faults::{forget, has_failed, lock};
-pub(crate) use gpus::{Gpu, Gpus};
-use weather::Weather;
+pub(crate) use gpus::{ProcessGpu, ProcessGpus};
+pub(crate) use order_queue::OrderQueue;
+use preemption_fuzzer::PreemptionFuzzer;
 
 /// Name of engine processes.
-pub(crate) const NAME: &str = "vgpu-engine";
+pub(crate) const NAME: &str = "vgpu-device";
 
 /// Instructions a wave runs before its workgroup comes back.
 const QUANTUM: u64 = 4096;
@@ -41,20 +41,20 @@ const WAITING: (Duration, Duration) = (Duration::from_micros(5), Duration::from_
 const LOOK: Duration = Duration::from_millis(100);
 
 /// What the workers of one client share.
-pub(crate) struct Shared {
-    pub(crate) gpus: Arc<Gpus>,
-    pub(crate) config: Config,
+pub(crate) struct ExecutorState {
+    pub(crate) gpus: Arc<ProcessGpus>,
+    pub(crate) config: DeviceConfig,
     pub(crate) control: Arc<Control>,
     pub(crate) events: Arc<Events>,
     /// The connection to the supervisor: it hangs up when the supervisor is gone.
-    pub(crate) connection: &'static Known<UnixStream>,
+    pub(crate) connection: &'static VerifiedFd<UnixStream>,
     /// What this process shares with all others on the gpus.
     pub(crate) chip: Arc<Chip>,
-    pub(crate) seat: SeatId,
+    pub(crate) process_slot: ProcessSlot,
     pub(crate) storm: Option<Storm>,
     /// The process whose gpu this is.
     pub(crate) client: i32,
-    pub(crate) desk: Desk,
+    pub(crate) order_queue: OrderQueue,
     pub(crate) lost: AtomicBool,
 }
 
@@ -66,7 +66,7 @@ const MOST_WORKERS: usize = 64;
 ///
 /// # Errors
 /// ENOMEM or EAGAIN if there can be no more threads.
-pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), i32> {
+pub(crate) fn start(shared: &Arc<ExecutorState>) -> Result<(), i32> {
     let wanted = std::env::var(WORKERS_VARIABLE).ok().and_then(|text| text.parse().ok());
     let workers = wanted.unwrap_or(shared.chip.tokens() as usize).clamp(1, MOST_WORKERS);
     for _ in 0..workers {
@@ -76,36 +76,36 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), i32> {
 }
 
 /// The life of a worker.
-fn work(shared: &Arc<Shared>) {
+fn work(shared: &Arc<ExecutorState>) {
     let worker = |_| {
         let wanting = Arc::clone(shared);
-        let is_wanted = move || wanting.control.has_orders() || wanting.desk.is_due();
+        let is_wanted = move || wanting.control.has_orders() || wanting.order_queue.is_due();
         Worker::new(shared.config, QUANTUM).interrupted_by(is_wanted)
     };
     let mut workers: Vec<Worker> = shared.gpus.iter().map(worker).collect();
-    let mut weather = shared.storm.map(Weather::new);
+    let mut fuzzer = shared.storm.map(PreemptionFuzzer::new);
     let mut pause = WAITING.0;
     let mut looked = Instant::now();
-    while !shared.lost.load(Ordering::Relaxed) && !shared.chip.is_closed(shared.seat) {
-        let due = shared.desk.obey(shared);
+    while !shared.lost.load(Ordering::Relaxed) && !shared.chip.is_closed(shared.process_slot) {
+        let due = shared.order_queue.obey(shared);
         let mut pulse = shared.process_packets();
-        if pulse > Pulse::Idle && shared.is_runnable() {
+        if pulse > DeviceActivity::Idle && shared.is_runnable() {
             let until = due.map(|due| Instant::now() + due);
-            pulse = pulse.max(shared.execute(&mut workers, weather.as_mut(), until));
+            pulse = pulse.max(shared.execute(&mut workers, fuzzer.as_mut(), until));
         }
         let most = due.unwrap_or(IDLE).min(IDLE);
         match pulse {
-            Pulse::Busy => pause = WAITING.0,
-            Pulse::Waiting => {
-                shared.chip.sleep(shared.seat, pause.min(most), || !shared.control.has_orders());
+            DeviceActivity::Busy => pause = WAITING.0,
+            DeviceActivity::Waiting => {
+                shared.chip.sleep(shared.process_slot, pause.min(most), || !shared.control.has_orders());
                 pause = (pause * 2).min(WAITING.1);
             }
-            Pulse::Idle => {
-                shared.chip.sleep(shared.seat, most, || shared.is_idle());
+            DeviceActivity::Idle => {
+                shared.chip.sleep(shared.process_slot, most, || shared.is_idle());
                 pause = WAITING.0;
             }
         }
-        if pulse < Pulse::Busy || looked.elapsed() > LOOK {
+        if pulse < DeviceActivity::Busy || looked.elapsed() > LOOK {
             shared.show_counters();
         }
         if looked.elapsed() > LOOK {
@@ -118,44 +118,49 @@ fn work(shared: &Arc<Shared>) {
     shared.lose();
 }
 
-impl Shared {
-    fn each_engine(&self) -> impl Iterator<Item = MutexGuard<'_, Engine>> {
-        self.gpus.iter().map(|gpu| gpu.engine.lock().unwrap_or_else(PoisonError::into_inner))
+impl ExecutorState {
+    fn each_device(&self) -> impl Iterator<Item = MutexGuard<'_, ProcessDevice>> {
+        self.gpus.iter().map(|gpu| gpu.device.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn process_packets(&self) -> Pulse {
-        let advance = |mut engine: MutexGuard<'_, Engine>| {
-            points::hit(Point::EngineLock);
-            engine.advance()
+    fn process_packets(&self) -> DeviceActivity {
+        let advance = |mut device: MutexGuard<'_, ProcessDevice>| {
+            kill_points::hit(Point::DeviceLock);
+            device.advance()
         };
-        self.each_engine().map(advance).max().unwrap_or(Pulse::Idle)
+        self.each_device().map(advance).max().unwrap_or(DeviceActivity::Idle)
     }
 
     fn is_runnable(&self) -> bool {
-        self.each_engine().any(|engine| engine.runnable())
+        self.each_device().any(|device| device.runnable())
     }
 
     /// Executes waves as long as this process may and there are any, but not beyond a time at which queues have to leave or
     /// come back: nobody else looks at the clock.
-    fn execute(&self, workers: &mut [Worker], mut weather: Option<&mut Weather>, until: Option<Instant>) -> Pulse {
-        let Some(token) = self.chip.acquire(self.seat, until, || self.control.has_orders()) else {
-            return Pulse::Waiting;
+    fn execute(
+        &self,
+        workers: &mut [Worker],
+        mut fuzzer: Option<&mut PreemptionFuzzer>,
+        until: Option<Instant>,
+    ) -> DeviceActivity {
+        let Some(token) = self.chip.acquire(self.process_slot, until, || self.control.has_orders()) else {
+            return DeviceActivity::Waiting;
         };
-        let mut most = Pulse::Waiting;
+        let mut most = DeviceActivity::Waiting;
         loop {
-            let mut pulse = Pulse::Idle;
+            let mut pulse = DeviceActivity::Idle;
             for (worker, gpu) in workers.iter_mut().zip(self.gpus.iter()) {
-                if let Some(weather) = &mut weather {
-                    worker.set_quantum(weather.quantum());
+                if let Some(fuzzer) = &mut fuzzer {
+                    worker.set_quantum(fuzzer.quantum());
                 }
-                pulse = pulse.max(worker.turn(&gpu.engine));
-                if let Some(weather) = &mut weather {
-                    weather.strike(&gpu.engine);
+                pulse = pulse.max(worker.turn(&gpu.device));
+                if let Some(fuzzer) = &mut fuzzer {
+                    fuzzer.preempt_all(&gpu.device);
                 }
             }
             most = most.max(pulse);
             let due = until.is_some_and(|until| Instant::now() >= until);
-            if pulse < Pulse::Busy || due || self.control.has_orders() || token.should_yield() {
+            if pulse < DeviceActivity::Busy || due || self.control.has_orders() || token.should_yield() {
                 return most;
             }
         }
@@ -163,14 +168,14 @@ impl Shared {
 
     /// Lets everybody see what was saved and restored.
     fn show_counters(&self) {
-        for (index, engine) in self.each_engine().enumerate() {
-            self.control.show_preempted(index, &engine.save_counters());
-            self.control.show_copied(index, engine.copied_us());
+        for (index, device) in self.each_device().enumerate() {
+            self.control.show_preempted(index, &device.save_counters());
+            self.control.show_copied(index, device.copied_us());
         }
     }
 
     fn is_idle(&self) -> bool {
-        !self.control.has_orders() && self.process_packets() == Pulse::Idle
+        !self.control.has_orders() && self.process_packets() == DeviceActivity::Idle
     }
 
     /// The driver or an engine is gone: the gpu fell off the bus.
@@ -178,13 +183,13 @@ impl Shared {
         self.lost.store(true, Ordering::Relaxed);
         self.control.lose();
         for gpu in self.gpus.iter() {
-            self.events.hardware_exception(&desk::reset(gpu.gpu_id), true);
+            self.events.hardware_exception(&order_queue::reset(gpu.gpu_id), true);
         }
     }
 }
 
 /// Whether the other end of a connection is closed, or ours.
-fn hung_up(connection: &Known<UnixStream>) -> bool {
+fn hung_up(connection: &VerifiedFd<UnixStream>) -> bool {
     let Some(stream) = connection.get() else { return true };
     sys::poll_now(stream.as_fd(), 0) & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
 }

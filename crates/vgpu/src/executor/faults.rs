@@ -71,7 +71,7 @@ pub(super) fn prepare(client: i32) -> u32 {
         if libc::getppid() != client {
             end(0);
         }
-        libc::prctl(libc::PR_SET_NAME, c"vgpu-engine".as_ptr());
+        libc::prctl(libc::PR_SET_NAME, c"vgpu-device".as_ptr());
         libc::setpriority(libc::PRIO_PROCESS, 0, -10);
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_fault as *const () as usize;

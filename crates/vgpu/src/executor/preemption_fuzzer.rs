@@ -2,16 +2,16 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::device::Engine;
+use crate::device::ProcessDevice;
 use crate::options::Storm;
 
 /// Random numbers of one worker.
-pub(super) struct Weather {
+pub(super) struct PreemptionFuzzer {
     state: u64,
     mean: u64,
 }
 
-impl Weather {
+impl PreemptionFuzzer {
     pub(super) fn new(storm: Storm) -> Self {
         Self { state: storm.seed, mean: storm.mean_instructions.max(1) }
     }
@@ -31,10 +31,10 @@ impl Weather {
     }
 
     /// Preempts all queues that can be.
-    pub(super) fn strike(&mut self, engine: &Mutex<Engine>) {
-        let mut engine = engine.lock().unwrap_or_else(PoisonError::into_inner);
-        for id in engine.queue_ids() {
-            engine.strike(id);
+    pub(super) fn preempt_all(&mut self, device: &Mutex<ProcessDevice>) {
+        let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in device.queue_ids() {
+            device.preempt(id);
         }
     }
 }

@@ -5,37 +5,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::faults;
 use crate::client::Memory;
-use crate::device::{self, Doorbell, Engine};
+use crate::device::{self, Doorbell, ProcessDevice};
 use crate::driver::{Backing, QueueKind, QueueSettings, QueueSpec, layout};
 use crate::sys::Map;
 
 /// One gpu of a process.
-pub(crate) struct Gpu {
+pub(crate) struct ProcessGpu {
     /// What calls name it by.
     pub(crate) gpu_id: u32,
     /// Its queues and all they have under way.
-    pub(crate) engine: Arc<Mutex<Engine>>,
+    pub(crate) device: Arc<Mutex<ProcessDevice>>,
     /// Its doorbells, mapped when the first queue is made.
     doorbells: Mutex<Option<Map>>,
 }
 
-impl Gpu {
-    pub(crate) fn new(gpu_id: u32, engine: Engine) -> Self {
-        Self { gpu_id, engine: Arc::new(Mutex::new(engine)), doorbells: Mutex::new(None) }
+impl ProcessGpu {
+    pub(crate) fn new(gpu_id: u32, device: ProcessDevice) -> Self {
+        Self { gpu_id, device: Arc::new(Mutex::new(device)), doorbells: Mutex::new(None) }
     }
 
     /// The engine, for us alone.
     ///
     /// # Errors
     /// EIO if an engine process died with it.
-    pub(crate) fn engine(&self) -> Result<MutexGuard<'_, Engine>, i32> {
-        faults::lock(&self.engine).ok_or(libc::EIO)
+    pub(crate) fn device(&self) -> Result<MutexGuard<'_, ProcessDevice>, i32> {
+        faults::lock(&self.device).ok_or(libc::EIO)
     }
 }
 
 /// All gpus of a process.
-pub(crate) struct Gpus {
-    list: Vec<Gpu>,
+pub(crate) struct ProcessGpus {
+    list: Vec<ProcessGpu>,
     memory: Arc<Memory>,
     /// XCCs of each.
     xccs: u32,
@@ -43,13 +43,13 @@ pub(crate) struct Gpus {
     queues: Mutex<HashMap<u32, usize>>,
 }
 
-impl Gpus {
-    pub(crate) fn new(list: Vec<Gpu>, memory: Arc<Memory>, xccs: u32) -> Self {
+impl ProcessGpus {
+    pub(crate) fn new(list: Vec<ProcessGpu>, memory: Arc<Memory>, xccs: u32) -> Self {
         Self { list, memory, xccs, queues: Mutex::default() }
     }
 
     /// One after the other.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Gpu> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ProcessGpu> {
         self.list.iter()
     }
 
@@ -57,11 +57,11 @@ impl Gpus {
     ///
     /// # Errors
     /// EINVAL if there is none.
-    pub(crate) fn get(&self, index: u32) -> Result<&Gpu, i32> {
+    pub(crate) fn get(&self, index: u32) -> Result<&ProcessGpu, i32> {
         self.list.get(index as usize).ok_or(libc::EINVAL)
     }
 
-    fn of_queue(&self, id: u32) -> Result<&Gpu, i32> {
+    fn of_queue(&self, id: u32) -> Result<&ProcessGpu, i32> {
         let queues = faults::lock(&self.queues).ok_or(libc::EIO)?;
         queues.get(&id).and_then(|gpu| self.list.get(*gpu)).ok_or(libc::EINVAL)
     }
@@ -70,8 +70,12 @@ impl Gpus {
     ///
     /// # Errors
     /// EINVAL if there is no such queue, EIO if an engine died.
-    pub(crate) fn with_queue<T>(&self, id: u32, act: impl FnOnce(&mut Engine, device::QueueId) -> T) -> Result<T, i32> {
-        Ok(act(&mut *self.of_queue(id)?.engine()?, device::QueueId(id)))
+    pub(crate) fn with_queue<T>(
+        &self,
+        id: u32,
+        act: impl FnOnce(&mut ProcessDevice, device::QueueId) -> T,
+    ) -> Result<T, i32> {
+        Ok(act(&mut *self.of_queue(id)?.device()?, device::QueueId(id)))
     }
 
     /// Adds a queue. It stays off the device until it is mapped.
@@ -96,13 +100,13 @@ impl Gpus {
         };
         faults::lock(&self.queues).ok_or(libc::EIO)?.insert(spec.id, spec.gpu as usize);
         let id = device::QueueId(spec.id);
-        let mut engine = gpu.engine()?;
-        engine.create_queue(device::QueueSpec {
+        let mut device = gpu.device()?;
+        device.create_queue(device::HardwareQueueSpec {
             id,
             kind: match spec.kind {
-                QueueKind::Aql => device::QueueKind::Aql,
-                QueueKind::Pm4 => device::QueueKind::Pm4,
-                QueueKind::Sdma { .. } => device::QueueKind::Sdma,
+                QueueKind::Aql => device::PacketFormat::Aql,
+                QueueKind::Pm4 => device::PacketFormat::Pm4,
+                QueueKind::Sdma { .. } => device::PacketFormat::Sdma,
             },
             ring: spec.settings.ring,
             ring_bytes: spec.settings.ring_size,
@@ -118,7 +122,7 @@ impl Gpus {
                 xccs: self.xccs,
             }),
         });
-        engine.suspend(id);
+        device.suspend(id);
         Ok(())
     }
 
@@ -128,8 +132,8 @@ impl Gpus {
     /// EINVAL if there is none.
     pub(crate) fn update_queue(&self, id: u32, settings: &QueueSettings) -> Result<(), i32> {
         let QueueSettings { ring, ring_size: ring_bytes, priority, .. } = *settings;
-        let update = device::QueueUpdate { ring, ring_bytes, priority, percent: ON };
-        self.with_queue(id, |engine, id| engine.update_queue(id, &update)).map(drop)
+        let update = device::HardwareQueueUpdate { ring, ring_bytes, priority, percent: ON };
+        self.with_queue(id, |device, id| device.update_queue(id, &update)).map(drop)
     }
 
     /// Restricts a queue to some compute units.
@@ -138,7 +142,7 @@ impl Gpus {
     /// EINVAL if there is none.
     pub(crate) fn set_cu_mask(&self, id: u32, mask: &[u32]) -> Result<(), i32> {
         let mask = device::CuMask::of_dwords(mask);
-        self.with_queue(id, |engine, id| engine.set_cu_mask(id, Some(mask))).map(drop)
+        self.with_queue(id, |device, id| device.set_cu_mask(id, Some(mask))).map(drop)
     }
 
     /// Removes a queue.
@@ -146,7 +150,7 @@ impl Gpus {
     /// # Errors
     /// EINVAL if there is none.
     pub(crate) fn destroy_queue(&self, id: u32) -> Result<(), i32> {
-        self.with_queue(id, Engine::destroy_queue)?;
+        self.with_queue(id, ProcessDevice::destroy_queue)?;
         faults::lock(&self.queues).ok_or(libc::EIO)?.remove(&id);
         Ok(())
     }

@@ -4,12 +4,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 /// A descriptor that tells whether it still is what it was.
 #[derive(Debug)]
-pub struct Known<T> {
+pub struct VerifiedFd<T> {
     file: T,
     identity: Option<(u64, u64)>,
 }
 
-impl<T: AsFd> Known<T> {
+impl<T: AsFd> VerifiedFd<T> {
     /// Remembers what the descriptor stands for now.
     pub fn new(file: T) -> Self {
         let identity = identity(file.as_fd().as_raw_fd());
@@ -48,7 +48,7 @@ mod tests {
     fn a_descriptor_that_was_replaced_is_not_given_out() {
         let (ours, _other) = UnixStream::pair().expect("sockets");
         let (theirs, _) = UnixStream::pair().expect("sockets");
-        let known = Known::new(ours);
+        let known = VerifiedFd::new(ours);
         assert!(known.get().is_some());
         let number = known.get().expect("intact").as_raw_fd();
         // SAFETY: both descriptors belong to this test.

@@ -5,17 +5,17 @@ use vgpu_isa::wave::{FLAT_SCRATCH, LANES, M0, TTMP0, Wave, status};
 
 use super::kernel::Kernel;
 use super::pool::Pool;
-use super::slots::{Need, Place};
-use super::workgroup::{Member, WaveState};
+use super::slots::{CuPlacement, Need};
+use super::workgroup::{WaveProgress, WorkgroupWave};
 
 /// Everything about a dispatch that its waves are made from.
 #[derive(Clone, Debug)]
-pub struct Launch {
+pub struct KernelLaunch {
     pub(crate) target: Target,
     pub(crate) kernel: Kernel,
-    /// Work items of a full workgroup.
+    /// WorkgroupRun items of a full workgroup.
     pub(crate) size: [u32; 3],
-    /// Work items of the last workgroup of each dimension.
+    /// WorkgroupRun items of the last workgroup of each dimension.
     pub(crate) last: [u32; 3],
     /// First workgroup.
     pub(crate) start: [u32; 3],
@@ -31,13 +31,13 @@ pub struct Launch {
     pub(crate) packet: u64,
 }
 
-impl Launch {
+impl KernelLaunch {
     /// The kernel's first instruction.
     pub fn entry(&self) -> u64 {
         self.kernel.entry
     }
 
-    /// Work items of a workgroup: those at the far edges may be smaller.
+    /// WorkgroupRun items of a workgroup: those at the far edges may be smaller.
     fn shape(&self, id: [u32; 3]) -> [u32; 3] {
         std::array::from_fn(|d| if id[d].wrapping_add(1) == self.end[d] { self.last[d] } else { self.size[d] })
     }
@@ -77,7 +77,7 @@ impl Launch {
     }
 
     /// The waves of a workgroup, ready for their first instruction.
-    pub(crate) fn waves(&self, id: [u32; 3], place: &Place, pool: &mut Pool) -> Vec<Member> {
+    pub(crate) fn waves(&self, id: [u32; 3], place: &CuPlacement, pool: &mut Pool) -> Vec<WorkgroupWave> {
         let shape = self.shape(id);
         let items: u32 = shape.iter().product();
         let count = items.div_ceil(LANES as u32);
@@ -87,7 +87,7 @@ impl Launch {
                 self.prepare(&mut wave, id, index, count);
                 self.locate(&mut wave, index, place);
                 self.number_items(&mut wave, shape, index * LANES as u32);
-                Member { wave, state: WaveState::Running }
+                WorkgroupWave { wave, state: WaveProgress::Running }
             })
             .collect()
     }
@@ -138,7 +138,7 @@ impl Launch {
     }
 
     /// Tells the wave where it runs (HW_ID: wave, SIMD, compute unit, shader engine).
-    pub(crate) fn locate(&self, wave: &mut Wave, index: u32, place: &Place) {
+    pub(crate) fn locate(&self, wave: &mut Wave, index: u32, place: &CuPlacement) {
         let simd = u32::from(place.simds[index as usize % place.simds.len()]);
         wave.hw_id = index & 0xF | simd << 4 | (place.unit & 0xF) << 8 | (place.engine & 7) << 13;
         wave.xcc_id = place.xcc;

@@ -8,18 +8,18 @@ use vgpu_isa::memory::{Port, Space};
 use super::context::{Context, Step};
 use super::errors::Halt;
 use super::pool::Pool;
-use super::queue::{Queue, QueueId, QueueKind, QueueSpec, QueueUpdate};
+use super::queue::{HardwareQueue, HardwareQueueSpec, HardwareQueueUpdate, PacketFormat, QueueId};
 use super::save::{SaveCounters, SaveError};
 use super::slots::Slots;
 use super::workgroup::Workgroup;
-use super::{Config, Interrupts, signal};
+use super::{DeviceConfig, Interrupts, signal};
 
 /// Packets of a queue before others get their turn.
 const PACKETS_IN_A_ROW: usize = 64;
 
 /// What an engine has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Pulse {
+pub enum DeviceActivity {
     /// Nothing until a doorbell rings.
     Idle,
     /// A packet waits for memory to change, or workgroups are there to be run.
@@ -31,13 +31,13 @@ pub enum Pulse {
 /// All queues of one process on one gpu, with everything they have under way.
 ///
 /// One caller at a time: workers share it behind a lock.
-pub struct Engine {
-    pub(super) config: Config,
+pub struct ProcessDevice {
+    pub(super) config: DeviceConfig,
     pub(super) interrupts: Arc<dyn Interrupts>,
     pub(super) slots: Arc<dyn Slots>,
     pub(super) space: Arc<Space>,
     pub(super) generation: u64,
-    pub(super) queues: BTreeMap<QueueId, Queue>,
+    pub(super) queues: BTreeMap<QueueId, HardwareQueue>,
     /// Workgroups on the device that nobody runs at the moment, longest waiting first.
     pub(super) ready: VecDeque<Workgroup>,
     /// Workgroups that come back to the device and need room.
@@ -60,9 +60,9 @@ pub struct Engine {
     pub(super) draining: bool,
 }
 
-impl Engine {
+impl ProcessDevice {
     /// An engine without queues and with an empty address space.
-    pub fn new(config: Config, interrupts: Arc<dyn Interrupts>, slots: Arc<dyn Slots>) -> Self {
+    pub fn new(config: DeviceConfig, interrupts: Arc<dyn Interrupts>, slots: Arc<dyn Slots>) -> Self {
         Self {
             config,
             interrupts,
@@ -96,14 +96,14 @@ impl Engine {
     }
 
     /// Adds a queue; one with the same number is destroyed.
-    pub fn create_queue(&mut self, spec: QueueSpec) {
+    pub fn create_queue(&mut self, spec: HardwareQueueSpec) {
         self.destroy_queue(spec.id);
         self.created += 1;
-        self.queues.insert(spec.id, Queue::new(spec, self.created));
+        self.queues.insert(spec.id, HardwareQueue::new(spec, self.created));
     }
 
     /// Changes a queue; whether there is one.
-    pub fn update_queue(&mut self, id: QueueId, update: &QueueUpdate) -> bool {
+    pub fn update_queue(&mut self, id: QueueId, update: &HardwareQueueUpdate) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else { return false };
         queue.update(update);
         self.settle(id);
@@ -122,7 +122,7 @@ impl Engine {
     }
 
     /// Takes a queue off the device. Its workgroups keep their state; those that workers hold follow when they are put
-    /// back ([`Engine::is_off_device`]). Then [`Engine::save`] may follow. Whether there is such a queue.
+    /// back ([`ProcessDevice::is_off_device`]). Then [`ProcessDevice::save`] may follow. Whether there is such a queue.
     pub fn suspend(&mut self, id: QueueId) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else { return false };
         queue.suspended = true;
@@ -150,7 +150,7 @@ impl Engine {
 
     /// Whether a queue has nothing under way. It may still have packets to fetch.
     pub fn idle(&self, id: QueueId) -> bool {
-        self.queues.get(&id).is_none_or(Queue::idle)
+        self.queues.get(&id).is_none_or(HardwareQueue::idle)
     }
 
     /// Time that copy queues worked, in microseconds.
@@ -161,11 +161,11 @@ impl Engine {
     }
 
     /// Processes packets of all queues, as far as they come and not too many.
-    pub fn advance(&mut self) -> Pulse {
+    pub fn advance(&mut self) -> DeviceActivity {
         if self.draining {
-            return if self.ready.is_empty() { Pulse::Idle } else { Pulse::Waiting };
+            return if self.ready.is_empty() { DeviceActivity::Idle } else { DeviceActivity::Waiting };
         }
-        let mut pulse = Pulse::Idle;
+        let mut pulse = DeviceActivity::Idle;
         let mut halts = Vec::new();
         let space = Arc::clone(&self.space);
         let mut cx = Context {
@@ -177,16 +177,16 @@ impl Engine {
             generation: &mut self.generation,
         };
         for (id, queue) in self.queues.iter_mut().filter(|(_, queue)| queue.active()) {
-            let begun = (queue.spec.kind == QueueKind::Sdma).then(self.config.clock);
+            let begun = (queue.spec.kind == PacketFormat::Sdma).then(self.config.clock);
             let mut copied = false;
             for _ in 0..PACKETS_IN_A_ROW {
                 match queue.step(&mut cx) {
                     Ok(Step::Done) => {
-                        pulse = Pulse::Busy;
+                        pulse = DeviceActivity::Busy;
                         copied = true;
                     }
                     Ok(Step::Wait) => {
-                        pulse = pulse.max(Pulse::Waiting);
+                        pulse = pulse.max(DeviceActivity::Waiting);
                         break;
                     }
                     Ok(Step::Empty) => break,
@@ -203,7 +203,7 @@ impl Engine {
         for (id, halt) in halts {
             self.halt(id, halt);
         }
-        if self.runnable() { pulse.max(Pulse::Waiting) } else { pulse }
+        if self.runnable() { pulse.max(DeviceActivity::Waiting) } else { pulse }
     }
 
     /// Whether waves could run now.

@@ -49,7 +49,7 @@ points! {
     /// An engine has read a command of the driver and not acknowledged it.
     MailboxRead = "mailbox_read",
     /// An engine process holds the lock of its gpu.
-    EngineLock = "engine_lock",
+    DeviceLock = "device_lock",
     /// The client has opened the gpu and has no engine yet.
     Attach = "attach",
     /// The driver has made a queue and the device has not.

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Shared, faults, work};
+use super::{ExecutorState, faults, work};
 use crate::sys;
 
 const STACK: usize = 4 << 20;
@@ -17,7 +17,7 @@ const STACK: usize = 4 << 20;
 ///
 /// # Errors
 /// What prevented the donor.
-pub(super) fn worker(shared: Arc<Shared>) -> Result<(), i32> {
+pub(super) fn worker(shared: Arc<ExecutorState>) -> Result<(), i32> {
     let donor = std::thread::Builder::new().name("vgpu-donor".into()).stack_size(256 << 10);
     match donor.spawn(move || donate(shared)) {
         Ok(_) => Ok(()),
@@ -25,7 +25,7 @@ pub(super) fn worker(shared: Arc<Shared>) -> Result<(), i32> {
     }
 }
 
-fn donate(shared: Arc<Shared>) {
+fn donate(shared: Arc<ExecutorState>) {
     block_signals();
     let argument = Arc::into_raw(Arc::clone(&shared)).cast_mut().cast::<c_void>();
     // The worker is a process of its own that shares memory, descriptors and directory; no tracer of the client follows
@@ -94,13 +94,13 @@ fn block_signals() {
 
 extern "C" fn enter(argument: *mut c_void) -> c_int {
     // SAFETY: the pointer came from `Arc::into_raw` and is used once.
-    let shared = unsafe { Arc::from_raw(argument.cast_const().cast::<Shared>()) };
+    let shared = unsafe { Arc::from_raw(argument.cast_const().cast::<ExecutorState>()) };
     // A worker that is a process leads its own thread group; the donor as a fallback does not.
     // SAFETY: system calls without arguments.
     let own_process = unsafe { libc::syscall(libc::SYS_gettid) == libc::syscall(libc::SYS_getpid) };
     if own_process {
         let pid = faults::prepare(shared.client);
-        shared.chip.register_worker(shared.seat, pid);
+        shared.chip.register_worker(shared.process_slot, pid);
     }
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&shared))).is_err() {
         faults::fail();
