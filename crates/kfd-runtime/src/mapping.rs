@@ -1,36 +1,11 @@
-//! The calls into the C library: ioctl, mmap, munmap. Everything unsafe about talking to the driver begins here.
+//! Address ranges of this process: reserved, backed with device memory or host memory, and given back when dropped.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 
-use kfd_abi::ioctl::{Argument, Request};
-
-/// Calls the driver, again if a signal interrupted it or it asks to try again, as its own library does.
-///
-/// # Safety
-///
-/// Addresses in `args` must point to memory that the driver may read, and write where the command fills it, for the
-/// length that `args` says.
-pub(crate) unsafe fn ioctl<A: Argument>(file: &File, args: &mut A) -> io::Result<()> {
-    const { assert!(A::SIZE == size_of::<A>(), "the argument's bytes are all defined") };
-    let Request(request) = A::COMMAND.request();
-    loop {
-        // SAFETY: `args` is as large as the command says (checked where it is declared), its bytes are all defined, and
-        // the caller vouches for the addresses in it.
-        let result = unsafe { libc::ioctl(file.as_raw_fd(), request.into(), ptr::from_mut(args)) };
-        if result >= 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN)) {
-            return Err(error);
-        }
-    }
-}
-
-/// A range of addresses of this process, given back when dropped.
+/// A range of addresses of this process; dropping it unmaps the range.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -39,11 +14,11 @@ pub(crate) struct Mapping {
 
 // SAFETY: a mapping is plain memory of the process; nothing about it belongs to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: it hands out raw addresses only; who reads or writes there answers for it.
+// SAFETY: it hands out raw addresses only; code that reads or writes there carries the proof.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Takes addresses without memory behind them, a multiple of `align`, a power of two not below the page size.
+    /// Reserves addresses without memory behind them, aligned to `align`, a power of two not below the page size.
     pub(crate) fn reserve(length: usize, align: usize) -> io::Result<Mapping> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let roomy = length.checked_add(align).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
@@ -54,22 +29,22 @@ impl Mapping {
         let aligned = unsafe { start.add(before) };
         let after = roomy - before - length;
         if before > 0 {
-            // SAFETY: these are the unused addresses before the aligned range; nobody knows them.
+            // SAFETY: these are the unused addresses before the aligned range; nothing refers to them.
             unsafe { libc::munmap(start.as_ptr().cast(), before) };
         }
         if after > 0 {
-            // SAFETY: these are the unused addresses behind the aligned range; nobody knows them.
+            // SAFETY: these are the unused addresses behind the aligned range; nothing refers to them.
             unsafe { libc::munmap(aligned.add(length).as_ptr().cast(), after) };
         }
         Ok(Mapping { start: aligned, length })
     }
 
-    /// Puts pages of `file` behind all of the addresses.
+    /// Backs the whole range with pages of `file`, from `offset` on.
     pub(crate) fn back_with(&mut self, file: &File, offset: u64) -> io::Result<()> {
         self.replace(libc::MAP_SHARED | libc::MAP_FIXED, file.as_raw_fd(), offset)
     }
 
-    /// Puts fresh memory of the process behind all of the addresses.
+    /// Backs the whole range with fresh memory of the process.
     pub(crate) fn back_with_memory(&mut self) -> io::Result<()> {
         self.replace(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED, -1, 0)
     }
@@ -81,7 +56,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Maps pages of a device wherever there is room.
+    /// Maps pages of a device at addresses that the system chooses.
     pub(crate) fn of_device(file: &File, offset: u64, length: usize) -> io::Result<Mapping> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the system chooses fresh addresses; nothing existing is touched.
@@ -89,12 +64,12 @@ impl Mapping {
         Ok(Mapping { start, length })
     }
 
-    /// First address.
+    /// Returns the first address.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     pub(crate) fn length(&self) -> usize {
         self.length
     }
@@ -102,7 +77,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is this mapping's own, and with it goes the last that knew its addresses.
+        // SAFETY: the range is this mapping's own, and nothing refers to it after the drop.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
@@ -144,14 +119,5 @@ mod tests {
             mapping.start().add(8191).read()
         };
         assert_eq!(last, 7);
-    }
-
-    #[test]
-    fn a_file_that_is_no_device_refuses_the_call() {
-        let file = File::open("/dev/null").unwrap();
-        let mut version = kfd_abi::process::GetVersionArgs::default();
-        // SAFETY: the argument holds no address.
-        let error = unsafe { ioctl(&file, &mut version) }.unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::ENOTTY));
     }
 }
