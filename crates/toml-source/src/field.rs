@@ -134,6 +134,12 @@ impl<'a, 'd> Field<'a, 'd> {
         self.read(DeValue::as_str, || expected)
     }
 
+    /// Returns the value if it is a text. Reports nothing, so that the caller can read another type.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&'d str> {
+        self.value?.get_ref().as_str()
+    }
+
     /// Reads a text that is not blank.
     #[must_use]
     pub fn words(&self, expected: &str) -> Option<&'d str> {
