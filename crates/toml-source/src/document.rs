@@ -57,6 +57,8 @@ pub struct Table<'d> {
     span: Range<usize>,
     /// Keys that may occur; `None` for tables with keys of the user's choice.
     keys: Option<&'static [&'static str]>,
+    /// Known keys that unknown ones were probably meant to be.
+    misspelt: Vec<&'static str>,
 }
 
 impl<'d> Table<'d> {
@@ -67,18 +69,20 @@ impl<'d> Table<'d> {
         span: Range<usize>,
         keys: Option<&'static [&'static str]>,
     ) -> Table<'d> {
-        let table = Table { document, path, table, span, keys };
+        let mut table = Table { document, path, table, span, keys, misspelt: Vec::new() };
         table.report_unknown_keys();
         table
     }
 
-    fn report_unknown_keys(&self) {
+    fn report_unknown_keys(&mut self) {
         let Some(known) = self.keys else { return };
         for key in self.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
-            let remedy = match nearest(key.get_ref(), known) {
+            let meant = nearest(key.get_ref(), known);
+            let remedy = match meant {
                 Some(known) => format!("did you mean `{known}`?"),
                 None => format!("known are {}", known.join(", ")),
             };
+            self.misspelt.extend(meant);
             let diagnostics = &self.document.diagnostics;
             let quoted = diagnostics.quote(key.span());
             diagnostics.add(key.span(), format!("unknown key `{quoted}` in {}; {remedy}", self.title()));
@@ -118,6 +122,11 @@ impl<'d> Table<'d> {
     #[must_use]
     pub fn required<'a>(&'a self, key: &'a str) -> Field<'a, 'd> {
         self.field(key).required()
+    }
+
+    /// Returns whether the absence of a key was reported already, as the misspelling that stands in its place.
+    pub(crate) fn is_misspelt(&self, key: &str) -> bool {
+        self.misspelt.contains(&key)
     }
 
     /// Returns whether a key is given.

@@ -80,7 +80,7 @@ impl<'a, 'd> Field<'a, 'd> {
         let found = self.value.map(|value| read(value.get_ref()));
         if let Some(None) = found {
             self.reject(expected());
-        } else if found.is_none() && self.required {
+        } else if found.is_none() && self.required && !self.table.is_misspelt(self.key) {
             self.reject(expected());
         }
         found.flatten()
@@ -166,6 +166,13 @@ impl<'a, 'd> Field<'a, 'd> {
         self.any_table(Some(keys))
     }
 
+    /// Reads a table that is usually written inline; `expected` completes "expected ..." and shows how.
+    #[must_use]
+    pub fn inline_table(&self, keys: &'static [&'static str], expected: &str) -> Option<Table<'d>> {
+        let table = self.read(DeValue::as_table, || expected)?;
+        Some(Table::new(self.table.document, self.path(), table, self.span(), Some(keys)))
+    }
+
     /// Reads a table with keys of the user's choice.
     #[must_use]
     pub fn map(&self) -> Option<Table<'d>> {
@@ -173,14 +180,20 @@ impl<'a, 'd> Field<'a, 'd> {
     }
 
     fn any_table(&self, keys: Option<&'static [&'static str]>) -> Option<Table<'d>> {
-        let table = self.read(DeValue::as_table, || format!("a table, [{}]", self.path()))?;
+        let table = self.read(DeValue::as_table, || self.header("a table", ["[", "]"], "{ ... }"))?;
         Some(Table::new(self.table.document, self.path(), table, self.span(), keys))
+    }
+
+    /// Describes a table and how to write it: with a header, or inline where a header would need an index.
+    fn header(&self, what: &str, [open, close]: [&str; 2], inline: &str) -> String {
+        let path = self.table.path_of(self.key);
+        if path.contains('[') { format!("{what}, {inline}") } else { format!("{what}, {open}{path}{close}") }
     }
 
     /// Reads a list of tables with these keys. Beyond `most` they are reported and left out; so are elements of other types.
     #[must_use]
     pub fn tables(&self, most: usize, keys: &'static [&'static str]) -> Vec<Table<'d>> {
-        let expected = || format!("a list of tables, [[{}]]", self.path());
+        let expected = || self.header("a list of tables", ["[[", "]]"], "[{ ... }]");
         let list = self.read(DeValue::as_array, expected).map_or(&[][..], |list| &**list);
         let element = |index| Field { index: Some(index), value: list.get(index), ..*self };
         if list.len() > most {
@@ -192,6 +205,12 @@ impl<'a, 'd> Field<'a, 'd> {
             Some(Table::new(self.table.document, element.path(), table, element.span(), Some(keys)))
         };
         (0..list.len().min(most)).filter_map(read).collect()
+    }
+
+    /// Returns whether the value is a list without elements.
+    #[must_use]
+    pub fn is_empty_list(&self) -> bool {
+        self.value.and_then(|value| value.get_ref().as_array()).is_some_and(|list| list.is_empty())
     }
 
     /// Reads a list; `expected` completes "expected ...". Elements count as given.
@@ -308,6 +327,16 @@ mod tests {
         ] {
             assert_eq!(said, expected);
         }
+    }
+
+    #[test]
+    fn a_misspelt_key_is_not_missed_as_well() {
+        let source = Source::new("n", "hdqs = 3");
+        let document = Document::parse(&source).expect("is TOML");
+        assert_eq!(document.root(&["hqds"]).required("hqds").whole(1..=9), None);
+        let error = document.finish(()).expect_err("is misspelt");
+        assert_eq!(error.diagnostics.len(), 1, "{error}");
+        assert_eq!(error.diagnostics[0].message, "unknown key `hdqs` in the top of the file; did you mean `hqds`?");
     }
 
     #[test]
