@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::faults;
 use crate::client::Memory;
 use crate::device::{self, Doorbell, Engine};
-use crate::driver::{Backing, QueueKind, QueueSettings, QueueSpec, layout};
+use crate::driver::{Backing, QueueChange, QueueKind, QueueSettings, QueueSpec, layout};
 use crate::sys::Map;
 
 /// One gpu of a process.
@@ -74,11 +74,24 @@ impl Gpus {
         Ok(act(&mut *self.of_queue(id)?.engine()?, device::QueueId(id)))
     }
 
+    /// Changes a queue, which is off the device.
+    ///
+    /// # Errors
+    /// EINVAL if there is no such queue or gpu, ENOMEM, EIO if an engine died.
+    pub(crate) fn change_queue(&self, change: &QueueChange) -> Result<(), i32> {
+        match change {
+            QueueChange::Create(spec) => self.create_queue(spec),
+            QueueChange::Update { id, settings } => self.update_queue(*id, settings),
+            QueueChange::Destroy { id } => self.destroy_queue(*id),
+            QueueChange::SetCuMask { id, mask } => self.set_cu_mask(*id, mask),
+        }
+    }
+
     /// Adds a queue. It stays off the device until it is mapped.
     ///
     /// # Errors
     /// ENOMEM, or EINVAL if there is no such gpu.
-    pub(crate) fn create_queue(&self, spec: &QueueSpec) -> Result<(), i32> {
+    fn create_queue(&self, spec: &QueueSpec) -> Result<(), i32> {
         let gpu = self.get(spec.gpu)?;
         let doorbell = {
             let mut doorbells = gpu.doorbells.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,7 +139,7 @@ impl Gpus {
     ///
     /// # Errors
     /// EINVAL if there is none.
-    pub(crate) fn update_queue(&self, id: u32, settings: &QueueSettings) -> Result<(), i32> {
+    fn update_queue(&self, id: u32, settings: &QueueSettings) -> Result<(), i32> {
         let QueueSettings { ring, ring_size: ring_bytes, priority, .. } = *settings;
         let update = device::QueueUpdate { ring, ring_bytes, priority, percent: ON };
         self.with_queue(id, |engine, id| engine.update_queue(id, &update)).map(drop)
@@ -136,7 +149,7 @@ impl Gpus {
     ///
     /// # Errors
     /// EINVAL if there is none.
-    pub(crate) fn set_cu_mask(&self, id: u32, mask: &[u32]) -> Result<(), i32> {
+    fn set_cu_mask(&self, id: u32, mask: &[u32]) -> Result<(), i32> {
         let mask = device::CuMask::of_dwords(mask);
         self.with_queue(id, |engine, id| engine.set_cu_mask(id, Some(mask))).map(drop)
     }
@@ -145,7 +158,7 @@ impl Gpus {
     ///
     /// # Errors
     /// EINVAL if there is none.
-    pub(crate) fn destroy_queue(&self, id: u32) -> Result<(), i32> {
+    fn destroy_queue(&self, id: u32) -> Result<(), i32> {
         self.with_queue(id, Engine::destroy_queue)?;
         faults::lock(&self.queues).ok_or(libc::EIO)?.remove(&id);
         Ok(())

@@ -7,14 +7,13 @@ use std::sync::atomic::Ordering;
 
 use kfd_abi::debug::DbgTrapArgs;
 use kfd_abi::ioctl;
-use kfd_abi::queue::GetQueueWaveStateArgs;
 
-use super::carry::carry_out;
+use super::execute::execute;
 use super::member::Member;
 use super::seat::Seat;
 use super::{Device, Supervisor};
 use crate::control::Control;
-use crate::driver::{Call, Clocks, Effect, ProcessKey, layout};
+use crate::driver::{Call, Clocks, DeviceEffect, Effects, ProcessKey, QueueChange, layout};
 use crate::points::{self, Point};
 use crate::protocol::{self, Reply, Request, Welcome};
 use crate::sys::{self, Frame};
@@ -100,7 +99,8 @@ impl Client<'_> {
             Request::Unmapped { ranges } => {
                 let mut driver = device.driver();
                 let forget = |(start, end): (u64, u64)| driver.svm_unmapped(self.key, start, end.saturating_sub(start));
-                let effects = ranges.into_iter().flat_map(forget).collect();
+                let process = ranges.into_iter().flat_map(forget).collect();
+                let effects = Effects { process, ..Effects::default() };
                 Reply::Returned(0, Call { effects, ..Call::default() })
             }
         }
@@ -156,30 +156,24 @@ impl Client<'_> {
             protocol::Device::Render => driver.drm_ioctl(self.key, made.number, &mut call),
         };
         drop(driver);
-        self.pass_points(&call.effects);
-        let carried = carry_out(self.supervisor, self.key, std::mem::take(&mut call.effects), file);
-        let mut result = result.unwrap_or_else(|errno| -i64::from(errno.0));
-        if let Some((control_stack, wave_state)) = carried.wave_state {
-            put_sizes(&mut call, control_stack, wave_state);
-        }
-        for failed in carried.failed {
-            result = device.driver().cycle_failed(self.key, made.number, &mut call, result, failed);
-            drop(carry_out(self.supervisor, self.key, std::mem::take(&mut call.effects), None));
-        }
-        if let Some(errno) = carried.error {
-            result = -i64::from(errno.0);
-        }
-        call.effects = carried.left;
-        (result, call)
+        self.pass_points(&call.effects.device);
+        let outcome = execute(self.supervisor, self.key, std::mem::take(&mut call.effects.device), file);
+        let result = device.driver().complete(self.key, made.number, &mut call, result, &outcome);
+        // What a failed call leaves to undo is undone as far as the gpu still answers.
+        execute(self.supervisor, self.key, std::mem::take(&mut call.effects.device), None);
+        (result.unwrap_or_else(|errno| -i64::from(errno.0)), call)
     }
 
     /// Points that a call passes when the driver has decided and the device does not know.
-    fn pass_points(&self, effects: &[Effect]) {
+    fn pass_points(&self, effects: &[DeviceEffect]) {
         for effect in effects {
             match effect {
-                Effect::CreateQueue(_) => points::hit_of(Point::QueueCreate, self.key.pid),
-                Effect::DestroyQueue { .. } => points::hit_of(Point::QueueDestroy, self.key.pid),
-                _ => {}
+                DeviceEffect::Queue(QueueChange::Create(_)) => points::hit_of(Point::QueueCreate, self.key.pid),
+                DeviceEffect::Queue(QueueChange::Destroy { .. }) => points::hit_of(Point::QueueDestroy, self.key.pid),
+                DeviceEffect::Queue(QueueChange::Update { .. } | QueueChange::SetCuMask { .. })
+                | DeviceEffect::Cycle { .. }
+                | DeviceEffect::DebuggerFile { .. }
+                | DeviceEffect::Then(_) => {}
             }
         }
     }
@@ -205,13 +199,6 @@ struct Made {
     again: bool,
 }
 
-/// Puts the answers of GET_QUEUE_WAVE_STATE into its arguments.
-fn put_sizes(call: &mut Call, control_stack: u32, wave_state: u32) {
-    let mut args: GetQueueWaveStateArgs = call.decode();
-    (args.ctl_stack_used_size, args.save_area_used_size) = (control_stack, wave_state);
-    call.put(&args);
-}
-
 impl Drop for Client<'_> {
     fn drop(&mut self) {
         if !self.attached {
@@ -222,8 +209,8 @@ impl Drop for Client<'_> {
         self.supervisor.leave(self.key);
         if let Some(device) = self.supervisor.device() {
             let effects = device.driver().close(self.key);
-            // What it had is gone with it; what others have to do because of its end remains.
-            drop(carry_out(self.supervisor, self.key, effects, None));
+            // What it had is gone with it; what its end changes on the gpus and for others remains.
+            execute(self.supervisor, self.key, effects.device, None);
         }
     }
 }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::Supervisor;
 use super::seat::{NoAnswer, Seat};
-use crate::control::{Answer, DepartedQueue, Departure, Order, Saved};
-use crate::driver::{Cause, Connected, Errno, ProcessKey, Span, Unmapped};
+use crate::control::{Answer, Departure, Order};
+use crate::driver::{Cause, Connected, Errno, ProcessKey, Span};
 use crate::options::Options;
 use crate::profile::Profile;
 use crate::sys;
@@ -149,8 +149,10 @@ impl Hws {
             let mut saved = Bytes::default();
             let profile = driver.profile().clone();
             for (process, departure) in &departures {
+                let save =
+                    Span { start: profile.gpu_clock(departure.stopped_at), end: profile.gpu_clock(departure.saved_at) };
                 for queue in &departure.queues {
-                    driver.unmapped(*process, queue.id, unmapped(queue, departure, |ns| profile.gpu_clock(ns)));
+                    driver.unmapped(*process, queue, save);
                 }
                 let to_host = |queue| driver.saves_to_host(*process, queue).unwrap_or(false);
                 saved = saved.plus(state.ledger.left(*process, &departure.queues, to_host));
@@ -293,17 +295,6 @@ impl Hws {
                 let _ = self.turn(&mut state, supervisor, &turn, || {});
             }
         }
-    }
-}
-
-/// What the driver is told of a queue that left.
-fn unmapped(queue: &DepartedQueue, departure: &Departure, clock: impl Fn(u64) -> u64) -> Unmapped {
-    let Saved { control_stack, wave_state, .. } = queue.saved;
-    Unmapped {
-        rptr: queue.rptr.unwrap_or(0),
-        wptr: queue.wptr.unwrap_or(0),
-        save: Span { start: clock(departure.stopped_at), end: clock(departure.saved_at) },
-        saved: vec![crate::driver::Saved { control_stack, wave_state }],
     }
 }
 

@@ -145,7 +145,7 @@ fn idle(machine: &Machine, queue: &Ring) -> bool {
     let left = engine.save_all();
     let all = engine.queue_ids();
     engine.map(&all);
-    left.iter().find(|left| left.id == queue.id).unwrap().idle
+    left.iter().find(|left| left.id == queue.id.0).unwrap().idle
 }
 
 #[test]
