@@ -1,5 +1,6 @@
 //! The driver as programs see it.
 
+mod complete;
 mod debug;
 mod events;
 mod hardware;
