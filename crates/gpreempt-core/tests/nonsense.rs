@@ -4,7 +4,7 @@
 mod support;
 
 use gpreempt_core::{
-    Action, Activity, Actuator, GpuId, GpuParams, JobId, JobParams, Level, Nanos, Observation, Patience, Permille,
+    Action, Activity, ActuatorKind, GpuId, GpuParams, JobId, JobParams, Level, Nanos, Observation, Patience, Permille,
     PolicyKind, Report, TenantId,
 };
 use proptest::prelude::*;
@@ -172,7 +172,7 @@ proptest! {
                 }
                 Call::Hold(job, until) => { let _ = pick(&jobs, job).map(|job| core.hold(job, until)); }
                 Call::Decide(now) => {
-                    let plan = core.decide(now, &Actuator::PerQueue);
+                    let plan = core.decide(now, &ActuatorKind::PerQueue);
                     for entry in plan.entries {
                         prop_assert!(tenants.contains(&entry.tenant) && !gone.contains(&entry.tenant));
                         prop_assert!(jobs.contains(&entry.job));
@@ -180,7 +180,7 @@ proptest! {
                 }
                 Call::Bounds(job, gpu) => {
                     if let Some(job) = pick(&jobs, job) {
-                        let _ = core.inversion_bound(GpuId(gpu), job, Nanos::NEVER, &Actuator::PerQueue);
+                        let _ = core.inversion_bound(GpuId(gpu), job, Nanos::NEVER, &ActuatorKind::PerQueue);
                         let _ = core.starvation_bound(job, Nanos::NEVER);
                         let _ = (core.job(job), core.gpu(GpuId(gpu)));
                     }

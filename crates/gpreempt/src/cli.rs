@@ -18,7 +18,7 @@ pub(crate) use control::{
     Config, ConfigFile, Daemon, Hold, Launch, Log, Notify, Reach, Release, Report, Set, Watch, Whom,
 };
 pub(crate) use demo::{Demo, DemoClient, Load, LoadCalibrate, LoadDoorbell, LoadIdle, LoadOffline, LoadOnline};
-use kfd_workload::suite::{self, Test};
+use kfd_suite::suite::{self, Test};
 pub(crate) use lab::{Compare, Lab, Plausibility, Run, Timeline};
 pub(crate) use soak::Soak;
 pub(crate) use storm::{StormClient, VgpuClient, VgpuStorm};

@@ -4,8 +4,9 @@ use std::io::Write;
 
 use anyhow::{Result, bail};
 use comfy_table::{Cell, Table};
-use kfd_workload::suite::{self, Test};
-use kfd_workload::{Bench, Device, Error, KFD, Runtime};
+use kfd_runtime::{Device, Error, KFD, Runtime};
+use kfd_suite::Bench;
+use kfd_suite::suite::{self, Test};
 use serde::Serialize;
 
 use crate::cli::Selftest;

@@ -1,12 +1,14 @@
-//! The project's chores: `cargo xtask setup`, `cargo xtask test`, `cargo xtask accept NAME`, `cargo xtask record`.
+//! The project's chores: `cargo xtask setup`, `test`, `tidy`, `accept NAME` and `record`.
 #![forbid(unsafe_code)]
 
 mod accept;
+mod dependencies;
 mod record;
 mod rocm;
 mod run;
 mod setup;
 mod test;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -22,10 +24,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Check that this machine has what the tests need, and install what can be installed.
+    /// Check that this machine has what the tests need, and install what is missing.
     ///
-    /// Does nothing for what is already there, so it may be run at any time.
-    Setup,
+    /// Prints first what it is about to install and where. Installs nothing that is already there. Python packages and
+    /// ROCm go below target/; compilers and debuggers are installed with apt-get.
+    Setup {
+        /// Only print what would be installed.
+        #[arg(long)]
+        plan: bool,
+    },
 
     /// Set up, then check formatting, lints, all tests and the documentation.
     ///
@@ -48,18 +55,32 @@ enum Chore {
         list: bool,
     },
 
-    /// Run the demo and put what it prints into the README.
-    ///
-    /// Measured, so best done on a quiet machine.
-    Record,
+    /// Check the house rules of CONTRIBUTING.md: names, lengths, prose, lint exceptions.
+    Tidy,
+
+    /// Run the product and put what it prints into the documentation.
+    Record {
+        /// What to record.
+        what: Recording,
+    },
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Recording {
+    /// The demo, as a picture and a caption in the README. Measured, so best done on a quiet machine.
+    Demo,
+    /// The table of `gpreempt lab compare` in docs/lab.md. Simulated: a test compares it.
+    Lab,
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().chore {
-        Chore::Setup => setup::setup(),
+        Chore::Setup { plan } => setup::setup(plan),
         Chore::Test { full } => test::test(full),
         Chore::Accept { name, list } => accept::accept(name.as_deref(), list),
-        Chore::Record => record::demo(),
+        Chore::Tidy => tidy::tidy(),
+        Chore::Record { what: Recording::Demo } => record::demo(),
+        Chore::Record { what: Recording::Lab } => record::lab(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::scenario::{Event, Scenario};
 use crate::{
-    Action, Activity, Actuator, Batch, Cost, Entry, GpuId, GpuSlot, JobId, JobParams, JobSlot, Nanos, Observation,
+    Action, Activity, ActuatorKind, Batch, Cost, Entry, GpuId, GpuSlot, JobId, JobParams, JobSlot, Nanos, Observation,
     Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
 };
 
@@ -319,7 +319,7 @@ impl World {
             .collect();
         let before = self.busy.clone();
         for Done { entry, tenant } in &done {
-            if self.scenario.actuator == Actuator::Combined {
+            if self.scenario.actuator == ActuatorKind::Combined {
                 // One cycle for all of a plan: every call starts where the first did.
                 self.busy[self.tenants[*tenant].gpu] = before[self.tenants[*tenant].gpu];
             }

@@ -3,10 +3,10 @@
 use std::io::{BufRead, Write};
 use std::time::Duration;
 
-use kfd_workload::{
+use kfd_runtime::{
     Arguments, Buffer, CodeObject, CopyQueue, Executable, Launch, Order, Placement, Queue, Result, Runtime, Signal,
-    suite,
 };
+use kfd_suite::suite;
 
 /// What comes before an answer, so that it is told from what the test harness prints.
 pub(super) const MARK: &str = "<actor>";

@@ -12,9 +12,10 @@ use kfd::{ExceptionMask, Grace, Kfd, Pid, QueueId};
 use kfd_abi::debug::{RuntimeEnableArgs, RuntimeMode};
 use kfd_abi::ioctl::{Argument, Request};
 use kfd_abi::queue::{DestroyQueueArgs, GetQueueWaveStateArgs, SetCuMaskArgs, UpdateQueueArgs};
-use kfd_workload::{
-    Arguments, Buffer, CodeObject, CopyQueue, Executable, Launch, Order, Placement, Queue, Runtime, Signal, suite,
+use kfd_runtime::{
+    Arguments, Buffer, CodeObject, CopyQueue, Executable, Launch, Order, Placement, Queue, Runtime, Signal,
 };
+use kfd_suite::suite;
 
 /// What comes before an answer, so that it is told from what the test harness prints.
 pub(super) const MARK: &str = "<actor>";
@@ -34,10 +35,10 @@ enum Refusal {
 
 type Result<T> = std::result::Result<T, Refusal>;
 
-impl From<kfd_workload::Error> for Refusal {
-    fn from(error: kfd_workload::Error) -> Refusal {
+impl From<kfd_runtime::Error> for Refusal {
+    fn from(error: kfd_runtime::Error) -> Refusal {
         match &error {
-            kfd_workload::Error::Call { source, .. } => source.into(),
+            kfd_runtime::Error::Call { source, .. } => source.into(),
             _ => Refusal::Words(error.to_string()),
         }
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use kfd_workload::{Result, Runtime};
+use kfd_runtime::{Result, Runtime};
 
 use super::faults::on_the_gpu;
 

@@ -14,11 +14,11 @@ use super::files::RENDER;
 use super::memory::{Memory, wait_until_unused};
 use super::session::Session;
 use crate::control::Control;
-use crate::device::chip::{Chip, ChipSlots, SeatId};
-use crate::device::{self, Config, Engine, Interrupts};
+use crate::device::chip::{Chip, ChipSlots, ProcessSlot};
+use crate::device::{self, DeviceConfig, Interrupts, ProcessDevice};
 use crate::driver::{ProcessEffect, ProcessKey, layout};
-use crate::engine::{self, Gpus};
-use crate::points::{self, Point};
+use crate::executor::{self, ProcessGpus};
+use crate::kill_points::{self, Point};
 use crate::profile::{Gfx, Gpu};
 use crate::protocol::{FILE_PREFIX, Reply, Request, Welcome};
 use crate::sys::{self, Map};
@@ -30,7 +30,7 @@ pub(super) const DMABUF: &str = "/dmabuf/";
 pub(super) struct Attached {
     memory: Arc<Memory>,
     pub(super) events: Arc<Events>,
-    gpus: Arc<Gpus>,
+    gpus: Arc<ProcessGpus>,
     pub(super) control: Arc<Control>,
     /// What the supervisor knows this process by.
     pub(super) process: ProcessKey,
@@ -50,45 +50,45 @@ impl Attached {
         let Reply::Attached(welcome) = reply else { return Err(libc::ENODEV) };
         let Welcome { profile, options, seat, process } = *welcome;
         let chip = Chip::open(files.first().ok_or(libc::ENODEV)?.as_fd()).map_err(failed)?;
-        let (chip, seat) = (Arc::new(chip), SeatId::new(seat).ok_or(libc::ENODEV)?);
+        let (chip, seat) = (Arc::new(chip), ProcessSlot::new(seat).ok_or(libc::ENODEV)?);
         if let Some(page) = &options.points {
-            points::set_client(session.pid.cast_unsigned());
-            points::use_page(page);
+            kill_points::set_client(session.pid.cast_unsigned());
+            kill_points::use_page(page);
         }
-        points::hit(Point::Attach);
+        kill_points::hit(Point::Attach);
         let events = Arc::new(Events::default());
         let control = Arc::new(control);
         let target = match profile.gfx {
             Gfx::Gfx90a => vgpu_isa::inst::Target::Gfx90a,
             Gfx::Gfx942 => vgpu_isa::inst::Target::Gfx942,
         };
-        let config = Config { target, clock: sys::realtime_100mhz };
+        let config = DeviceConfig { target, clock: sys::realtime_100mhz };
         let gpu = |gpu: Gpu| {
             let interrupts = Arc::new(Wires { events: Arc::clone(&events), gpu_id: gpu.gpu_id });
             let slots = ChipSlots::new(Arc::clone(&chip), seat, gpu.index).ok_or(libc::ENODEV)?;
-            Ok(engine::Gpu::new(gpu.gpu_id, Engine::new(config, interrupts, Arc::new(slots))))
+            Ok(executor::ProcessGpu::new(gpu.gpu_id, ProcessDevice::new(config, interrupts, Arc::new(slots))))
         };
         let list = profile.gpu_list();
         let memory = Arc::new(Memory::new(kfd, render, list.len()));
-        let gpus = Arc::new(Gpus::new(
+        let gpus = Arc::new(ProcessGpus::new(
             list.into_iter().map(gpu).collect::<Result<_, i32>>()?,
             Arc::clone(&memory),
             profile.xcc,
         ));
-        let shared = engine::Shared {
+        let shared = executor::ExecutorState {
             gpus: Arc::clone(&gpus),
             config,
             control: Arc::clone(&control),
             events: Arc::clone(&events),
             connection: session.connection(),
             chip,
-            seat,
+            process_slot: seat,
             storm: options.storm,
             client: session.pid,
-            desk: engine::Desk::default(),
+            order_queue: executor::OrderQueue::default(),
             lost: AtomicBool::new(false),
         };
-        engine::start(&Arc::new(shared))?;
+        executor::start(&Arc::new(shared))?;
         Ok(Self { memory, events, gpus, control, process })
     }
 
@@ -172,7 +172,7 @@ impl Attached {
     }
 
     fn use_space(&self, gpu: u32, space: Arc<Space>) -> Result<(), i32> {
-        self.gpus.get(gpu)?.engine()?.set_space(space);
+        self.gpus.get(gpu)?.device()?.set_space(space);
         Ok(())
     }
 

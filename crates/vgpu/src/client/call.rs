@@ -14,7 +14,7 @@ use super::session::{self, Session};
 use super::shared::Range;
 use super::{files, user};
 use crate::driver::{self, Blocked, BufferDirection, BufferSpec, Call, FdKind, ProcessKey};
-use crate::points::{self, Point};
+use crate::kill_points::{self, Point};
 use crate::protocol::{Device, Reply, Request, Site};
 use crate::sys;
 
@@ -88,7 +88,7 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
         drop(turn.take());
         (result, call) = wait_and_retry(session, attached, Waiting { number, call, site, blocked })?;
     }
-    points::hit(Point::IoctlReplied);
+    kill_points::hit(Point::IoctlReplied);
     for effect in std::mem::take(&mut call.effects.process) {
         if let Err(errno) = attached.apply(effect, &mut call.args) {
             result = -i64::from(errno);

@@ -4,15 +4,15 @@
 //! their waves; mapping brings some of them back.
 
 use kfd_abi::Abi;
-use kfd_abi::save_area::{SaveAreaHeader, WaveState as Header};
+use kfd_abi::save_area::{SaveAreaHeader, WaveState};
 use vgpu_isa::memory::Port;
 
-use super::engine::Engine;
-use super::queue::{Queue, QueueId};
+use super::process_device::ProcessDevice;
+use super::queue::{HardwareQueue, QueueId};
 use super::save::{SaveArea, SaveError};
 use crate::driver::{SaveExtent, UnmappedQueue};
 
-impl Engine {
+impl ProcessDevice {
     /// Starts nothing any more; what runs may end.
     pub fn drain(&mut self) {
         self.draining = true;
@@ -23,7 +23,7 @@ impl Engine {
         self.ready.is_empty() && self.queues.values().all(|queue| queue.handed_out == 0)
     }
 
-    /// Takes all queues off the device. [`Engine::is_unmapped`] once workers have put back what they hold.
+    /// Takes all queues off the device. [`ProcessDevice::is_unmapped`] once workers have put back what they hold.
     pub fn unmap(&mut self) {
         let ids: Vec<_> = self.queues.keys().copied().collect();
         for id in ids {
@@ -65,7 +65,7 @@ impl Engine {
         let written = to_save && !self.is_saved(id);
         // A failure has stopped the queue and is told to the program as such.
         let saved = if to_save { self.save(id).unwrap_or_default() } else { SaveExtent::default() };
-        let (read, write) = self.queues.get(&id).map_or((0, 0), Queue::pointers);
+        let (read, write) = self.queues.get(&id).map_or((0, 0), HardwareQueue::pointers);
         let mut memory = Port::new(&self.space);
         let (rptr, wptr) = (memory.read_u64(read).ok(), memory.read_u64(write).ok());
         // What waits for memory that anybody may write has to look at it now and then: no doorbell tells of it.
@@ -78,7 +78,7 @@ impl Engine {
 
     /// Preempts a queue that is on the device and has waves, without being asked: they are saved, their records
     /// overwritten, and everything comes back from the save area. Whether that could be done at the moment.
-    pub fn strike(&mut self, id: QueueId) -> bool {
+    pub fn preempt(&mut self, id: QueueId) -> bool {
         let on_device = self.queues.get(&id).is_some_and(|queue| queue.active() && queue.spec.save_area.is_some());
         if !on_device || self.draining {
             return false;
@@ -141,10 +141,10 @@ impl Engine {
 
 /// Copies header and control stack of an XCC's part.
 fn copy_part(memory: &mut Port<'_>, from: u64, to: u64) -> Result<(), SaveError> {
-    let mut bytes = [0; Header::SIZE];
+    let mut bytes = [0; WaveState::SIZE];
     memory.read(from, &mut bytes)?;
     memory.write(to, &bytes)?;
-    let Some(header) = Header::decode(&bytes) else { return Ok(()) };
+    let Some(header) = WaveState::decode(&bytes) else { return Ok(()) };
     let mut stack = vec![0; header.control_stack_size as usize];
     let offset = u64::from(header.control_stack_offset);
     memory.read(from.wrapping_add(offset), &mut stack)?;

@@ -14,7 +14,7 @@ use super::seat::Seat;
 use super::{Device, Supervisor};
 use crate::control::Control;
 use crate::driver::{Call, Clocks, DeviceEffect, Effects, ProcessKey, QueueChange, layout};
-use crate::points::{self, Point};
+use crate::kill_points::{self, Point};
 use crate::protocol::{self, Reply, Request, Welcome};
 use crate::sys::{self, Frame};
 use crate::sysfs::Node;
@@ -143,7 +143,7 @@ impl Client<'_> {
     }
 
     fn call(&self, device: &Device, made: &Made, mut call: Call, file: Option<OwnedFd>) -> (i64, Call) {
-        points::hit_of(Point::IoctlSent, self.key.pid);
+        kill_points::hit_of(Point::IoctlSent, self.key.pid);
         call.clocks = Clocks { monotonic_raw_ns: sys::monotonic_raw_ns(), boottime_ns: sys::boottime_ns() };
         let debugged = self.find_target(made, &mut call);
         // As in the kernel, where a call holds its process, and a debugger's call the process it is about.
@@ -168,8 +168,10 @@ impl Client<'_> {
     fn pass_points(&self, effects: &[DeviceEffect]) {
         for effect in effects {
             match effect {
-                DeviceEffect::Queue(QueueChange::Create(_)) => points::hit_of(Point::QueueCreate, self.key.pid),
-                DeviceEffect::Queue(QueueChange::Destroy { .. }) => points::hit_of(Point::QueueDestroy, self.key.pid),
+                DeviceEffect::Queue(QueueChange::Create(_)) => kill_points::hit_of(Point::QueueCreate, self.key.pid),
+                DeviceEffect::Queue(QueueChange::Destroy { .. }) => {
+                    kill_points::hit_of(Point::QueueDestroy, self.key.pid);
+                }
                 DeviceEffect::Queue(QueueChange::Update { .. } | QueueChange::SetCuMask { .. })
                 | DeviceEffect::Cycle { .. }
                 | DeviceEffect::DebuggerFile { .. }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::control::{Answer, Control, Damaged, Numbered, Order};
-use crate::device::chip::{Chip, SeatId};
+use crate::device::chip::{Chip, ProcessSlot};
 use crate::driver::ProcessKey;
 use crate::sys;
 
@@ -35,7 +35,7 @@ pub(super) struct Seat {
     pub(super) process: ProcessKey,
     pub(super) control: Control,
     chip: Arc<Chip>,
-    pub(super) number: SeatId,
+    pub(super) number: ProcessSlot,
     /// Closes when the process and its engines are gone.
     stream: UnixStream,
     gone: AtomicBool,
@@ -52,7 +52,7 @@ pub(super) struct Seat {
 impl Seat {
     /// A seat for a process; `None` if all are taken.
     pub(super) fn new(process: ProcessKey, control: Control, stream: UnixStream, chip: &Arc<Chip>) -> Option<Self> {
-        let number = chip.add_seat()?;
+        let number = chip.add_process()?;
         Some(Self {
             process,
             control,
@@ -233,7 +233,7 @@ impl Seat {
             }
             self.engines_end();
         }
-        self.chip.release_seat(self.number);
+        self.chip.release_process(self.number);
     }
 
     /// Engines that have not ended.
@@ -292,7 +292,7 @@ impl Running {
         let (name, rest) = stat.split_once(" (")?.1.rsplit_once(") ")?;
         let mut fields = rest.split(' ');
         let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
-        let runs = name == crate::engine::NAME && !state.starts_with(['Z', 'X']);
+        let runs = name == crate::executor::NAME && !state.starts_with(['Z', 'X']);
         runs.then_some(Self { pid, parent, stopped: state.starts_with(['T', 't']) })
     }
 }
@@ -383,7 +383,7 @@ mod tests {
     fn an_engine_that_died_is_missed_although_its_process_says_nothing() {
         let chip = chip();
         let folder = tempfile::tempdir().expect("a folder");
-        let program = folder.path().join(crate::engine::NAME);
+        let program = folder.path().join(crate::executor::NAME);
         std::fs::copy("/bin/cat", &program).expect("a copy");
         let mut engine = Command::new(program).stdin(Stdio::piped()).spawn().expect("a process");
         let (ours, _theirs) = UnixStream::pair().expect("sockets");
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(theirs.read(&mut [0]).expect("can be read"), 0, "the connection is closed");
         child.wait().expect("ends");
         // The place may have gone to somebody else by the time the last one lets go.
-        let next = chip.add_seat().expect("room");
+        let next = chip.add_process().expect("room");
         assert_eq!(next.number(), seat.number.number());
         drop(seat);
         assert!(chip.is_live(next));

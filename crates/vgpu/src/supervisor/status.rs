@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::member::Member;
 use super::{Device, Supervisor};
 use crate::driver::{Observed, ProcessKey};
-use crate::points;
+use crate::kill_points;
 use crate::protocol::{PointStatus, PreemptionStatus, Status, TokenStatus};
 
 impl Supervisor {
@@ -31,14 +31,14 @@ impl Supervisor {
             }
         }
         status.tokens = TokenStatus { total: device.chip.tokens(), held: device.chip.tokens_held() };
-        status.seats = device.chip.seats();
+        status.seats = device.chip.processes();
         status.options = device.setup.options.clone();
         status.supervisor = std::process::id();
         status.holders = self.holders.load(Ordering::Relaxed);
-        let point = |(point, counts): (points::Point, points::Counts)| {
+        let point = |(point, counts): (kill_points::Point, kill_points::Counts)| {
             (point.name().to_owned(), PointStatus { passed: counts.passed, hits: counts.hits })
         };
-        status.points = points::counts().into_iter().map(point).collect();
+        status.points = kill_points::counts().into_iter().map(point).collect();
         status
     }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rand_pcg::Pcg64;
 use vgpu::launch::{self, Options, Setup};
-use vgpu::points::Page;
+use vgpu::kill_points::Page;
 use vgpu::profile::Profile;
 
 use super::run::{DEFAULT_PROFILE, DETACH};

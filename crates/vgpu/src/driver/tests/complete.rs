@@ -51,11 +51,9 @@ fn queues_of_a_gpu_that_hangs_are_marked_and_not_counted() {
     let trap = DbgTrapArgs::new(ALICE.pid, suspend);
     let list = |entry: u32| vec![entry.to_le_bytes().to_vec()];
     let nr = ioctl::DBG_TRAP.nr.into();
-    for (entry, gpu, result, marked) in [
-        (0, 0, Ok(0), QueueStatus::ERROR),
-        (0, 1, Ok(1), 0),
-        (QueueStatus::INVALID, 0, Ok(1), QueueStatus::INVALID),
-    ] {
+    for (entry, gpu, result, marked) in
+        [(0, 0, Ok(0), QueueStatus::ERROR), (0, 1, Ok(1), 0), (QueueStatus::INVALID, 0, Ok(1), QueueStatus::INVALID)]
+    {
         let mut call = Call { buffers: list(entry), target: Some(ALICE), ..Call::new(&trap) };
         assert_eq!(machine.driver.complete(BOB, nr, &mut call, Ok(1), &failed(gpu)), result);
         assert_eq!(call.buffers, list(marked));
