@@ -48,9 +48,9 @@ impl Attached {
         let (reply, files) =
             session.ask_for_files(&Request::Attach, &[kfd.as_fd(), control_file.as_fd()]).ok_or(libc::ENODEV)?;
         let Reply::Attached(welcome) = reply else { return Err(libc::ENODEV) };
-        let Welcome { profile, options, seat, process } = *welcome;
+        let Welcome { profile, options, slot, process } = *welcome;
         let chip = Chip::open(files.first().ok_or(libc::ENODEV)?.as_fd()).map_err(failed)?;
-        let (chip, seat) = (Arc::new(chip), ProcessSlot::new(seat).ok_or(libc::ENODEV)?);
+        let (chip, slot) = (Arc::new(chip), ProcessSlot::new(slot).ok_or(libc::ENODEV)?);
         if let Some(page) = &options.points {
             kill_points::set_client(session.pid.cast_unsigned());
             kill_points::use_page(page);
@@ -65,7 +65,7 @@ impl Attached {
         let config = DeviceConfig { target, clock: sys::realtime_100mhz };
         let gpu = |gpu: Gpu| {
             let interrupts = Arc::new(Wires { events: Arc::clone(&events), gpu_id: gpu.gpu_id });
-            let slots = ChipSlots::new(Arc::clone(&chip), seat, gpu.index).ok_or(libc::ENODEV)?;
+            let slots = ChipSlots::new(Arc::clone(&chip), slot, gpu.index).ok_or(libc::ENODEV)?;
             Ok(executor::ProcessGpu::new(gpu.gpu_id, ProcessDevice::new(config, interrupts, Arc::new(slots))))
         };
         let list = profile.gpu_list();
@@ -82,7 +82,7 @@ impl Attached {
             events: Arc::clone(&events),
             connection: session.connection(),
             chip,
-            process_slot: seat,
+            process_slot: slot,
             storm: options.storm,
             client: session.pid,
             order_queue: executor::OrderQueue::default(),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::Space;
 use super::queues::Queue;
-use super::runlist::{Place, Slot};
+use super::runlist::{HqdPlacement, HqdSlot};
 use super::{Cause, DeviceEffect, Driver, ProcessKey};
 use crate::profile::Profile;
 
@@ -100,7 +100,7 @@ pub(super) struct Hardware {
     /// Its save area is in host memory.
     saves_to_host: bool,
     /// Where it is, if it is on the hardware.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<HqdPlacement>,
     /// The last time it was put there.
     pub(super) connected: Option<Connected>,
     /// The last time it was taken off.
@@ -174,7 +174,7 @@ impl Scheduling {
 
 impl Driver {
     /// A queue is on the hardware now. Queues that no longer exist are left out.
-    pub fn mapped(&mut self, process: ProcessKey, queue: u32, place: Place, connected: Connected) {
+    pub fn mapped(&mut self, process: ProcessKey, queue: u32, place: HqdPlacement, connected: Connected) {
         if let Some(hardware) = self.hardware(process, queue) {
             hardware.place = Some(place);
             hardware.connected = Some(connected);
@@ -233,7 +233,7 @@ impl Driver {
 
     /// Where a queue is, if it is on the hardware.
     #[must_use]
-    pub fn place(&self, process: ProcessKey, queue: u32) -> Option<Place> {
+    pub fn place(&self, process: ProcessKey, queue: u32) -> Option<HqdPlacement> {
         self.processes.get(&process)?.queues.get(&queue)?.hardware.place
     }
 
@@ -267,10 +267,10 @@ impl Driver {
     }
 }
 
-impl Slot {
+impl HqdSlot {
     /// Whether it is one of a compute pipe.
     #[must_use]
     pub const fn is_compute(self) -> bool {
-        matches!(self, Slot::Compute { .. })
+        matches!(self, HqdSlot::Compute { .. })
     }
 }

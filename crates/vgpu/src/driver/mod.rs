@@ -51,7 +51,7 @@ pub use observed::{Observed, Unobserved};
 use process::Process;
 pub use process::ProcessKey;
 pub use queue_spec::{QueueChange, QueueKind, QueueSettings, QueueSpec};
-pub use runlist::{Mapped, MappedQueue, Place, Runlist, Slot};
+pub use runlist::{HqdPlacement, HqdSlot, Mapped, MappedQueue, Runlist};
 
 /// What the gpus of the machine have in common for all processes.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use kfd_abi::ioctl;
 
 use super::execute::execute;
 use super::member::Member;
-use super::seat::Seat;
+use super::process_channel::ProcessChannel;
 use super::{Device, Supervisor};
 use crate::control::Control;
 use crate::driver::{Call, Clocks, DeviceEffect, Effects, ProcessKey, QueueChange, layout};
@@ -114,16 +114,16 @@ impl Client<'_> {
         if !sys::is_as_long_as(kfd.as_fd(), layout::kfd_file_size()) {
             return Reply::Refused("the kfd file has no room for doorbells".into());
         }
-        let seat = Control::open(control.as_fd())
-            .and_then(|control| Ok(Seat::new(self.key, control, self.stream.try_clone()?, &device.chip)));
-        let seat = match seat {
-            Ok(Some(seat)) => Arc::new(seat),
+        let channel = Control::open(control.as_fd())
+            .and_then(|control| Ok(ProcessChannel::new(self.key, control, self.stream.try_clone()?, &device.chip)));
+        let channel = match channel {
+            Ok(Some(channel)) => Arc::new(channel),
             Ok(None) => return Reply::Refused("too many processes use the gpu".into()),
             Err(error) => return Reply::Refused(format!("cannot map the control page: {error}")),
         };
-        let number = seat.number.number();
-        let watched = Arc::clone(&seat);
-        let watcher = std::thread::Builder::new().name("seat".into()).spawn(move || watched.watch());
+        let number = channel.slot.number();
+        let watched = Arc::clone(&channel);
+        let watcher = std::thread::Builder::new().name("channel".into()).spawn(move || watched.watch());
         if let Err(error) = watcher {
             return Reply::Refused(format!("there can be no more threads: {error}"));
         }
@@ -132,12 +132,12 @@ impl Client<'_> {
             return Reply::Refused(format!("the driver refuses: {errno:?}"));
         }
         self.attached = true;
-        self.supervisor.poller.add(self.key, kfd, Arc::clone(&seat));
-        self.supervisor.lock_members().insert(self.key, Arc::new(Member::new(seat)));
+        self.supervisor.poller.add(self.key, kfd, Arc::clone(&channel));
+        self.supervisor.lock_members().insert(self.key, Arc::new(Member::new(channel)));
         Reply::Attached(Box::new(Welcome {
             profile: driver.profile().clone(),
             options: device.setup.options.clone(),
-            seat: number,
+            slot: number,
             process: self.key,
         }))
     }

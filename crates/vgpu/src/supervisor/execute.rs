@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Supervisor;
 use super::member::Member;
-use super::seat::Seat;
+use super::process_channel::ProcessChannel;
 use crate::control::{Answer, Order};
 use crate::driver::{Cause, DeviceEffect, Errno, FollowUp, Outcome, ProcessKey, QueueChange};
 
@@ -87,7 +87,7 @@ impl Work {
 fn change_queues(member: Option<&Member>, changes: Vec<QueueChange>, outcome: &mut Outcome) {
     let Some(member) = member else { return };
     for change in changes {
-        match member.seat.ask(Order::Queue(change), LIMIT) {
+        match member.channel.ask(Order::Queue(change), LIMIT) {
             Ok(Answer::Failed(errno)) => outcome.error = Some(Errno(errno)),
             Ok(Answer::Done | Answer::Unmapped(_) | Answer::WaveState(_)) => {}
             Err(_) => outcome.error = Some(Errno::ENODEV),
@@ -104,7 +104,7 @@ fn follow(supervisor: &Arc<Supervisor>, member: Option<&Member>, follow_up: Foll
         }
         FollowUp::Wake { process } => {
             if let Some(member) = supervisor.member(process) {
-                member.seat.control.changed();
+                member.channel.control.changed();
             }
         }
         FollowUp::CopyWaveStates { process } => {
@@ -112,7 +112,7 @@ fn follow(supervisor: &Arc<Supervisor>, member: Option<&Member>, follow_up: Foll
             for id in queues {
                 if let Some(member) = supervisor.member(process) {
                     // Queues that are on a gpu have none.
-                    let _ = member.seat.ask(Order::WaveState { id, address: None }, LIMIT);
+                    let _ = member.channel.ask(Order::WaveState { id, address: None }, LIMIT);
                 }
             }
         }
@@ -121,7 +121,7 @@ fn follow(supervisor: &Arc<Supervisor>, member: Option<&Member>, follow_up: Foll
         }
         FollowUp::MemoryException { process, gpu } => post(supervisor, process, Order::MemoryException { gpu }),
         FollowUp::ReadWaveState { id, address } => {
-            read_wave_state(member.map(|member| &*member.seat), id, address, outcome);
+            read_wave_state(member.map(|member| &*member.channel), id, address, outcome);
         }
     }
 }
@@ -129,12 +129,12 @@ fn follow(supervisor: &Arc<Supervisor>, member: Option<&Member>, follow_up: Foll
 /// Posts an order that is not answered. A process that is gone needs none.
 fn post(supervisor: &Supervisor, process: ProcessKey, order: Order) {
     if let Some(member) = supervisor.member(process) {
-        let _ = member.seat.tell(order);
+        let _ = member.channel.tell(order);
     }
 }
 
-fn read_wave_state(seat: Option<&Seat>, id: u32, address: u64, outcome: &mut Outcome) {
-    match seat.map(|seat| seat.ask(Order::WaveState { id, address: Some(address) }, LIMIT)) {
+fn read_wave_state(channel: Option<&ProcessChannel>, id: u32, address: u64, outcome: &mut Outcome) {
+    match channel.map(|channel| channel.ask(Order::WaveState { id, address: Some(address) }, LIMIT)) {
         Some(Ok(Answer::WaveState(saved))) => outcome.wave_state = Some(saved),
         Some(Ok(Answer::Failed(errno))) => outcome.error = Some(Errno(errno)),
         Some(Ok(Answer::Done | Answer::Unmapped(_)) | Err(_)) | None => outcome.error = Some(Errno::ENODEV),

@@ -10,7 +10,7 @@ mod hws;
 mod member;
 mod observe;
 mod poller;
-mod seat;
+mod process_channel;
 mod status;
 mod waiting;
 
