@@ -31,11 +31,11 @@ pub(super) enum NoAnswer {
 }
 
 /// The engines of one process.
-pub(super) struct Seat {
+pub(super) struct ProcessChannel {
     pub(super) process: ProcessKey,
     pub(super) control: Control,
     chip: Arc<Chip>,
-    pub(super) number: ProcessSlot,
+    pub(super) slot: ProcessSlot,
     /// Closes when the process and its engines are gone.
     stream: UnixStream,
     gone: AtomicBool,
@@ -49,15 +49,15 @@ pub(super) struct Seat {
     answers: Mutex<HashMap<u64, Option<Answer>>>,
 }
 
-impl Seat {
-    /// A seat for a process; `None` if all are taken.
+impl ProcessChannel {
+    /// A channel for a process; `None` if all are taken.
     pub(super) fn new(process: ProcessKey, control: Control, stream: UnixStream, chip: &Arc<Chip>) -> Option<Self> {
-        let number = chip.add_process()?;
+        let slot = chip.add_process()?;
         Some(Self {
             process,
             control,
             chip: Arc::clone(chip),
-            number,
+            slot,
             stream,
             gone: AtomicBool::new(false),
             released: AtomicBool::new(false),
@@ -81,7 +81,7 @@ impl Seat {
 
     /// Tells the engines to look for work.
     pub(super) fn wake(&self) {
-        self.chip.wake(self.number);
+        self.chip.wake(self.slot);
     }
 
     /// Whether nobody will carry out orders any more.
@@ -116,7 +116,7 @@ impl Seat {
         self.post(Numbered { number: Numbered::<Order>::UNANSWERED, what }, Instant::now() + ROOM_LIMIT)
     }
 
-    /// Gives an order; its number, by which [`Seat::wait`] is to be called.
+    /// Gives an order; its number, by which [`ProcessChannel::wait`] is to be called.
     ///
     /// # Errors
     /// If nobody takes it, and why.
@@ -185,7 +185,7 @@ impl Seat {
     /// Gives an order and waits until it is carried out.
     ///
     /// # Errors
-    /// As [`Seat::order`] and [`Seat::wait`].
+    /// As [`ProcessChannel::order`] and [`ProcessChannel::wait`].
     pub(super) fn ask(&self, what: Order, limit: Duration) -> Result<Answer, NoAnswer> {
         let deadline = Instant::now() + limit;
         self.wait(self.order(what, deadline)?, deadline)
@@ -197,7 +197,7 @@ const ENDING: Duration = Duration::from_secs(2);
 /// How often somebody looks whether engines have ended before their process.
 const WATCH: Duration = Duration::from_millis(100);
 
-impl Seat {
+impl ProcessChannel {
     /// Waits until the process or its engines are gone, and gives back what it had on the chip. This depends on nobody:
     /// whoever waits for engines of others may wait for a lock that this process died with.
     pub(super) fn watch(&self) {
@@ -225,7 +225,7 @@ impl Seat {
             return;
         }
         self.gone.store(true, Ordering::SeqCst);
-        self.chip.close(self.number);
+        self.chip.close(self.slot);
         if !self.engines_end() {
             for engine in self.engines().filter(|engine| engine.parent == self.process.pid) {
                 // SAFETY: sends a signal to an engine of this process, which would harm whoever gets its place.
@@ -233,12 +233,12 @@ impl Seat {
             }
             self.engines_end();
         }
-        self.chip.release_process(self.number);
+        self.chip.release_process(self.slot);
     }
 
     /// Engines that have not ended.
     fn engines(&self) -> impl Iterator<Item = Running> {
-        self.chip.workers(self.number).filter_map(Running::engine)
+        self.chip.workers(self.slot).filter_map(Running::engine)
     }
 
     /// Whether an engine that ran before does no longer. Its process tells nobody while it is stopped itself.
@@ -271,7 +271,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ProcessChannel {
     fn drop(&mut self) {
         self.release();
     }
@@ -310,7 +310,7 @@ mod tests {
         control: Control,
         /// Somebody may have inherited the connection: the process's end must do.
         theirs: UnixStream,
-        seat: Arc<Seat>,
+        channel: Arc<ProcessChannel>,
     }
 
     fn client(chip: &Arc<Chip>) -> Client {
@@ -318,8 +318,8 @@ mod tests {
         let key = ProcessKey { pid: child.id(), start: 0 };
         let (ours, theirs) = UnixStream::pair().expect("sockets");
         let (control, page) = Control::new().expect("a page");
-        let seat = Seat::new(key, Control::open(page.as_fd()).expect("a page"), ours, chip).expect("room");
-        Client { child, control, theirs, seat: Arc::new(seat) }
+        let channel = ProcessChannel::new(key, Control::open(page.as_fd()).expect("a page"), ours, chip).expect("room");
+        Client { child, control, theirs, channel: Arc::new(channel) }
     }
 
     fn chip() -> Arc<Chip> {
@@ -329,23 +329,23 @@ mod tests {
     #[test]
     fn answers_that_nobody_waits_for_are_not_kept() {
         let chip = chip();
-        let Client { mut child, control, seat, theirs: _theirs } = client(&chip);
+        let Client { mut child, control, channel, theirs: _theirs } = client(&chip);
         for _ in 0..10 {
-            seat.tell(Order::Reset { gpu: 0 }).expect("there is room");
+            channel.tell(Order::Reset { gpu: 0 }).expect("there is room");
             assert_eq!(
                 control.take_order().expect("no nonsense").expect("there is one").number,
                 Numbered::<Order>::UNANSWERED
             );
         }
         let soon = || Instant::now() + Duration::from_secs(60);
-        let late = seat.order(Order::Reset { gpu: 0 }, soon()).expect("there is room");
-        assert_eq!(seat.wait(late, Instant::now()), Err(NoAnswer::Late));
-        let number = seat.order(Order::Reset { gpu: 0 }, soon()).expect("there is room");
+        let late = channel.order(Order::Reset { gpu: 0 }, soon()).expect("there is room");
+        assert_eq!(channel.wait(late, Instant::now()), Err(NoAnswer::Late));
+        let number = channel.order(Order::Reset { gpu: 0 }, soon()).expect("there is room");
         for number in (late..late + 5000).filter(|other| *other != number).chain([number]) {
             assert!(control.answer(&Numbered { number, what: Answer::Done }));
         }
-        assert_eq!(seat.wait(number, soon()), Ok(Answer::Done));
-        assert!(seat.answers().is_empty());
+        assert_eq!(channel.wait(number, soon()), Ok(Answer::Done));
+        assert!(channel.answers().is_empty());
         child.kill().expect("can be killed");
         child.wait().expect("ends");
     }
@@ -353,10 +353,10 @@ mod tests {
     #[test]
     fn engines_that_take_no_orders_hold_nobody_up_for_ever() {
         let chip = chip();
-        let Client { mut child, seat, theirs: _theirs, .. } = client(&chip);
+        let Client { mut child, channel, theirs: _theirs, .. } = client(&chip);
         let queues = vec![0; 10_000];
         let order = || Order::Map { gpu: 0, queues: queues.clone(), not_before: 0 };
-        let refused = (0..1000).find_map(|_| seat.order(order(), Instant::now()).err());
+        let refused = (0..1000).find_map(|_| channel.order(order(), Instant::now()).err());
         assert_eq!(refused, Some(NoAnswer::Late));
         child.kill().expect("can be killed");
         child.wait().expect("ends");
@@ -365,15 +365,15 @@ mod tests {
     #[test]
     fn the_place_of_engines_that_are_lost_is_free_while_their_process_lives() {
         let chip = chip();
-        let Client { mut child, control, seat, theirs: _theirs } = client(&chip);
-        let watched = Arc::clone(&seat);
+        let Client { mut child, control, channel, theirs: _theirs } = client(&chip);
+        let watched = Arc::clone(&channel);
         let watcher = std::thread::spawn(move || watched.watch());
         control.lose();
         let until = Instant::now() + Duration::from_secs(60);
-        while chip.is_live(seat.number) && Instant::now() < until {
+        while chip.is_live(channel.slot) && Instant::now() < until {
             std::thread::yield_now();
         }
-        assert!(!chip.is_live(seat.number) && !watcher.is_finished());
+        assert!(!chip.is_live(channel.slot) && !watcher.is_finished());
         child.kill().expect("can be killed");
         watcher.join().expect("ends");
         child.wait().expect("ends");
@@ -389,32 +389,32 @@ mod tests {
         let (ours, _theirs) = UnixStream::pair().expect("sockets");
         let control = Control::new().expect("a page").0;
         let key = ProcessKey { pid: std::process::id(), start: 0 };
-        let seat = Seat::new(key, control, ours, &chip).expect("room");
-        assert!(chip.register_worker(seat.number, engine.id()));
+        let channel = ProcessChannel::new(key, control, ours, &chip).expect("room");
+        assert!(chip.register_worker(channel.slot, engine.id()));
         let mut running = Vec::new();
-        assert!(!seat.misses_any(&mut running) && !seat.misses_any(&mut running));
+        assert!(!channel.misses_any(&mut running) && !channel.misses_any(&mut running));
         assert_eq!(running, [engine.id()]);
         engine.kill().expect("can be killed");
         engine.wait().expect("ends");
-        assert!(seat.misses_any(&mut running));
+        assert!(channel.misses_any(&mut running));
     }
 
     #[test]
     fn the_place_of_a_dead_process_is_free_while_others_still_deal_with_it() {
         let chip = chip();
-        let Client { mut child, mut theirs, seat, .. } = client(&chip);
-        let watched = Arc::clone(&seat);
+        let Client { mut child, mut theirs, channel, .. } = client(&chip);
+        let watched = Arc::clone(&channel);
         let watcher = std::thread::spawn(move || watched.watch());
-        assert!(chip.is_live(seat.number) && !seat.is_gone());
+        assert!(chip.is_live(channel.slot) && !channel.is_gone());
         child.kill().expect("can be killed");
         watcher.join().expect("ends");
-        assert!(!chip.is_live(seat.number) && seat.is_gone());
+        assert!(!chip.is_live(channel.slot) && channel.is_gone());
         assert_eq!(theirs.read(&mut [0]).expect("can be read"), 0, "the connection is closed");
         child.wait().expect("ends");
         // The place may have gone to somebody else by the time the last one lets go.
         let next = chip.add_process().expect("room");
-        assert_eq!(next.number(), seat.number.number());
-        drop(seat);
+        assert_eq!(next.number(), channel.slot.number());
+        drop(channel);
         assert!(chip.is_live(next));
     }
 }
