@@ -7,6 +7,7 @@
 
 mod client;
 mod event;
+pub mod frame;
 mod place;
 mod request;
 mod stats;

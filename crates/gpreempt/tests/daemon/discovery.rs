@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
+use gpreempt_testkit::{play, this_test, until};
 use gpreemptd::discovery::{
     self, Discovery, DiscoveryEvent, DiscoveryRequest, Format, Process, ResumeCause, Settings, Tenant,
 };
 use gpreemptd::inbox::Input;
 use kfd::{Grace, Kfd, Pid, ProcessMemory, QueueId, Tracer};
-
-use super::scene::{play, until};
 
 /// Longest wait for something that the discovery thread must tell.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,28 +71,24 @@ impl Lookout {
 
 #[test]
 fn gpus_are_told_first_and_by_their_product_name() {
-    play(
-        "discovery::gpus_are_told_first_and_by_their_product_name",
-        &["--profile", "mi300x-cpx", "--gpus", "8"],
-        |_| {
-            let lookout = Lookout::start();
-            let Ok(Input::Discovery(DiscoveryEvent::Gpus(gpus))) = lookout.told.recv() else {
-                panic!("the gpus come first")
-            };
-            assert_eq!(gpus.len(), 8);
-            for (at, gpu) in gpus.iter().enumerate() {
-                assert!(gpu.address.ends_with(&format!("00.0/{at}")), "{gpu:?}");
-                assert!(gpu.name.contains("MI300X") && gpu.cus > 0 && gpu.waves_per_cu > 0, "{gpu:?}");
-            }
-        },
-    );
+    play(this_test!(), &["--profile", "mi300x-cpx", "--gpus", "8"], |_| {
+        let lookout = Lookout::start();
+        let Ok(Input::Discovery(DiscoveryEvent::Gpus(gpus))) = lookout.told.recv() else {
+            panic!("the gpus come first")
+        };
+        assert_eq!(gpus.len(), 8);
+        for (at, gpu) in gpus.iter().enumerate() {
+            assert!(gpu.address.ends_with(&format!("00.0/{at}")), "{gpu:?}");
+            assert!(gpu.name.contains("MI300X") && gpu.cus > 0 && gpu.waves_per_cu > 0, "{gpu:?}");
+        }
+    });
 }
 
 #[test]
 fn a_process_is_told_with_the_rings_it_really_has_until_it_is_killed() {
-    play("discovery::a_process_is_told_with_the_rings_it_really_has_until_it_is_killed", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let lookout = Lookout::start();
-        let mut client = stage.actor();
+        let mut client = scene.actor();
         let pid = client.pid();
         client.ask("open");
         let first = client.queue(7);
@@ -126,9 +121,9 @@ fn a_process_is_told_with_the_rings_it_really_has_until_it_is_killed() {
 
 #[test]
 fn a_process_without_queues_is_nobody() {
-    play("discovery::a_process_without_queues_is_nobody", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let lookout = Lookout::start();
-        let mut client = stage.actor();
+        let mut client = scene.actor();
         client.ask("open");
         until("the driver lists it", || kfd::process::find(client.pid()).unwrap().is_some());
         let told = |event| match event {
@@ -145,9 +140,9 @@ fn a_process_without_queues_is_nobody() {
 
 #[test]
 fn a_process_that_executes_another_program_is_gone_and_comes_back_as_another() {
-    play("discovery::a_process_that_executes_another_program_is_gone_and_comes_back_as_another", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let lookout = Lookout::start();
-        let mut client = stage.actor();
+        let mut client = scene.actor();
         let pid = client.pid();
         client.ask("open");
         client.queue(7);
@@ -168,9 +163,9 @@ fn a_process_that_executes_another_program_is_gone_and_comes_back_as_another() {
 
 #[test]
 fn a_sample_says_how_much_of_the_gpu_a_process_holds() {
-    play("discovery::a_sample_says_how_much_of_the_gpu_a_process_holds", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let lookout = Lookout::start();
-        let (mut client, _) = stage.walker(64);
+        let (mut client, _) = scene.walker(64);
         let pid = client.pid();
         let process = lookout.process(pid, "its queue", |tenant| tenant.vram > 0);
         let gpu = kfd::GpuId(process.tenants[0].gpu);
@@ -194,9 +189,9 @@ fn a_sample_says_how_much_of_the_gpu_a_process_holds() {
 
 #[test]
 fn a_stopped_process_that_wants_to_destroy_a_queue_is_found() {
-    play("discovery::a_stopped_process_that_wants_to_destroy_a_queue_is_found", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let lookout = Lookout::start();
-        let (mut client, queue) = stage.walker(2);
+        let (mut client, queue) = scene.walker(2);
         let pid = client.pid();
         lookout.process(pid, "its queue", |tenant| tenant.rings.len() == 1);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
@@ -214,9 +209,9 @@ fn a_stopped_process_that_wants_to_destroy_a_queue_is_found() {
 
 #[test]
 fn a_debugger_is_told_while_it_is_attached() {
-    play("discovery::a_debugger_is_told_while_it_is_attached", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let lookout = Lookout::start();
-        let mut client = stage.actor();
+        let mut client = scene.actor();
         let pid = client.pid();
         let own = Pid(std::process::id());
         client.ask("open");

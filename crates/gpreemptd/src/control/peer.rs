@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use gpreempt_proto::{Event, EventKind, Refusal, RefusalKind, Request, Status};
 
-use super::board::Noted;
+use super::publisher::Noted;
 
 /// Shown instead of the name of a job that the peer may not see and whose level is unknown.
 const FOREIGN: &str = "(another user's job)";

@@ -1,6 +1,6 @@
 //! Executes plans: entries become commands to the actuator, its answers become reports to the core.
 
-use gpreempt_core::{Action, Actuator, Entry, Nanos, Reason, Report};
+use gpreempt_core::{Action, ActuatorKind, Entry, Nanos, Reason, Report};
 use gpreempt_proto::EventKind;
 use kfd::Pid;
 
@@ -16,7 +16,7 @@ use super::{Host, must_succeed};
 const RESET: Nanos = Nanos::from_secs(1);
 
 /// The actuator of a stock kernel: one cycle per process and gpu, each way.
-const COST: Actuator = Actuator::DebugTrap;
+const COST: ActuatorKind = ActuatorKind::DebugTrap;
 
 impl Host {
     /// Asks the core and carries out what it says. `seen` is when the last look began.

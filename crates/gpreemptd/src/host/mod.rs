@@ -41,7 +41,7 @@ use kfd::Pid;
 
 use crate::clock;
 use crate::config::Config;
-use crate::control::Board;
+use crate::control::Publisher;
 use crate::discovery::{Discovery, DiscoveryEvent, DiscoveryRequest, ResumeCause};
 use crate::inbox::Input;
 
@@ -69,7 +69,7 @@ pub struct Setup {
     /// Where levels and holds set by hand are kept.
     pub directory: PathBuf,
     /// Where it publishes.
-    pub board: Arc<Board>,
+    pub board: Arc<Publisher>,
     /// The discovery thread, already running.
     pub discovery: Discovery,
     /// The host's last sign of life, monotonic nanoseconds.

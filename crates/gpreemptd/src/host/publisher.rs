@@ -5,20 +5,20 @@ use std::sync::Arc;
 use gpreempt_core::Nanos;
 use gpreempt_proto::{Event, Status};
 
-use crate::control::Board;
+use crate::control::Publisher;
 use crate::discovery;
 use crate::record::{Audit, CpuTimes, DaemonRecord, GpuRecord, Recorder};
 
 /// The way to clients and logs. Nothing here waits: readers are served by the control thread.
 #[derive(Debug)]
 pub(super) struct StatusPublisher {
-    board: Arc<Board>,
+    board: Arc<Publisher>,
     record: Recorder,
     audit: Audit,
 }
 
 impl StatusPublisher {
-    pub(super) fn new(board: Arc<Board>, started: Nanos) -> StatusPublisher {
+    pub(super) fn new(board: Arc<Publisher>, started: Nanos) -> StatusPublisher {
         StatusPublisher { board, record: Recorder::new(started), audit: Audit::default() }
     }
 

@@ -57,7 +57,7 @@ fn world_with(rules: &str) -> Fixture {
         config: Config::parse("test", rules).unwrap(),
         program: "/nonexistent/gpreempt".into(),
         directory: directory.path().to_owned(),
-        board: Board::new(100).unwrap(),
+        board: Publisher::new(100).unwrap(),
         discovery,
         alive: Arc::default(),
     };

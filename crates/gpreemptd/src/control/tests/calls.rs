@@ -77,12 +77,12 @@ fn a_notification_arrives_though_its_sender_is_gone() {
 #[test]
 fn a_watcher_sees_events_from_then_on_in_order_and_may_still_ask() {
     let scene = Scene::new();
-    scene.board.note(event(1, 10, "before"));
+    scene.publisher.note(event(1, 10, "before"));
     let mut client = scene.client();
     client.ask(Request::Watch);
     assert_eq!(client.call(Request::Notify { pid: Some(5) }), Answer::Done { note: None }, "the watch has begun");
     for at in 2..200 {
-        scene.board.note(event(at, 10, "train"));
+        scene.publisher.note(event(at, 10, "train"));
     }
     for at in 2..200 {
         assert_eq!(client.hear(), Some(Answer::Event(Box::new(event(at, 10, "train")))));
@@ -93,7 +93,7 @@ fn a_watcher_sees_events_from_then_on_in_order_and_may_still_ask() {
 fn the_log_is_filtered_by_time_target_and_number() {
     let scene = Scene::new();
     for at in 1..=900 {
-        scene.board.note(event(at, (at % 3) as u32, if at % 2 == 0 { "even" } else { "odd" }));
+        scene.publisher.note(event(at, (at % 3) as u32, if at % 2 == 0 { "even" } else { "odd" }));
     }
     let mut client = scene.client();
     let mut log = |since_ms, target, limit| match client.call(Request::Log { since_ms, target, limit }) {
@@ -105,7 +105,7 @@ fn the_log_is_filtered_by_time_target_and_number() {
     assert_eq!(log(Some(895), Some(Target::Job("odd".to_owned())), None), (vec![895, 897, 899], false));
     assert_eq!(log(None, Some(Target::Pid(0)), Some(2)), (vec![897, 900], true));
     assert_eq!(log(None, Some(Target::Pid(9)), None), (vec![], false));
-    (901..=1_100).for_each(|at| scene.board.note(event(at, 1, "odd")));
+    (901..=1_100).for_each(|at| scene.publisher.note(event(at, 1, "odd")));
     assert_eq!(log(None, None, None), ((101..=1_100).collect(), true), "100 were forgotten");
     assert!(log(Some(100), None, None).1);
     assert!(!log(Some(101), None, None).1, "nothing of that time was forgotten");
@@ -115,7 +115,7 @@ fn the_log_is_filtered_by_time_target_and_number() {
 fn a_log_longer_than_a_line_is_cut_at_its_old_end() {
     let scene = Scene::new();
     let long = "j".repeat(10_000);
-    (0..300).for_each(|at| scene.board.note(event(at, 1, &long)));
+    (0..300).for_each(|at| scene.publisher.note(event(at, 1, &long)));
     let mut client = scene.client();
     client.ask(Request::Log { since_ms: None, target: None, limit: None });
     let mut text = String::new();
@@ -220,7 +220,7 @@ fn an_engine_that_drops_a_change_is_said_to_end() {
 #[test]
 fn an_engine_that_publishes_nothing_is_reported_and_the_log_still_answers() {
     let scene = Scene::with(Box::new(|| Err(String::new())), |_, input| Some(input));
-    scene.board.note(event(1, 1, "train"));
+    scene.publisher.note(event(1, 1, "train"));
     let mut waiting = scene.client();
     waiting.ask(Request::Status);
     let log = Request::Log { since_ms: None, target: None, limit: None };
@@ -239,13 +239,13 @@ fn a_good_configuration_reaches_the_engine() {
         Ok(config)
     };
     let scene = Scene::with(Box::new(load), |_, input| Some(input));
-    (0..500).for_each(|at| scene.board.note(event(at, 1, "train")));
+    (0..500).for_each(|at| scene.publisher.note(event(at, 1, "train")));
     match scene.client().call(Request::Reload) {
         Answer::Done { note: Some(note) } => assert!(note.contains("/etc/gpreempt/gpreempt.toml"), "{note}"),
         other => panic!("{other:?}"),
     }
     assert!(matches!(scene.inputs.recv_timeout(HANG), Ok(Input::Configured(config)) if config.log_events == 64));
-    assert_eq!(scene.board.events_from(0).first, 501 - 64, "the log keeps as many as it says");
+    assert_eq!(scene.publisher.events_from(0).first, 501 - 64, "the log keeps as many as it says");
     scene.handle().reload();
     assert!(matches!(scene.inputs.recv_timeout(HANG), Ok(Input::Configured(_))));
 }
