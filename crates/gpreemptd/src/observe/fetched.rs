@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use kfd::ProcessMemory;
-use kfd::aql::{Packet, Signal};
+use kfd::aql::{self, Packet, SignalHandle};
 
 use super::next_instant;
 
@@ -16,7 +16,7 @@ const FOLLOWED: usize = 128;
 struct Awaited {
     /// Of the packet, in its queue.
     number: u64,
-    signal: Signal,
+    signal: SignalHandle,
     /// Whether it started after all before it had completed; unknown if it was never seen before it was fetched.
     ordered: Option<bool>,
     /// Whether we saw the packet come. What was there before us may have completed long ago, and its signal may be in use
@@ -75,12 +75,12 @@ impl Fetched {
         if self.awaited.len() == FOLLOWED {
             self.awaited.pop_front();
         }
-        let ordered = header_seen.then_some(packet.ordered);
+        let ordered = header_seen.then_some(packet.header.barrier());
         self.awaited.push_back(Awaited { number, signal, ordered, fresh });
     }
 
     /// A newer packet uses the signal: if it still says "unfinished", it is about that one.
-    pub(super) fn forget(&mut self, signal: Signal) {
+    pub(super) fn forget(&mut self, signal: SignalHandle) {
         self.awaited.retain(|awaited| awaited.signal != signal);
     }
 
@@ -100,7 +100,7 @@ impl Fetched {
         let Some(Gate { number, packet }) = self.gate else { return false };
         let completed = packet.completion.is_some_and(|signal| has_fired(signal, memory));
         // A signal that cannot be read any more cannot be waited for.
-        let passes = completed || packet.kind.passes(next_instant(memory)).unwrap_or(true);
+        let passes = completed || aql::passes(&packet.kind, next_instant(memory)).unwrap_or(true);
         if completed {
             self.fired(number, None);
         }
@@ -168,6 +168,6 @@ impl Fetched {
 }
 
 /// Whether a completion signal has fired. One that cannot be read is no longer waited for by anybody.
-fn has_fired(signal: Signal, memory: &ProcessMemory) -> bool {
-    signal.value(next_instant(memory)).map_or(true, |value| value <= 0)
+fn has_fired(signal: SignalHandle, memory: &ProcessMemory) -> bool {
+    aql::signal_value(signal, next_instant(memory)).map_or(true, |value| value <= 0)
 }

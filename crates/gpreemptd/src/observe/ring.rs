@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use gpreempt_core::{Activity, Nanos};
 use kfd::ProcessMemory;
-use kfd::aql::{Kind, PACKET_SIZE, Packet, Signal, Slot};
+use kfd::aql::{self, PACKET_SIZE, Packet, PacketKind, SignalHandle, Slot};
 use kfd::ring::{IndexPlace, Indices, Ring, Senseless};
 
 use super::doubt::{Doubt, Verdict};
@@ -41,7 +41,7 @@ pub(super) struct Watched {
     /// The packet that was announced and not there at the last look.
     missing: Option<u64>,
     /// Signals of packets that came since the last look.
-    learned: Vec<Signal>,
+    learned: Vec<SignalHandle>,
 }
 
 #[derive(Debug)]
@@ -129,12 +129,12 @@ impl Watched {
     }
 
     /// Signals of packets that came since the last look.
-    pub(super) fn learned(&self) -> &[Signal] {
+    pub(super) fn learned(&self) -> &[SignalHandle] {
         &self.learned
     }
 
     /// A newer packet of another ring uses the signal.
-    pub(super) fn forget(&mut self, signal: Signal) {
+    pub(super) fn forget(&mut self, signal: SignalHandle) {
         if let Contents::Packets { fetched, .. } = &mut self.contents {
             fetched.forget(signal);
         }
@@ -289,7 +289,7 @@ impl Watched {
             let packets = (0..).zip(slots.iter()).map(|(offset, slot)| (indices.read.wrapping_add(offset), slot));
             let packets = packets.map(|(number, slot)| (number, Packet::decode(slot)));
             ahead.clear();
-            ahead.extend(packets.filter(|(_, packet)| packet.kind != Kind::NotReady));
+            ahead.extend(packets.filter(|(_, packet)| packet.kind != PacketKind::Invalid));
             for signal in ahead.iter().filter_map(|(_, packet)| packet.completion) {
                 fetched.forget(signal);
                 self.learned.push(signal);
@@ -298,7 +298,7 @@ impl Watched {
         let head = ahead.iter().find(|(number, _)| *number == indices.read);
         let Some((_, packet)) = head else { return Ok(Head::Missing) };
         Ok(match packet.kind {
-            kind if kind.waits() && !kind.passes(next_instant(memory)).unwrap_or(true) => Head::Blocked,
+            kind if kind.waits() && !aql::passes(&kind, next_instant(memory)).unwrap_or(true) => Head::Blocked,
             _ => Head::Ready,
         })
     }
