@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 pub(crate) use control::{
-    Config, ConfigFile, Daemon, Hold, Launch, Log, Notify, Reach, Release, Report, Set, Watch, Whom,
+    Config, ConfigFile, Daemon, Hold, Launch, Log, Notify, OneProcess, Reach, Release, Report, Set, Watch, Whom,
 };
 use gpreempt_trials::bench::BenchArgs;
 use gpreempt_trials::demo::DemoArgs;
@@ -18,7 +18,7 @@ use gpreempt_trials::load::Load;
 use gpreempt_trials::soak::SoakArgs;
 use gpreempt_trials::storm::{StormArgs, StormProgram};
 use gpreempt_trials::stress::{StressArgs, StressClientArgs, StressTracerArgs};
-use kfd_workload::suite::{self, Test};
+use kfd_suite::suite::{self, Test};
 pub(crate) use lab::{Compare, Lab, Plausibility, Run, Timeline};
 pub(crate) use vgpu::{VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell, VgpuStatus};
 
@@ -106,11 +106,20 @@ pub(crate) enum Command {
     /// A lease: it ends after --for, with `gpreempt release`, or with the job. Its waves are saved and go on where they were.
     Hold(Hold),
 
-    /// End a hold, or give a process up.
-    ///
-    /// With --pid or --job: ends a hold before its time. With a PID alone: the process is detached, for instance to attach
-    /// another debugger, never stopped again, and causes no stop.
+    /// End a hold before its time.
     Release(Release),
+
+    /// Leave a process alone: it is never stopped and never protected. Operators only.
+    ///
+    /// The daemon detaches from the process, for instance so that a debugger can attach, and resumes what it had stopped.
+    /// Lasts until `gpreempt manage` or the end of the process, across restarts of the daemon. For root and the user who runs
+    /// the daemon.
+    Unmanage(OneProcess),
+
+    /// Apply the rules to an unmanaged process again. Operators only.
+    ///
+    /// Undoes `gpreempt unmanage`. A process that is managed already stays as it is.
+    Manage(OneProcess),
 
     /// Show what happened: who stopped whom, under which rule, for how long.
     Log(Log),

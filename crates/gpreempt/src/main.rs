@@ -13,6 +13,7 @@ mod hold;
 mod lab;
 mod log;
 mod logging;
+mod manage;
 mod manual;
 mod notify;
 mod ps;
@@ -57,6 +58,8 @@ fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<ExitCode> {
         Command::Set(options) => set::run(&options, out)?,
         Command::Hold(options) => hold::run(&options, out)?,
         Command::Release(options) => release::run(&options, out)?,
+        Command::Unmanage(options) => manage::unmanage(&options, out)?,
+        Command::Manage(options) => manage::manage(&options, out)?,
         Command::Log(options) => log::run(&options, out)?,
         Command::Stats(options) => stats::run(&options, out)?,
         Command::Watch(options) => watch::run(&options, out)?,

@@ -89,7 +89,7 @@ fn measure_one(bed: &Bed<'_>, period_us: Option<u32>, calibration: &Calibration)
     let mut online = setting.start_online(calibration, 0)?;
     let (mut offline, _) = setting.start_offline(calibration)?;
     daemon.wait_until_known(&[online.pid(), offline.pid()], bed.interrupt)?;
-    let watch = Thread::find(daemon.pid().context("the daemon does not run")?, "engine")?;
+    let watch = Thread::find(daemon.pid().context("the daemon does not run")?, "decide")?;
     let (before, begun, stats) = (watch.usage()?, Instant::now(), daemon.stats()?);
     sleep(WINDOW);
     let (used, window, activity) =
@@ -169,7 +169,7 @@ pub(super) fn goals(cases: &[Case]) -> Vec<Goal> {
 
 #[cfg(test)]
 mod tests {
-    use gpreempt_proto::Event;
+    use gpreempt_proto::{Bound, Event, Reason};
 
     use super::*;
 
@@ -181,11 +181,10 @@ mod tests {
     }
 
     fn stop(seen_ns: u64) -> Event {
-        let (rule, bound) = (String::new(), String::new());
         let kind = EventKind::Preempted {
-            rule,
+            reason: Reason::HigherWants,
             by: None,
-            bound,
+            bound: Bound::Detection,
             after_us: 0.0,
             took_us: 0.0,
             queues: 1,

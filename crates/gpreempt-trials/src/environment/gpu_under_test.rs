@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use kfd_workload::KFD;
+use kfd::KFD;
 use vgpu::launch::{self, Running, Setup, Started};
 use vgpu::profile::Profile;
 use vgpu::protocol::Status;

@@ -1,6 +1,6 @@
 //! The life of the daemon: lower levels stop while a higher one wants, and nothing is lost by it.
 
-use gpreempt_proto::{Event, EventKind, State, TenantStatus};
+use gpreempt_proto::{Event, EventKind, Reason, State, TenantStatus};
 use gpreempt_testkit::daemon::{Rules, TestDaemon, cycles, stops, tenants, until_suspended};
 use gpreempt_testkit::{play, this_test};
 
@@ -21,7 +21,7 @@ fn lower_work_stops_while_higher_work_runs_and_goes_on_where_it_was() {
         let cause = service.tenant(online.pid());
         assert!(!cause.attached);
         service.must_show(offline.pid(), "stopped for the higher one", |tenant| {
-            let told = tenant.why.as_ref().is_some_and(|why| why.rule == "higher_wants" && why.by == cause.job);
+            let told = tenant.why.as_ref().is_some_and(|why| why.reason == Reason::HigherWants && why.by == cause.job);
             told && tenant.level == Some(2) && tenant.attached
         });
 

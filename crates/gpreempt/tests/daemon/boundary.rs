@@ -1,6 +1,6 @@
 //! Tenants that come, change and go while they, or others, are stopped.
 
-use gpreempt_proto::{State, Target};
+use gpreempt_proto::{QueueClass, State, Target};
 use gpreempt_testkit::daemon::{Rules, TestDaemon, letter, send, stops, tenants, until_suspended};
 use gpreempt_testkit::scene::{process, status};
 use gpreempt_testkit::{Actor, play, this_test, until};
@@ -138,7 +138,7 @@ fn a_queue_born_while_its_job_is_stopped_is_stopped_too() {
         until_suspended(offline.pid(), (2, 2));
         service.until("the daemon knows both", |status| {
             let stopped = |tenant: &gpreempt_proto::TenantStatus| {
-                tenant.queues.iter().filter(|queue| queue.stopped && queue.kind == "compute").count()
+                tenant.queues.iter().filter(|queue| queue.stopped && queue.kind == QueueClass::Compute).count()
             };
             tenants(status, offline.pid()).all(|tenant| stopped(tenant) == 2)
         });

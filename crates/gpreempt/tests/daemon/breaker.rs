@@ -35,7 +35,7 @@ fn a_gpu_that_is_slow_is_left_alone_for_a_while_and_then_managed_again() {
         let (mut online, _) = service.walker(12);
         let wanted: &[fn(&EventKind) -> bool] = &[
             |kind| matches!(kind, EventKind::Preempted { .. }),
-            |kind| matches!(kind, EventKind::BackedOff { reason, .. } if reason.contains("slower than 10ms")),
+            |kind| matches!(kind, EventKind::BackedOff { message, .. } if message.contains("slower than 10ms")),
             |kind| matches!(kind, EventKind::Resumed { .. }),
             |kind| matches!(kind, EventKind::Recovered),
             |kind| matches!(kind, EventKind::Preempted { .. }),
@@ -44,7 +44,7 @@ fn a_gpu_that_is_slow_is_left_alone_for_a_while_and_then_managed_again() {
         service.until("it is stopped, left alone, and stopped again", |_| in_order(&all(), wanted));
         // That goes on, so whoever looks long enough sees it.
         service.until("the status tells", |status| {
-            status.gpus[0].breaker.as_ref().is_some_and(|breaker| breaker.reason.contains("slower than 10ms"))
+            status.gpus[0].breaker.as_ref().is_some_and(|breaker| breaker.message.contains("slower than 10ms"))
         });
         service.until("people are told", |_| {
             let (status, said) = service.command(&["ps"]);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use gpreempt_proto::{Event, EventKind, RefusalKind, Request, State, Target};
+use gpreempt_proto::{Event, EventKind, Reason, RefusalKind, Request, State, Target};
 use gpreempt_testkit::daemon::{Rules, TestDaemon, stops, tenants, until_suspended, until_untraced};
 use gpreempt_testkit::scene::{process, status};
 use gpreempt_testkit::{play, this_test, until};
@@ -22,7 +22,7 @@ fn a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released() {
         assert_eq!(service.refusal(nobody).kind, RefusalKind::Unknown);
 
         service.ask(Request::Hold { target: target(), seconds: 900 });
-        service.must_show(pid, "held", |tenant| tenant.why.as_ref().is_some_and(|why| why.rule == "held"));
+        service.must_show(pid, "held", |tenant| tenant.why.as_ref().is_some_and(|why| why.reason == Reason::Held));
         let jobs = service.status().jobs;
         assert!(jobs[0].held_s.is_some_and(|left| left > 0.0 && left <= 900.0), "{jobs:?}");
         service.ask(Request::Release { target: target() });

@@ -1,6 +1,6 @@
 //! Policies other than strict levels, and what bounds those.
 
-use gpreempt_proto::{EventKind, State};
+use gpreempt_proto::{EventKind, PolicyKind, Reason, State};
 use gpreempt_testkit::daemon::{Rules, TestDaemon, stops};
 use gpreempt_testkit::{Actor, play, this_test};
 
@@ -35,7 +35,7 @@ fn equals_take_turns_where_the_gpu_has_slices() {
         take_turns(&service, [&first, &second], 5);
         for actor in [&first, &second] {
             let events = service.events_of(actor.pid());
-            let slice = |kind: &&EventKind| matches!(kind, EventKind::Preempted { rule, .. } if rule == "slice_over");
+            let slice = |kind: &&EventKind| matches!(kind, EventKind::Preempted { reason: Reason::SliceOver, .. });
             assert!(events.iter().filter(slice).count() >= 5, "{events:?}");
         }
         must_end_right([&mut first, &mut second]);
@@ -53,7 +53,7 @@ fn shares_follow_weights_where_the_gpu_is_fair() {
         let (mut heavy, _) = service.walker(3);
         take_turns(&service, [&light, &heavy], 6);
         let status = service.status();
-        assert_eq!(status.gpus[0].policy, "fair");
+        assert_eq!(status.gpus[0].policy, PolicyKind::Fair);
         let stopped = |actor: &Actor| {
             let tenant = status.tenants.iter().find(|tenant| tenant.pid == actor.pid().0).expect("listed");
             tenant.stopped_s
@@ -76,7 +76,7 @@ fn a_deadline_goes_before_a_level() {
         service.must_work(effort.pid());
         let (mut urgent, _) = service.walker(3);
         service.must_show(effort.pid(), "stopped for an earlier deadline", |tenant| {
-            let told = tenant.why.as_ref().is_some_and(|why| why.rule == "earlier_deadline");
+            let told = tenant.why.as_ref().is_some_and(|why| why.reason == Reason::EarlierDeadline);
             told && tenant.state == State::Stopped
         });
         service.must_work(urgent.pid());
@@ -94,7 +94,7 @@ fn lower_work_gets_somewhere_although_higher_work_never_ends() {
         let service = TestDaemon::start(scene, Rules { job: "max_stop_ms = 100\nmin_run_ms = 10", ..Rules::default() });
         let (mut offline, _) = service.walker(2);
         let (mut online, _) = service.walker(12);
-        let aged = |kind: &&EventKind| matches!(kind, EventKind::Resumed { rule, .. } if rule == "aged");
+        let aged = |kind: &&EventKind| matches!(kind, EventKind::Resumed { reason: Reason::Aged, .. });
         service.until("it had its turns", |_| service.events_of(offline.pid()).iter().filter(aged).count() >= 4);
         // It completes in its turns.
         offline.enough();
