@@ -54,26 +54,26 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Actuator,
 
-    /// Show what gpreempt is worth, on this machine's gpu or on a virtual one.
+    /// Show the effect of gpreempt on this machine's gpu, or on a virtual one.
     ///
-    /// Requests that arrive at random meet kernels that fill the gpu: alone, without gpreempt and with it, in turns. Takes
-    /// about a minute. Ends with code 1 if a single bit of a result is wrong, or if the requests did not suffer without
-    /// gpreempt, so that nothing was shown.
+    /// Requests arrive at random beside kernels that fill the gpu: alone, without gpreempt and with it, in turns. Takes about
+    /// a minute. Ends with code 1 if a bit of a result is wrong, or if requests were not slowed down without gpreempt, so that
+    /// the run shows nothing. Times are not judged if the machine was busy with other work.
     Demo(DemoArgs),
 
-    /// Kill and stop everybody at random moments while gpreempt works, and look for what goes wrong.
+    /// Kill and halt gpreempt's processes and its tenants at random, and check that nothing is lost.
     ///
-    /// Several programs compute on this machine's gpu or on a virtual one, the daemon comes between them, and daemon, guardian,
-    /// actuator and programs are killed or stopped and replaced while levels, holds and rules change. Ends with code 1 if a
-    /// result is wrong, a program does not move on, anybody stays stopped or traced without a daemon, anything is left at the
-    /// end, or too little happened.
+    /// Several programs compute on this machine's gpu, or on a virtual one, under the daemon. Daemon, guardian, actuator and
+    /// programs are killed or halted and replaced while levels, holds and rules change. Ends with code 1 if a result is wrong,
+    /// a program makes no progress, a process stays stopped or traced without a daemon, anything is left over at the end, or
+    /// too few stops and kills happened.
     Soak(SoakArgs),
 
-    /// Measure what gpreempt costs and promises, on this machine's gpu or on a virtual one.
+    /// Measure gpreempt against its goals on this machine's gpu, or on a virtual one.
     ///
     /// Added latency, throughput kept, detection against processor time, doorbells, many tenants, cycles: each against its
-    /// goal, all ratios within the run. Takes about four minutes and wants a machine that does nothing else. A missed goal is
-    /// reported with what was measured beside it and does not change the exit code.
+    /// goal, all ratios within the run. Takes about four minutes and needs an otherwise idle machine: beside other work nothing
+    /// is judged. A missed goal is reported with related measurements and does not change the exit code.
     Bench(BenchArgs),
 
     /// Programs that `demo`, `bench` and `soak` start.
@@ -254,11 +254,11 @@ pub(crate) enum Vgpu {
         client: StormProgram,
     },
 
-    /// Let many processes compute, be stopped and be killed on one virtual gpu, and look for what is left of them.
+    /// Stop and kill many processes on one virtual gpu, and check that nothing of them is left.
     ///
     /// Processes run kernels with known results on queues that come and go; others stop and resume those queues; all are
-    /// killed at points of the code where it hurts, and replaced. Ends with code 1 if a result is wrong, somebody who
-    /// survived cannot end its work, or anything is left when all are gone.
+    /// killed at named points of the driver's code and replaced. Ends with code 1 if a result is wrong, a survivor cannot
+    /// end its work, or anything is left over at the end.
     Stress(StressArgs),
 
     /// A process that computes, started by `stress`.

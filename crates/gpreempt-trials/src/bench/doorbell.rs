@@ -1,4 +1,4 @@
-//! What a program pays for being watched: the time to write a packet and ring its doorbell, with and without the daemon.
+//! What observation costs a program: the time to write a packet and ring its doorbell, with and without the daemon.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub(super) const MEASUREMENTS: u64 = BLOCKS as u64;
 const SETTINGS: &str = "[watch]\nfixed = true\nperiod_us = 50\n";
 const BOUNDS: (f64, f64) = (0.98, 1.02);
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Doorbell {
     /// Medians of all blocks.
@@ -34,7 +34,7 @@ pub(super) fn measure(bed: &Bed<'_>) -> Result<Doorbell> {
     bed.bar.set_message("(doorbell)");
     let setting = bed.setting(bed.workload, SETTINGS.to_owned());
     let mut ringing = Program::start("ringing", setting.own(&["doorbell"])?.env(ROLE, "online"), bed.interrupt)?;
-    // Somebody lower, so that the one who rings is watched.
+    // A tenant of a lower level, so that the ringing program is observed.
     let mut idle = Program::start("idle", setting.own(&["idle"])?.env(ROLE, "offline"), bed.interrupt)?;
     for program in [&mut ringing, &mut idle] {
         program.until(|line| matches!(line, Line::Ready { .. }))?;

@@ -1,8 +1,8 @@
-//! What was promised, and what came of it.
+//! Goals and whether they are met.
 
 use serde::Serialize;
 
-/// One promise.
+/// One goal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Goal {
     /// What is measured, with its unit.
@@ -20,7 +20,7 @@ pub(super) struct Goal {
 }
 
 impl Goal {
-    /// A promise with these bounds. `reason` is kept only if it is missed.
+    /// A goal with these bounds. `reason` is kept only if it is missed.
     pub(super) fn new(
         name: &'static str,
         case: impl Into<String>,
@@ -45,7 +45,7 @@ impl Goal {
         (self.met, self.reason) = (None, None);
     }
 
-    /// A promise not to exceed something.
+    /// A goal not to exceed something.
     pub(super) fn at_most(
         name: &'static str,
         case: impl Into<String>,

@@ -1,4 +1,4 @@
-//! `gpreempt bench`: what gpreempt costs and promises, each against its goal.
+//! `gpreempt bench`: measures gpreempt against its goals.
 //!
 //! Every ratio compares things that were measured in the same run, in turns where it matters. What is missed is reported as
 //! missed, with the measurements that say why.

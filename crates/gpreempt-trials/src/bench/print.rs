@@ -1,4 +1,4 @@
-//! What came of it, for people.
+//! The report as text.
 
 use std::io::Write;
 

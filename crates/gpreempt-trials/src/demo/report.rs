@@ -1,4 +1,4 @@
-//! What came of it, as one document.
+//! The report as one document.
 
 use gpreempt_proto::Distribution;
 use serde::Serialize;

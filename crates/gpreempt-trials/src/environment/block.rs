@@ -20,7 +20,7 @@ use crate::load::{End, Line};
 /// Most kernels that are submitted at once to find out how long one takes.
 const MOST_BATCH: u32 = 100;
 
-/// What runs.
+/// Which programs run in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Arm {
@@ -28,14 +28,14 @@ pub(crate) enum Arm {
     OfflineAlone,
     /// The online program, nothing else.
     Alone,
-    /// Both, and nobody to come between them.
+    /// Both, without gpreempt.
     Without,
-    /// Both, and gpreempt.
+    /// Both, with gpreempt.
     With,
 }
 
 impl Arm {
-    /// As in tables and JSON.
+    /// The name in tables and progress.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Arm::OfflineAlone => "offline alone",
@@ -56,7 +56,7 @@ pub(crate) struct Calibration {
     pub(crate) offline_groups: u32,
 }
 
-/// Everything that blocks have in common.
+/// What all blocks have in common.
 pub(crate) struct Setting<'a> {
     pub(crate) place: &'a GpuUnderTest,
     pub(crate) workload: &'a Workload,
@@ -92,7 +92,7 @@ pub(crate) struct Outcome {
     pub(crate) offline_ends: Vec<u64>,
     /// What the device counted in the window.
     pub(crate) counters: Option<Counters>,
-    /// What the daemon counted in the window, and did.
+    /// What the daemon did in the window.
     pub(crate) daemon: Option<DaemonActivity>,
     pub(crate) offline_pid: u32,
 }

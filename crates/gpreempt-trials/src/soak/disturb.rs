@@ -1,4 +1,4 @@
-//! What is done to everybody, and when.
+//! Disturbances: which process is killed or halted, which call is made, and when.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::random::below;
 
 /// Pause between two disturbances, in milliseconds: at least, and at most so many more.
 const PAUSE_MS: (u64, u64) = (100, 900);
-/// How long somebody stays stopped by SIGSTOP, likewise: less and more than the guardian bears.
+/// How long a process stays halted by SIGSTOP: shorter and longer than the guardian tolerates.
 const FREEZE_MS: (u64, u64) = (50, 1500);
 
 /// Who is killed or stopped.
@@ -46,14 +46,14 @@ impl Whom {
     }
 }
 
-/// Somebody who was stopped by SIGSTOP.
+/// A process that was halted by SIGSTOP.
 struct Frozen {
     whom: Whom,
     pid: u32,
     until: Instant,
 }
 
-/// Disturbs everybody.
+/// Disturbs the daemon and the programs.
 pub(super) struct Disturber {
     random: Pcg64,
     next: Instant,
@@ -189,7 +189,7 @@ impl Disturber {
         });
     }
 
-    /// Everybody goes on.
+    /// Lets all halted processes continue.
     pub(super) fn thaw_all(&mut self, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>) {
         self.thaw(loads, service, |_| true);
     }

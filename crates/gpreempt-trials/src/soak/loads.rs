@@ -17,7 +17,7 @@ use crate::environment::interrupt::Interrupt;
 use crate::environment::program::Program;
 use crate::load::{End, Line};
 
-/// A program that nobody keeps from it and that does not move on for so long is stuck.
+/// A program that is not halted and makes no progress for so long is stuck.
 const STUCK: Duration = Duration::from_secs(20);
 /// How long the end of what a program said may take to come after its own.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -241,12 +241,12 @@ impl<'a> Loads<'a> {
         }
     }
 
-    /// Tells everybody to come to an end. Online programs have a last request anyway.
+    /// Tells all programs to end. Online programs end by themselves after their last request.
     pub(super) fn finish(&mut self) {
         self.members.iter_mut().for_each(|member| member.stdin = None);
     }
 
-    /// Whoever is still there is stuck.
+    /// Counts the programs that are still there as stuck and kills them.
     pub(super) fn give_up(&mut self, tally: &mut SoakTally) -> Result<()> {
         for member in &mut self.members {
             let (role, pid) = (member.role.name(), member.child.id());
@@ -299,7 +299,7 @@ fn take_in(member: &mut Load, text: &str, tally: &mut SoakTally) {
 /// A program ended: waits for its last words and checks its result.
 fn settle(member: &mut Load, status: ExitStatus, said: &Receiver<Said>, others: &mut [Load], tally: &mut SoakTally) {
     let own = member.child.id();
-    // Whoever was killed has no last words, and the device may hold its output open for a while.
+    // A killed program has no last words, and the device may hold its output open for a while.
     let deadline = Instant::now() + if member.killed { Duration::ZERO } else { LAST_WORDS };
     while !member.silent
         && let Ok((pid, text)) = said.recv_timeout(deadline.saturating_duration_since(Instant::now()))

@@ -1,8 +1,8 @@
-//! `gpreempt soak`: the daemon with real programs, while everybody is killed and stopped at random moments.
+//! `gpreempt soak`: the daemon with real programs, which are killed and halted at random moments.
 //!
 //! Offline programs compute without a pause, online programs answer requests, and the daemon comes between them. Daemon,
 //! guardian, actuator and programs are killed with SIGKILL or stopped with SIGSTOP, and replaced; levels, holds and rules
-//! change. All along: every program moves on, every survivor's result is right to the bit, nobody stays stopped or traced
+//! change. All along: every program moves on, every survivor's result is right to the bit, no process stays stopped or traced
 //! without a daemon, nothing is left at the end.
 
 mod args;
@@ -64,7 +64,7 @@ pub fn run(options: &SoakArgs, out: &mut impl Write) -> Result<()> {
     SoakReport::new(about, tally).print(options.json, out)
 }
 
-/// Everybody who takes part. All of them are gone when it is dropped.
+/// All processes of the soak. They are gone when it is dropped.
 struct Running<'a> {
     options: &'a SoakArgs,
     place: &'a GpuUnderTest,
@@ -113,7 +113,7 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Lets everybody end in good order and looks for what is left.
+    /// Ends all processes in good order and looks for what is left over.
     fn end(&mut self) -> Result<()> {
         self.service.ensure_running(&mut self.tally)?;
         self.service.poll(&mut self.tally)?;

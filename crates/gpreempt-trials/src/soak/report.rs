@@ -54,7 +54,7 @@ pub(super) struct SoakReport {
     short: Vec<String>,
 }
 
-/// From the death of a daemon until nobody was stopped or traced.
+/// From the death of a daemon until no process was stopped or traced.
 #[derive(Serialize)]
 struct Freed {
     samples: usize,
@@ -139,7 +139,7 @@ impl SoakReport {
         let Freed { samples, p50_ms, max_ms } = self.freed;
         writeln!(
             out,
-            "a daemon's death frees everybody after {p50_ms:.1} ms (median of {samples}), {max_ms:.1} ms at most"
+            "everything runs again after a daemon's death within {p50_ms:.1} ms (median of {samples}), {max_ms:.1} ms at most"
         )?;
         for Failure { at_s, what } in &self.failures {
             writeln!(out, "  {at_s:.2} s: {what}")?;
@@ -161,7 +161,7 @@ impl SoakReport {
     }
 }
 
-/// Which counts are too small for the time.
+/// Names the counts that are too small for the duration.
 fn short(minutes: f64, stops: u64, kills: u64, checked: u64) -> Vec<String> {
     let minutes = minutes.min(2.0);
     let least = |per_minute: f64| (per_minute * minutes).ceil() as u64;

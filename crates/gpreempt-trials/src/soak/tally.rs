@@ -15,7 +15,7 @@ const MOST_WORDS: usize = 50;
 pub(super) struct Failure {
     /// When, in seconds from the begin.
     pub(super) at_s: f64,
-    /// What, with the last things that were done to everybody.
+    /// What happened, and the last disturbances before it.
     pub(super) what: String,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct SoakTally {
     pub(super) stuck: u64,
     pub(super) left_over: u64,
     pub(super) failed: u64,
-    /// From the death of a daemon until nobody was stopped or traced.
+    /// From the death of a daemon until no process was stopped or traced.
     pub(super) freed: Vec<Duration>,
     pub(super) failures: Vec<Failure>,
     /// What was done last: what a failure may come from.
@@ -76,7 +76,7 @@ impl SoakTally {
         }
     }
 
-    /// Notes what is done to somebody.
+    /// Notes a disturbance.
     pub(super) fn did(&mut self, what: String) {
         if self.last.len() >= 4 {
             self.last.remove(0);
@@ -99,7 +99,7 @@ impl SoakTally {
         self.fail(what);
     }
 
-    /// Something is left when everybody is gone.
+    /// Notes something that is left when all processes are gone.
     pub(super) fn left(&mut self, what: String) {
         self.left_over += 1;
         self.fail(&format!("left over: {what}"));

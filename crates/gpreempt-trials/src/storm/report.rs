@@ -1,4 +1,4 @@
-//! What came of a storm.
+//! The report of a storm.
 
 use std::io::Write;
 

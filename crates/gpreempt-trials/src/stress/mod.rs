@@ -34,7 +34,7 @@ pub use tracer::run as run_tracer;
 const PROFILE: &str = "mi300x";
 /// Pause between two looks at the crowd.
 const TICK: Duration = Duration::from_millis(5);
-/// One of so many ticks kills somebody who did not come to a point.
+/// One of so many ticks kills a process that is at no kill point.
 const AT_RANDOM: u64 = 200;
 /// How long the survivors may take to end what they have begun.
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -1,4 +1,4 @@
-//! A debugger of the stress: stops queues of whoever uses the gpu and lets them go on, as a scheduler does. It says on
+//! A debugger of the stress: suspends and resumes queues of processes on the gpu, as a scheduler does. It prints on
 //! stdout how many, and ends when its input does.
 
 use std::io::Write;
