@@ -26,6 +26,7 @@ mod failing;
 pub mod identity;
 pub mod inbox;
 pub mod observe;
+pub mod os;
 pub mod record;
 mod rival;
 pub mod scout;

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kfd::ptrace::Leader;
+use kfd::ptrace::Tracee;
 use kfd::{ExceptionMask, Grace, Kfd, Pid, QueueId};
 use kfd_abi::debug::{RuntimeEnableArgs, RuntimeMode};
 use kfd_abi::ioctl::{Argument, Request};
@@ -129,7 +129,7 @@ struct Copies {
 /// A debug session with another process, from the thread that traces it.
 struct Debugger {
     kfd: Arc<Kfd>,
-    leader: Leader,
+    leader: Tracee,
 }
 
 impl Debugger {
@@ -238,7 +238,7 @@ impl Actor {
             "descriptor" => said = self.kfd().as_raw_fd().to_string(),
             "kernel" => said = self.ways[0].program.kernel("walk")?.descriptor.0.to_string(),
             "trace" => {
-                let leader = Leader::seize(Pid(small(0)), |_| ())?;
+                let leader = Tracee::seize(Pid(small(0)), |_| ())?;
                 self.debugger = Some(Debugger { kfd: Arc::new(Kfd::open()?), leader });
             }
             "debug" => {

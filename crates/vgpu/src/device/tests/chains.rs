@@ -101,7 +101,7 @@ fn the_device_and_the_client_agree_on_every_condition() {
         wait((&raw const *record).expose_provenance() as u64).encode(&mut slot).unwrap();
         let client = kfd::aql::passes(&kfd::aql::Packet::decode(&slot).kind, &memory).unwrap();
 
-        let queue = machine.queue(QueueKind::Aql);
+        let queue = machine.queue(PacketFormat::Aql);
         machine.submit(&queue, &wait(signal));
         machine.run();
         let device = machine.value(done) == 0;
