@@ -27,4 +27,5 @@ pub mod identity;
 pub mod inbox;
 pub mod observe;
 mod panic_hook;
+pub mod os;
 pub mod record;
