@@ -6,9 +6,10 @@ use std::process::Command;
 
 use gpreempt_proto::EventKind;
 
+use gpreempt_testkit::daemon::{Rules, TestDaemon, until_suspended};
+use gpreempt_testkit::{play, this_test};
+
 use super::executable;
-use super::scene::play;
-use super::stage::{Rules, Service, until_suspended};
 
 /// A gpu that takes long to stop anything, as a file.
 fn slow_gpu() -> String {
@@ -27,10 +28,9 @@ fn in_order(events: &[EventKind], wanted: &[fn(&EventKind) -> bool]) -> bool {
 
 #[test]
 fn a_gpu_that_is_slow_is_left_alone_for_a_while_and_then_managed_again() {
-    let test = "breaker::a_gpu_that_is_slow_is_left_alone_for_a_while_and_then_managed_again";
-    play(test, &["--profile", &slow_gpu()], |stage| {
+    play(this_test!(), &["--profile", &slow_gpu()], |scene| {
         let breaker = "slow = 1\nslow_after_ms = 10\npause_s = 2\nlongest_s = 2";
-        let service = Service::start(stage, Rules { breaker, ..Rules::default() });
+        let service = TestDaemon::start(scene, Rules { breaker, ..Rules::default() });
         let (mut offline, _) = service.walker(2);
         let (mut online, _) = service.walker(12);
         let wanted: &[fn(&EventKind) -> bool] = &[
