@@ -7,8 +7,8 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use gpreempt_core::{
-    Action, Activity, Actuator, Entry, GpuId, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos, Observation, Parts,
-    PolicyKind, Report, Scheduler, TenantId, TenantSlot,
+    Action, Activity, ActuatorKind, Entry, GpuId, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos, Observation,
+    Parts, PolicyKind, Report, Scheduler, TenantId, TenantSlot,
 };
 
 type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
@@ -73,7 +73,7 @@ impl Bench {
             };
             self.core.observe(tenant, look).expect("known");
         }
-        let plan = self.core.decide(self.now, &Actuator::DebugTrap);
+        let plan = self.core.decide(self.now, &ActuatorKind::DebugTrap);
         let entries: Vec<_> = plan.entries.iter().map(|entry| (entry.tenant, entry.action)).collect();
         for &(tenant, action) in &entries {
             let stopped = if action == Action::Preempt { self.queues_each } else { 0 };

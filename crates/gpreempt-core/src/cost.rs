@@ -48,7 +48,7 @@ pub trait Cost {
 
 /// The actuators known today.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Actuator {
+pub enum ActuatorKind {
     /// `DBG_TRAP SUSPEND_QUEUES` and `RESUME_QUEUES` of a stock kernel: one cycle per process and gpu, each way.
     DebugTrap,
     /// A patched driver that applies both sets at once: one cycle.
@@ -57,13 +57,13 @@ pub enum Actuator {
     PerQueue,
 }
 
-impl Cost for Actuator {
+impl Cost for ActuatorKind {
     fn cycles(&self, _gpu: GpuId, preempt: Batch, resume: Batch) -> u32 {
         let all = preempt.plus(resume);
         match self {
-            Actuator::DebugTrap => all.tenants,
-            Actuator::Combined => u32::from(!all.is_empty()),
-            Actuator::PerQueue => all.queues,
+            ActuatorKind::DebugTrap => all.tenants,
+            ActuatorKind::Combined => u32::from(!all.is_empty()),
+            ActuatorKind::PerQueue => all.queues,
         }
     }
 }

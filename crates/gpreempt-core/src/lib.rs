@@ -32,7 +32,7 @@
 //! let look = Observation { at: now, since: now, activity: Activity::Running, queues: 4, ..Observation::default() };
 //! core.observe(a, look)?;
 //! core.observe(b, look)?;
-//! let plan = core.decide(now, &Actuator::DebugTrap);
+//! let plan = core.decide(now, &ActuatorKind::DebugTrap);
 //! assert_eq!((plan.entries[0].tenant, plan.entries[0].action), (b, Action::Preempt));
 //! assert_eq!((plan.entries[0].why.cause, plan.entries[0].why.reason), (Some(online), Reason::HigherWants));
 //! # Ok::<(), Error>(())
@@ -75,16 +75,17 @@ mod policy;
 #[cfg(test)]
 mod proofs;
 mod scheduler;
+mod snapshot;
 mod state;
-mod status;
+
 mod time;
 
-pub use cost::{Actuator, Batch, Cost};
+pub use cost::{ActuatorKind, Batch, Cost};
 pub use id::{GpuId, GpuSet, Gpus, JobId, Level, Permille, TenantId};
 pub use observe::{Activity, Observation, Report};
 pub use params::{GpuParams, JobParams, Patience, PolicyKind};
 pub use plan::{Action, Bound, Entry, Plan, Reason, Why};
 pub use scheduler::{Error, Scheduler};
+pub use snapshot::{GpuSnapshot, JobSnapshot};
 pub use state::{GpuSlot, JobSlot, Parts, Phase, Storage, Tables, TenantSlot};
-pub use status::{GpuStatus, JobStatus};
 pub use time::Nanos;

@@ -212,20 +212,6 @@ impl<S: Storage> Scheduler<S> {
         Ok(TenantId { index, generation })
     }
 
-    /// Moves a tenant to another job. It becomes as that job is with the next plan.
-    ///
-    /// # Errors
-    /// [`Error::UnknownJob`], [`Error::UnknownTenant`].
-    pub fn move_tenant(&mut self, id: TenantId, job: JobId) -> Result<(), Error> {
-        let mut tables = self.storage.tables();
-        tables.find_job(job).ok_or(Error::UnknownJob)?;
-        tables.find_tenant(id).ok_or(Error::UnknownTenant)?;
-        tables.unlink(id.index);
-        tables.link(id.index, job.index);
-        self.changed();
-        Ok(())
-    }
-
     /// Tells whether a tenant can be stopped.
     ///
     /// # Errors

@@ -263,7 +263,7 @@ fn exempt_time_begins_when_the_job_really_runs_again() {
         queues: 1,
         stopped_queues,
     };
-    let cost = gpreempt_core::Actuator::DebugTrap;
+    let cost = gpreempt_core::ActuatorKind::DebugTrap;
     core.observe(a, look(ms(1), Activity::Running, 0)).expect("known");
     core.observe(b, look(ms(1), Activity::Running, 0)).expect("known");
     assert_eq!(core.decide(ms(1), &cost).entries.len(), 1);
@@ -383,8 +383,9 @@ fn levels_and_members_change_while_jobs_are_stopped() {
     stage.at(ms(4));
     assert!(!stage.is_stopped(low) && stage.is_stopped(online), "raised above its stopper");
 
-    let id = stage.actors[online].id;
-    stage.core.move_tenant(id, low_job).expect("known");
+    // A tenant changes its job under a new id, with its queues as they are.
+    stage.core.remove_tenant(stage.actors[online].id).expect("known");
+    stage.actors[online].id = stage.core.add_tenant(low_job, GpuId(0), true).expect("room");
     stage.at(ms(5));
     assert!(!stage.is_stopped(online), "a member of the running job runs");
     assert!(stage.core.remove_job(online_job).is_ok());
@@ -440,7 +441,7 @@ fn bounds_are_reported_for_what_is_there() {
     stage.does(a, Activity::Running);
     stage.does(b, Activity::Running);
     stage.at(ms(2));
-    let cost = gpreempt_core::Actuator::DebugTrap;
+    let cost = gpreempt_core::ActuatorKind::DebugTrap;
     let inversion = stage.core.inversion_bound(GpuId(0), online, ms(5), &cost).expect("both exist");
     assert_eq!((inversion.detection, inversion.patience), (ms(5), ms(1)));
     assert!(inversion.exempt > ms(7), "the cycles of the plan come on top");

@@ -17,7 +17,7 @@ const SOONEST_RECHECK: Nanos = Nanos::from_micros(100);
 const LATEST_RECHECK: Nanos = Nanos::from_millis(5);
 
 /// What becomes of a job that runs.
-enum Verdict {
+enum Admission {
     /// Nobody above objects, or it cannot be stopped: it runs and reserves.
     Runs,
     /// It is in the way, but not to be stopped before this instant.
@@ -73,18 +73,18 @@ fn note_changes(tables: &Tables<'_>, moment: &mut Moment<'_>, index: u32) {
 
 /// Decides about a job that runs; whether it goes on and reserves.
 fn running(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool {
-    match verdict(tables, moment, index) {
-        Verdict::Runs => {
+    match admission(tables, moment, index) {
+        Admission::Runs => {
             reserve::renew_slice(tables, moment, index);
             true
         }
-        Verdict::Waits(until) => {
+        Admission::Waits(until) => {
             moment.ask_at(until);
             // It still runs: what it has kept stopped so far stays so.
             reserve::keep_stopped(tables, index);
             false
         }
-        Verdict::Stops(stop, why) => {
+        Admission::Stops(stop, why) => {
             if let Some(cause) = tables.job_mut(stop.cause) {
                 cause.habits.acted(why.bound == Bound::Patience);
                 cause.now.victims = cause.now.victims.saturating_add(1);
@@ -101,12 +101,12 @@ fn running(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool
     }
 }
 
-fn verdict(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> Verdict {
+fn admission(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> Admission {
     let now = moment.now;
     // It waits for the budget only while nothing else keeps it from being stopped.
     let short_since = tables.job_mut(index).map_or(Nanos::ZERO, |job| core::mem::take(&mut job.short_since));
     let Some(job) = tables.job(index) else {
-        return Verdict::Runs;
+        return Admission::Runs;
     };
     let immune = job.now.fixed || now < job.spared_until;
     if job.now.loose.is_empty() || immune {
@@ -114,20 +114,20 @@ fn verdict(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> Verd
         if immune && now < job.spared_until {
             moment.ask_at(job.spared_until);
         }
-        return Verdict::Runs;
+        return Admission::Runs;
     }
     let Some(objection) = objection(tables, moment, index) else {
-        return Verdict::Runs;
+        return Admission::Runs;
     };
     if let Some(cause) = tables.job_mut(objection.stop.cause) {
         cause.habits.contested = true;
     }
     let Some(job) = tables.job(index) else {
-        return Verdict::Runs;
+        return Admission::Runs;
     };
     let exempt = if mutant!(NoExemptTime) || objection.stop.reason == Reason::Held { now } else { job.exempt_until };
     if job.now.pending > 0 {
-        return Verdict::Waits(Nanos::NEVER);
+        return Admission::Waits(Nanos::NEVER);
     }
     let mut ready = (objection.at, objection.bound);
     for (at, bound) in [(exempt, Bound::Exempt), (emit::retry_at(tables, index), Bound::Retry)] {
@@ -138,19 +138,19 @@ fn verdict(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> Verd
     if ready.0 > now {
         // How much of the gpu the victim holds changes with every kernel: worth another look before long.
         let soon = if ready.1 == Bound::Small { now.plus(objection.recheck) } else { Nanos::NEVER };
-        return Verdict::Waits(ready.0.min(soon));
+        return Admission::Waits(ready.0.min(soon));
     }
     if let Some(job) = tables.job_mut(index) {
         job.short_since = short_since;
     }
     if !emit::afford(tables, moment, index) {
-        return Verdict::Waits(Nanos::NEVER);
+        return Admission::Waits(Nanos::NEVER);
     }
     let broke = tables.job_mut(index).is_some_and(|job| core::mem::take(&mut job.short_since) > Nanos::ZERO);
     let bound = if broke { Bound::Budget } else { ready.1 };
     let cause = tables.job_id(objection.stop.cause);
     let after = now.since(objection.since);
-    Verdict::Stops(objection.stop, Why { cause, reason: objection.stop.reason, bound, after })
+    Admission::Stops(objection.stop, Why { cause, reason: objection.stop.reason, bound, after })
 }
 
 /// The objection that counts first.

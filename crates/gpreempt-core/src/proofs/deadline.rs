@@ -9,7 +9,8 @@ use super::world::heap;
 use super::{holds, notices};
 use crate::mutant::Mutant;
 use crate::{
-    Action, Activity, Actuator, GpuId, GpuParams, JobParams, Nanos, Observation, Patience, PolicyKind, Report, TenantId,
+    Action, Activity, ActuatorKind, GpuId, GpuParams, JobParams, Nanos, Observation, Patience, PolicyKind, Report,
+    TenantId,
 };
 
 /// A periodic task: `runtime` of work every `period`, due when the next is released.
@@ -141,7 +142,7 @@ fn ask(core: &mut crate::Scheduler<super::world::Heap>, clients: &mut [Client], 
             Observation { at: now, activity, since: client.since, queues: 1, stopped_queues, ..Observation::default() };
         core.observe(client.tenant, look).unwrap();
     }
-    let plan = core.decide(now, &Actuator::DebugTrap);
+    let plan = core.decide(now, &ActuatorKind::DebugTrap);
     let (wake, entries) = (plan.wake, plan.entries.to_vec());
     for entry in &entries {
         let client = clients.iter_mut().find(|client| client.tenant == entry.tenant).unwrap();
@@ -179,6 +180,6 @@ fn asking_for_more_than_the_gpu_has_is_said() {
         let job = core.add_job(params).unwrap();
         core.add_tenant(job, GpuId(gpu), true).unwrap();
     }
-    let over = core.decide(Nanos::from_millis(1), &Actuator::DebugTrap).overcommitted;
+    let over = core.decide(Nanos::from_millis(1), &ActuatorKind::DebugTrap).overcommitted;
     assert!(over.has(GpuId(0)) && !over.has(GpuId(1)), "{over:?}");
 }

@@ -9,7 +9,7 @@ use super::scenario::{Event, JobSpec, Scenario};
 use super::world::World;
 use super::{holds, notices};
 use crate::mutant::Mutant;
-use crate::{Activity, Actuator, GpuParams, JobParams, Nanos, Permille, PolicyKind, bounds};
+use crate::{Activity, ActuatorKind, GpuParams, JobParams, Nanos, Permille, PolicyKind, bounds};
 
 /// Jobs with work all the time on one gpu, for five seconds.
 fn shared_gpu(jobs: impl Strategy<Value = Vec<JobParams>>) -> impl Strategy<Value = Scenario> {
@@ -19,7 +19,7 @@ fn shared_gpu(jobs: impl Strategy<Value = Vec<JobParams>>) -> impl Strategy<Valu
         let start = |job| (Nanos::from_micros(100), Event::JobTurns(job as u8, Activity::Running));
         Scenario {
             gpus: std::vec![gpu],
-            actuator: Actuator::DebugTrap,
+            actuator: ActuatorKind::DebugTrap,
             period: Nanos::from_micros(period),
             cycle: Nanos::from_micros(cycle),
             events: (0..jobs.len()).map(start).collect(),

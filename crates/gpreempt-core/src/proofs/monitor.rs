@@ -48,7 +48,7 @@ pub(super) struct Monitor {
     cycles: Vec<Vec<(Nanos, u32)>>,
 }
 
-type Verdict = Result<(), String>;
+type Check = Result<(), String>;
 
 impl Monitor {
     pub(super) fn new(property: Property, gpus: usize) -> Monitor {
@@ -62,7 +62,7 @@ impl Monitor {
     }
 
     /// Looks at a plan that was just made.
-    pub(super) fn plan(&mut self, world: &World, plan: &[Done]) -> Verdict {
+    pub(super) fn plan(&mut self, world: &World, plan: &[Done]) -> Check {
         match self.property {
             Property::NoNoOp => no_no_op(world, plan),
             Property::Stoppable => stoppable(world, plan),
@@ -76,7 +76,7 @@ impl Monitor {
     }
 
     /// Looks at the state that will last until the next step.
-    pub(super) fn state(&mut self, world: &mut World) -> Verdict {
+    pub(super) fn state(&mut self, world: &mut World) -> Check {
         match self.property {
             Property::Inversion => self.inversion(world),
             Property::Starvation => self.starvation(world),
@@ -92,7 +92,7 @@ impl Monitor {
     }
 
     /// Fails if the condition behind `key` has held for longer than `bound`.
-    fn lasting(&mut self, world: &World, key: (usize, usize, usize), holds: bool, bound: Nanos) -> Verdict {
+    fn lasting(&mut self, world: &World, key: (usize, usize, usize), holds: bool, bound: Nanos) -> Check {
         if !holds {
             self.since.remove(&key);
             return Ok(());
@@ -105,7 +105,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn inversion(&mut self, world: &mut World) -> Verdict {
+    fn inversion(&mut self, world: &mut World) -> Check {
         for upper in 0..world.jobs.len() {
             for gpu in 0..world.resetting.len() {
                 let (id, job, period) = (GpuId(gpu as u8), world.jobs[upper].id, world.scenario.period);
@@ -120,7 +120,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn starvation(&mut self, world: &mut World) -> Verdict {
+    fn starvation(&mut self, world: &mut World) -> Check {
         for job in 0..world.jobs.len() {
             let terms = world.core.starvation_bound(world.jobs[job].id, world.scenario.period).unwrap();
             // The resume waits for the calls before it on the same gpu.
@@ -132,7 +132,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn resumes(&mut self, world: &World) -> Verdict {
+    fn resumes(&mut self, world: &World) -> Check {
         for job in 0..world.jobs.len() {
             let stopped = world.members(job).any(|tenant| tenant.stopped > 0);
             let level = world.jobs[job].params.level;
@@ -149,7 +149,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn whole(&mut self, world: &mut World) -> Verdict {
+    fn whole(&mut self, world: &mut World) -> Check {
         for job in 0..world.jobs.len() {
             let stopped = world.members(job).any(|tenant| tenant.stopped > 0);
             let holds = stopped && world.members(job).any(super::world::Tenant::runs);
@@ -160,7 +160,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn mutual(&mut self, world: &mut World) -> Verdict {
+    fn mutual(&mut self, world: &mut World) -> Check {
         let holds_part = |a: usize, b: usize| {
             world.members(a).any(|mine| {
                 mine.runs()
@@ -178,7 +178,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn budget(&mut self, world: &World, plan: &[Done]) -> Verdict {
+    fn budget(&mut self, world: &World, plan: &[Done]) -> Check {
         for (gpu, params) in world.scenario.gpus.iter().enumerate() {
             let id = GpuId(gpu as u8);
             let batch = |action| {
@@ -206,7 +206,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn exempt(&mut self, world: &World, plan: &[Done]) -> Verdict {
+    fn exempt(&mut self, world: &World, plan: &[Done]) -> Check {
         let stops = |done: &&Done| done.entry.action == Action::Preempt && done.entry.why.reason == Reason::HigherWants;
         for done in plan.iter().filter(stops) {
             let job = world.tenants[done.tenant].job;
@@ -231,7 +231,7 @@ impl Monitor {
         }
     }
 
-    fn gate(&mut self, world: &World, plan: &[Done]) -> Verdict {
+    fn gate(&mut self, world: &World, plan: &[Done]) -> Check {
         for done in plan.iter().filter(|done| done.entry.why.reason == Reason::Aged) {
             let tenant = &world.tenants[done.tenant];
             let turn = world.jobs[tenant.job].params.turn();
@@ -302,7 +302,7 @@ fn is_inverted(world: &World, upper: usize, lower: usize, gpu: usize) -> bool {
     wants && runs && stoppable && unchallenged
 }
 
-fn no_no_op(world: &World, plan: &[Done]) -> Verdict {
+fn no_no_op(world: &World, plan: &[Done]) -> Check {
     let mut seen = Vec::new();
     for done in plan {
         let tenant = &world.tenants[done.tenant];
@@ -318,13 +318,13 @@ fn no_no_op(world: &World, plan: &[Done]) -> Verdict {
     Ok(())
 }
 
-fn stoppable(world: &World, plan: &[Done]) -> Verdict {
+fn stoppable(world: &World, plan: &[Done]) -> Check {
     let asked = plan.iter().filter(|done| done.entry.action == Action::Preempt);
     let mut wrong = asked.filter(|done| !world.tenants[done.tenant].stoppable);
     wrong.next().map_or(Ok(()), |done| Err(format!("Stoppable: {:?}", done.entry)))
 }
 
-fn causes(world: &World, plan: &[Done]) -> Verdict {
+fn causes(world: &World, plan: &[Done]) -> Check {
     for done in plan.iter().filter(|done| done.entry.why.reason == Reason::HigherWants) {
         if done.entry.action != Action::Preempt {
             continue;
@@ -345,7 +345,7 @@ fn causes(world: &World, plan: &[Done]) -> Verdict {
     Ok(())
 }
 
-fn order(world: &World, plan: &[Done]) -> Verdict {
+fn order(world: &World, plan: &[Done]) -> Check {
     let size = |done: &Done| {
         let job = world.tenants[done.tenant].job;
         // What the host saw at its last look is what the core could compare.
@@ -367,7 +367,7 @@ fn order(world: &World, plan: &[Done]) -> Verdict {
 }
 
 /// Everything has come to rest: nobody is partly stopped, whoever runs may, whoever is stopped must be.
-pub(super) fn at_rest(world: &mut World) -> Verdict {
+pub(super) fn at_rest(world: &mut World) -> Check {
     for job in 0..world.jobs.len() {
         let status = world.core.job(world.jobs[job].id).unwrap();
         let stopped = world.members(job).any(|tenant| tenant.stopped > 0);

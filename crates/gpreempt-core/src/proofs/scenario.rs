@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 use std::vec::Vec;
 
-use crate::{Activity, Actuator, GpuParams, JobParams, Level, Nanos, Patience, Permille, PolicyKind};
+use crate::{Activity, ActuatorKind, GpuParams, JobParams, Level, Nanos, Patience, Permille, PolicyKind};
 
 /// A machine and its history.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) gpus: Vec<GpuParams>,
-    pub(super) actuator: Actuator,
+    pub(super) actuator: ActuatorKind,
     /// Time between two looks of the host, and what a cycle really takes.
     pub(super) period: Nanos,
     pub(super) cycle: Nanos,
@@ -154,8 +154,8 @@ fn gpu_params() -> impl Strategy<Value = GpuParams> {
     )
 }
 
-fn actuator() -> impl Strategy<Value = Actuator> {
-    prop_oneof![Just(Actuator::DebugTrap), Just(Actuator::Combined), Just(Actuator::PerQueue)]
+fn actuator() -> impl Strategy<Value = ActuatorKind> {
+    prop_oneof![Just(ActuatorKind::DebugTrap), Just(ActuatorKind::Combined), Just(ActuatorKind::PerQueue)]
 }
 
 fn policy() -> impl Strategy<Value = PolicyKind> {

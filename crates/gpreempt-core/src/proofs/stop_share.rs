@@ -9,7 +9,7 @@ use super::scenario::{Event, JobSpec, Scenario};
 use super::world::World;
 use super::{holds, notices};
 use crate::mutant::Mutant;
-use crate::{Activity, Actuator, GpuParams, JobParams, Level, Nanos, Patience, Permille, bounds};
+use crate::{Activity, ActuatorKind, GpuParams, JobParams, Level, Nanos, Patience, Permille, bounds};
 
 /// A job that never stops wanting, with a cap, above one that never stops running.
 fn greedy() -> impl Strategy<Value = Scenario> {
@@ -25,7 +25,7 @@ fn greedy() -> impl Strategy<Value = Scenario> {
         let start = |job| (Nanos::from_millis(1), Event::JobTurns(job, Activity::Running));
         Scenario {
             gpus: std::vec![GpuParams::default()],
-            actuator: Actuator::DebugTrap,
+            actuator: ActuatorKind::DebugTrap,
             period: Nanos::from_micros(period),
             cycle: Nanos::from_micros(cycle),
             jobs: std::vec![spec(upper), spec(lower)],

@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::scenario::{Event, Scenario};
 use crate::{
-    Action, Activity, Actuator, Batch, Cost, Entry, GpuId, GpuSlot, JobId, JobParams, JobSlot, Nanos, Observation,
+    Action, Activity, ActuatorKind, Batch, Cost, Entry, GpuId, GpuSlot, JobId, JobParams, JobSlot, Nanos, Observation,
     Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
 };
 
@@ -98,6 +98,11 @@ pub(super) struct Done {
     pub(super) tenant: usize,
 }
 
+/// Selects one of `len` things; `None` if there are none.
+fn pick(n: u8, len: usize) -> Option<usize> {
+    usize::from(n).checked_rem(len)
+}
+
 /// The machine.
 pub(super) struct World {
     pub(super) core: Scheduler<Heap>,
@@ -179,12 +184,9 @@ impl World {
         self.tenants.iter().filter(move |tenant| tenant.alive && tenant.job == job && !self.resetting[tenant.gpu])
     }
 
-    /// Lets `event` happen.
+    /// Applies `event` to the machine.
     pub(super) fn apply(&mut self, event: &Event) {
-        let pick = |n: u8, len: usize| {
-            if len == 0 { None } else { Some(usize::from(n) % len) }
-        };
-        let (tenants, jobs) = (self.tenants.len(), self.jobs.len());
+        let (tenants, jobs, gpus) = (self.tenants.len(), self.jobs.len(), self.busy.len());
         match *event {
             Event::Turns(which, activity) => {
                 if let Some(at) = pick(which, tenants) {
@@ -204,63 +206,79 @@ impl World {
                     self.tenants[at].queues += 1;
                 }
             }
-            Event::TenantBorn { job, gpu } => {
-                let (Some(job), Some(gpu)) = (pick(job, jobs), pick(gpu, self.busy.len())) else {
-                    return;
-                };
-                self.add_tenant(job, gpu, true, None);
-                self.upset = self.now;
-            }
-            Event::Vanishes(which) => {
-                let Some(at) = pick(which, tenants).filter(|&at| self.tenants[at].alive) else {
-                    return;
-                };
-                self.tenants[at].alive = false;
-                self.core.remove_tenant(self.tenants[at].id).unwrap();
-                self.upset = self.now;
-            }
-            Event::Moves { tenant, job } => {
-                let (Some(at), Some(job)) = (pick(tenant, tenants), pick(job, jobs)) else {
-                    return;
-                };
-                if self.tenants[at].alive {
-                    self.core.move_tenant(self.tenants[at].id, self.jobs[job].id).unwrap();
-                    self.tenants[at].job = job;
-                    self.upset = self.now;
-                }
-            }
-            Event::Level(job, level) => {
-                let Some(job) = pick(job, jobs) else { return };
-                self.jobs[job].params.level = crate::Level::new(level).unwrap();
-                self.core.set_job(self.jobs[job].id, self.jobs[job].params).unwrap();
-                self.upset = self.now;
-            }
             Event::Refusals(count) => self.refusals = count,
             Event::LostReports(count) => self.lost = count,
             Event::Slow(micros) => self.slow = Nanos::from_micros(u64::from(micros)),
-            Event::Reset(gpu, on) => {
-                let Some(gpu) = pick(gpu, self.busy.len()) else {
-                    return;
-                };
-                self.resetting[gpu] = on;
-                self.core.set_resetting(GpuId(gpu as u8), on).unwrap();
-                self.upset = self.now;
-            }
-            Event::Hold(job, millis) => {
-                let Some(job) = pick(job, jobs) else { return };
-                let until = self.now.plus(Nanos::from_millis(u64::from(millis)));
-                self.core.hold(self.jobs[job].id, until).unwrap();
-                self.upset = self.now;
-            }
             Event::OldLook(which) => {
                 if let Some(at) = pick(which, tenants).filter(|&at| self.tenants[at].alive) {
                     let tenant = &self.tenants[at];
                     self.core.observe(tenant.id, tenant.old_look).unwrap();
-                    // News, even old news, makes the host ask.
+                    // An observation, even an old one, makes the host ask for a decision.
                     self.wake = Nanos::ZERO;
                 }
             }
+            Event::Reset(gpu, on) => {
+                let Some(gpu) = pick(gpu, gpus) else { return };
+                self.resetting[gpu] = on;
+                self.core.set_resetting(GpuId(gpu as u8), on).unwrap();
+                self.upset = self.now;
+            }
+            Event::Hold(..) | Event::Level(..) => self.change_job(event),
+            Event::TenantBorn { .. } | Event::Vanishes(_) | Event::Moves { .. } => self.change_members(event),
         }
+    }
+
+    /// Applies an event that changes the settings of a job.
+    fn change_job(&mut self, event: &Event) {
+        let (Event::Hold(job, _) | Event::Level(job, _)) = *event else { return };
+        let Some(job) = pick(job, self.jobs.len()) else { return };
+        match *event {
+            Event::Level(_, level) => {
+                self.jobs[job].params.level = crate::Level::new(level).unwrap();
+                self.core.set_job(self.jobs[job].id, self.jobs[job].params).unwrap();
+            }
+            Event::Hold(_, millis) => {
+                let until = self.now.plus(Nanos::from_millis(u64::from(millis)));
+                self.core.hold(self.jobs[job].id, until).unwrap();
+            }
+            _ => {}
+        }
+        self.upset = self.now;
+    }
+
+    /// Applies an event that adds, removes or moves a tenant.
+    fn change_members(&mut self, event: &Event) {
+        let (tenants, jobs) = (self.tenants.len(), self.jobs.len());
+        match *event {
+            Event::TenantBorn { job, gpu } => {
+                let (Some(job), Some(gpu)) = (pick(job, jobs), pick(gpu, self.busy.len())) else { return };
+                self.add_tenant(job, gpu, true, None);
+            }
+            Event::Vanishes(which) => {
+                let Some(at) = pick(which, tenants).filter(|&at| self.tenants[at].alive) else { return };
+                self.tenants[at].alive = false;
+                self.core.remove_tenant(self.tenants[at].id).unwrap();
+            }
+            Event::Moves { tenant, job } => {
+                let (Some(at), Some(job)) = (pick(tenant, tenants), pick(job, jobs)) else { return };
+                if !self.tenants[at].alive {
+                    return;
+                }
+                self.move_tenant(at, job);
+            }
+            _ => return,
+        }
+        self.upset = self.now;
+    }
+
+    /// Moves a tenant to another job as hosts do: under a new id, observed at once with the queues that are stopped.
+    fn move_tenant(&mut self, at: usize, job: usize) {
+        let tenant = &mut self.tenants[at];
+        self.core.remove_tenant(tenant.id).unwrap();
+        tenant.id = self.core.add_tenant(self.jobs[job].id, GpuId(tenant.gpu as u8), tenant.stoppable).unwrap();
+        tenant.job = job;
+        tenant.last_look.stopped_queues = tenant.stopped;
+        self.core.observe(tenant.id, tenant.last_look).unwrap();
     }
 
     fn turn(&mut self, at: usize, activity: Activity) {
@@ -319,7 +337,7 @@ impl World {
             .collect();
         let before = self.busy.clone();
         for Done { entry, tenant } in &done {
-            if self.scenario.actuator == Actuator::Combined {
+            if self.scenario.actuator == ActuatorKind::Combined {
                 // One cycle for all of a plan: every call starts where the first did.
                 self.busy[self.tenants[*tenant].gpu] = before[self.tenants[*tenant].gpu];
             }

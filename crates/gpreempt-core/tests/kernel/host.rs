@@ -26,7 +26,6 @@ pub fn kernel_setup(core: &mut Scheduler<Static>, gpu: u8, params: GpuParams, jo
     core.hold(id, Nanos::NEVER)?;
     core.release(id)?;
     let tenant = core.add_tenant(id, GpuId(gpu), true)?;
-    core.move_tenant(tenant, id)?;
     core.set_stoppable(tenant, false)?;
     Ok(tenant)
 }
@@ -45,7 +44,7 @@ pub fn kernel_tick(
     look: Observation,
     report: Report,
     now: u64,
-    actuator: Actuator,
+    actuator: ActuatorKind,
 ) -> u64 {
     let _ = core.observe(tenant, look);
     let _ = core.report(tenant, Action::Preempt, report);
@@ -54,7 +53,7 @@ pub fn kernel_tick(
 }
 
 #[unsafe(no_mangle)]
-pub fn kernel_show(core: &mut Scheduler<Static>, job: JobId, gpu: u8, actuator: Actuator) -> Option<u64> {
+pub fn kernel_show(core: &mut Scheduler<Static>, job: JobId, gpu: u8, actuator: ActuatorKind) -> Option<u64> {
     let status = core.job(job)?;
     let gpu_status = core.gpu(GpuId(gpu))?;
     let inversion = core.inversion_bound(GpuId(gpu), job, Nanos::ZERO, &actuator)?;

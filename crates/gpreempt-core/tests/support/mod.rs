@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "every test file uses its own part of the stage")]
 
 use gpreempt_core::{
-    Action, Activity, Actuator, Entry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Observation,
-    Parts, Patience, Permille, Report, Scheduler, TenantId, TenantSlot,
+    Action, Activity, ActuatorKind, Entry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
+    Observation, Parts, Patience, Permille, Report, Scheduler, TenantId, TenantSlot,
 };
 
 pub(crate) type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
@@ -104,7 +104,7 @@ impl Stage {
         }
         let mut all = Vec::new();
         loop {
-            let plan = self.core.decide(now, &Actuator::DebugTrap);
+            let plan = self.core.decide(now, &ActuatorKind::DebugTrap);
             self.wake = plan.wake;
             let entries = plan.entries.to_vec();
             self.carry_out(&entries);

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use gpreempt_lab::perfetto::{Event, List};
+use gpreempt_lab::perfetto::{ChromeEvent, List};
 use gpreempt_proto::EventKind;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub(super) fn write(path: &Path, kind: &str, gpu: &str, outcome: &Outcome) -> Re
 fn write_to(writer: impl Write, kind: &str, gpu: &str, outcome: &Outcome) -> Result<()> {
     let mut list = List::begin(writer, &json!({ "kind": kind, "gpu": gpu, "arm": "with gpreempt" }))?;
     let mut row = |name: &str, tid: usize, args: Value| {
-        list.push(&Event { name, ph: "M", pid: GPU, tid, args, ..Event::default() })
+        list.push(&ChromeEvent { name, ph: "M", pid: GPU, tid, args, ..ChromeEvent::default() })
     };
     row("process_name", 0, json!({ "name": format!("demo with gpreempt, {kind}") }))?;
     let rows = [
@@ -45,7 +45,7 @@ fn write_to(writer: impl Write, kind: &str, gpu: &str, outcome: &Outcome) -> Res
     let origin = outcome.window.from_ns;
     let micros = |at: u64| (i128::from(at) - i128::from(origin)) as f64 / 1e3;
     for (number, request) in outcome.requests.iter().enumerate() {
-        list.push_span(&Event {
+        list.push_span(&ChromeEvent {
             name: if request.answered_ns.is_some() { "request" } else { "request, given up" },
             pid: GPU,
             tid: REQUESTS,
@@ -54,7 +54,7 @@ fn write_to(writer: impl Write, kind: &str, gpu: &str, outcome: &Outcome) -> Res
             dur: Some(request.latency_us),
             id: Some(format!("request/{number}")),
             args: json!({ "request": number }),
-            ..Event::default()
+            ..ChromeEvent::default()
         })?;
         if let (Some(from), Some(to)) = (request.submitted_ns, request.answered_ns) {
             list.push(&span("answering", ANSWERING, "kernels", micros(from), micros(to) - micros(from), Value::Null))?;
@@ -70,8 +70,18 @@ fn write_to(writer: impl Write, kind: &str, gpu: &str, outcome: &Outcome) -> Res
     Ok(())
 }
 
-fn span<'a>(name: &'a str, tid: usize, cat: &'a str, ts: f64, dur: f64, args: Value) -> Event<'a> {
-    Event { name, ph: "X", pid: GPU, tid, cat: Some(cat), ts: Some(ts), dur: Some(dur), args, ..Event::default() }
+fn span<'a>(name: &'a str, tid: usize, cat: &'a str, ts: f64, dur: f64, args: Value) -> ChromeEvent<'a> {
+    ChromeEvent {
+        name,
+        ph: "X",
+        pid: GPU,
+        tid,
+        cat: Some(cat),
+        ts: Some(ts),
+        dur: Some(dur),
+        args,
+        ..ChromeEvent::default()
+    }
 }
 
 /// Stops from the daemon's log, which has milliseconds: a stop is drawn back from its resume by the time it lasted.
@@ -87,7 +97,8 @@ fn write_stops(list: &mut List<impl Write>, outcome: &Outcome) -> Result<()> {
             }
             EventKind::Preempted { reason, by, after_us, took_us, .. } => {
                 let args = json!({ "reason": reason, "by": by, "inversion_us": after_us, "took_us": took_us });
-                let instant = Event { ph: "i", s: Some("t"), dur: None, ..span("stop", STOPS, "stop", at, 0.0, args) };
+                let instant =
+                    ChromeEvent { ph: "i", s: Some("t"), dur: None, ..span("stop", STOPS, "stop", at, 0.0, args) };
                 list.push(&instant)?;
             }
             _ => {}

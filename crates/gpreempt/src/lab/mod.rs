@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use gpreempt_core::Nanos;
-use gpreempt_lab::{Outcome, Profile, Workload, mechanism, perfetto};
+use gpreempt_lab::{Profile, RunOutcome, Workload, mechanism, perfetto};
 use serde::Serialize;
 
 use crate::cli::Lab;
@@ -112,7 +112,7 @@ impl TraceFile {
         Ok(TraceFile { path: path.to_path_buf(), file })
     }
 
-    fn write(self, outcome: &Outcome, workload: &Workload) -> Result<()> {
+    fn write(self, outcome: &RunOutcome, workload: &Workload) -> Result<()> {
         perfetto::write(outcome, workload, BufWriter::new(self.file)).with_context(|| TraceFile::failed(&self.path))
     }
 

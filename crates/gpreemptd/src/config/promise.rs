@@ -2,7 +2,7 @@
 
 use gpreempt_core::bounds::{self, Inversion, Starvation};
 use gpreempt_core::{
-    Actuator, Batch, Cost, Entry, GpuId, GpuParams, GpuSlot, JobSlot, Level, Nanos, Observation, Parts, PolicyKind,
+    ActuatorKind, Batch, Cost, Entry, GpuId, GpuParams, GpuSlot, JobSlot, Level, Nanos, Observation, Parts, PolicyKind,
     Scheduler, TenantSlot,
 };
 
@@ -57,7 +57,7 @@ impl Config {
     }
 
     fn evaluate(&self, params: &GpuParams) -> Result<Vec<Option<Promise>>, gpreempt_core::Error> {
-        let (gpu, actuator, detection) = (GpuId(0), Actuator::DebugTrap, self.detection());
+        let (gpu, actuator, detection) = (GpuId(0), ActuatorKind::DebugTrap, self.detection());
         let count = self.rules.len();
         let mut core = Scheduler::new(Parts {
             gpus: [GpuSlot::default()],

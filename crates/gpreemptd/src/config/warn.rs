@@ -1,6 +1,6 @@
 //! What is legal and hardly meant.
 
-use gpreempt_core::{Actuator, Batch, Cost, GpuId, JobParams, Level, Nanos, Permille, PolicyKind};
+use gpreempt_core::{ActuatorKind, Batch, Cost, GpuId, JobParams, Level, Nanos, Permille, PolicyKind};
 use gpreempt_proto::Mode;
 
 use super::{Account, Config, Gives, Glob, GpuRule, Grouping, Requests, Rule, Trusted};
@@ -122,7 +122,7 @@ impl Config {
             return said;
         }
         let one = Batch::EMPTY.and(1);
-        let needed = Actuator::DebugTrap.cycles(GpuId(0), one, one);
+        let needed = ActuatorKind::DebugTrap.cycles(GpuId(0), one, one);
         if params.cycle_burst < needed {
             let burst = params.cycle_burst;
             said.push(format!("cycle_burst {burst} is less than stopping and resuming one process takes ({needed})"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpreempt_core::{Action, Actuator, Entry, Nanos, Reason, Report, Why};
+use gpreempt_core::{Action, ActuatorKind, Entry, Nanos, Reason, Report, Why};
 use gpreempt_proto::EventKind;
 use kfd::Pid;
 
@@ -17,7 +17,7 @@ use super::world::{Name, World};
 const RESET: Nanos = Nanos::from_secs(1);
 
 /// The actuator of a stock kernel: one cycle per process and gpu, each way.
-const COST: Actuator = Actuator::DebugTrap;
+const COST: ActuatorKind = ActuatorKind::DebugTrap;
 
 /// An order under way.
 #[derive(Clone, Debug)]

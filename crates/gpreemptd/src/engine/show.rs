@@ -1,6 +1,6 @@
 //! How everything stands, for whoever asks.
 
-use gpreempt_core::{Activity, Actuator, Level, Nanos, bounds};
+use gpreempt_core::{Activity, ActuatorKind, Level, Nanos, bounds};
 use gpreempt_proto::{
     Bounds, Breaker, GpuStatus, JobStatus, QueueClass, QueueStatus, State, Status, TenantStatus, VERSION, Why,
 };
@@ -100,7 +100,7 @@ impl Engine {
             .collect();
         let longest = gpus
             .into_iter()
-            .filter_map(|gpu| self.core.inversion_bound(gpu, job, detection, &Actuator::DebugTrap))
+            .filter_map(|gpu| self.core.inversion_bound(gpu, job, detection, &ActuatorKind::DebugTrap))
             .map(|terms| bounds::inversion(&terms))
             .max();
         let starvation = self.core.starvation_bound(job, detection).map(|terms| bounds::starvation(&terms));

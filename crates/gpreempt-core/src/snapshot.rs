@@ -10,7 +10,7 @@ use crate::{GpuId, GpuSet, JobId, Level, Nanos};
 
 /// How a job stands, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobStatus {
+pub struct JobSnapshot {
     /// Its level.
     pub level: Level,
     /// Whether it is stopped.
@@ -29,7 +29,7 @@ pub struct JobStatus {
 
 /// How a gpu stands, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GpuStatus {
+pub struct GpuSnapshot {
     /// What a cycle takes: measured, or the operator's estimate before the first.
     pub cycle: Nanos,
     /// It is being reset.
@@ -42,10 +42,10 @@ pub struct GpuStatus {
 
 impl<S: Storage> Scheduler<S> {
     /// How a gpu stands, as of the last decision.
-    pub fn gpu(&mut self, id: GpuId) -> Option<GpuStatus> {
+    pub fn gpu(&mut self, id: GpuId) -> Option<GpuSnapshot> {
         let tables = self.storage.tables();
         let gpu = tables.gpu(id)?;
-        Some(GpuStatus {
+        Some(GpuSnapshot {
             cycle: gpu.cycle_time(),
             resetting: gpu.resetting,
             holder: tables.job_id(gpu.now.holder),
@@ -54,10 +54,10 @@ impl<S: Storage> Scheduler<S> {
     }
 
     /// How a job stands.
-    pub fn job(&mut self, id: JobId) -> Option<JobStatus> {
+    pub fn job(&mut self, id: JobId) -> Option<JobSnapshot> {
         let mut tables = self.storage.tables();
         let job = *tables.find_job(id)?;
-        Some(JobStatus {
+        Some(JobSnapshot {
             level: job.params.level,
             phase: job.phase,
             stopped_at: job.stopped_at,
