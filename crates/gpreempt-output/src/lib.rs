@@ -1,10 +1,15 @@
 //! What the `gpreempt` command prints: tables, numbers with units, JSON documents, progress.
 #![forbid(unsafe_code)]
 
+mod user_error;
+
 use std::io::{IsTerminal, Write};
+
+pub use user_error::{BlameUser, UserError};
 
 use anyhow::Result;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, presets};
+use gpreempt_core::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -83,21 +88,9 @@ pub fn colours() -> bool {
     std::io::stdout().is_terminal() && !unwanted
 }
 
-/// A time with the unit that suits it and about three digits.
+/// Formats nanoseconds with the unit that suits them and three digits.
 pub fn time(nanos: u64) -> String {
-    let nanos = nanos as f64;
-    let (value, unit) = if nanos == 0.0 {
-        return "0".to_string();
-    } else if nanos < 1e3 {
-        (nanos, "ns")
-    } else if nanos < 1e6 {
-        (nanos / 1e3, "us")
-    } else if nanos < 1e9 {
-        (nanos / 1e6, "ms")
-    } else {
-        (nanos / 1e9, "s")
-    };
-    format!("{} {unit}", digits(value))
+    Nanos(nanos).to_string()
 }
 
 /// About three digits.

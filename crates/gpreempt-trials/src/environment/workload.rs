@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use gpreempt_output::BlameUser as _;
 use serde::{Deserialize, Serialize};
 
 /// The built-in workload.
@@ -60,16 +61,6 @@ pub(crate) struct VirtualGpu {
     pub(crate) cus: Option<u32>,
 }
 
-/// What is wrong with a file that the user named.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Unusable(String);
-
-/// Whether an error is about what the user gave.
-pub fn is_input(error: &anyhow::Error) -> bool {
-    error.is::<Unusable>()
-}
-
 impl Workload {
     /// The workload of a file, or the built-in one.
     pub(crate) fn load(file: Option<&Path>) -> Result<Workload> {
@@ -78,14 +69,14 @@ impl Workload {
             Some(path) => {
                 let name = path.display().to_string();
                 let remedy = "`gpreempt demo --print-config` prints one to start from";
-                let text =
-                    fs::read_to_string(path).with_context(|| Unusable(format!("cannot read {name}; {remedy}")))?;
+                let read = fs::read_to_string(path).with_context(|| format!("cannot read {name}; {remedy}"));
+                let text = read.blame_user()?;
                 (name, text)
             }
         };
-        let unusable = || Unusable(format!("{name} is no workload"));
-        let workload: Workload = toml::from_str(&text).with_context(unusable)?;
-        workload.check().with_context(unusable)?;
+        let unusable = || format!("{name} is no workload");
+        let workload: Workload = toml::from_str(&text).with_context(unusable).blame_user()?;
+        workload.check().with_context(unusable).blame_user()?;
         Ok(workload)
     }
 
@@ -125,6 +116,8 @@ impl Workload {
 
 #[cfg(test)]
 mod tests {
+    use gpreempt_output::UserError;
+
     use super::*;
 
     #[test]
@@ -140,7 +133,7 @@ mod tests {
     fn mistakes_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let error = Workload::load(Some(&folder.path().join("none.toml"))).unwrap_err();
-        assert!(is_input(&error) && error.to_string().contains("--print-config"), "{error:#}");
+        assert!(error.is::<UserError>() && error.to_string().contains("--print-config"), "{error:#}");
         let file = folder.path().join("mine.toml");
         for (from, to, said) in [
             ("duty = 0.3", "duty = 3", "online.duty is 3"),
@@ -151,7 +144,7 @@ mod tests {
             assert!(BUILT_IN.contains(from), "{from}");
             fs::write(&file, BUILT_IN.replace(from, to)).unwrap();
             let error = Workload::load(Some(&file)).unwrap_err();
-            assert!(is_input(&error));
+            assert!(error.is::<UserError>());
             let error = format!("{error:#}");
             assert!(error.contains(said) && error.contains("mine.toml"), "{error}");
         }

@@ -176,17 +176,17 @@ fn saving(enabled: Option<&str>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::CheckResult;
     use super::*;
 
     #[test]
     fn settings_that_forbid_stopping_fail() {
-        assert_eq!(scheduler(Some("0")).result, Verdict::Ok);
-        assert_eq!(scheduler(Some("1")).result, Verdict::Warn);
-        assert_eq!(scheduler(Some("2")).result, Verdict::Fail);
-        assert_eq!(scheduler(None).result, Verdict::Unknown);
-        assert_eq!(saving(Some("1")).result, Verdict::Ok);
-        assert_eq!(saving(Some("0")).result, Verdict::Fail);
+        assert_eq!(scheduler(Some("0")).result, CheckResult::Ok);
+        assert_eq!(scheduler(Some("1")).result, CheckResult::Warn);
+        assert_eq!(scheduler(Some("2")).result, CheckResult::Fail);
+        assert_eq!(scheduler(None).result, CheckResult::Unknown);
+        assert_eq!(saving(Some("1")).result, CheckResult::Ok);
+        assert_eq!(saving(Some("0")).result, CheckResult::Fail);
     }
 
     #[test]

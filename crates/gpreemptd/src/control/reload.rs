@@ -1,7 +1,6 @@
 //! Reading the configuration again.
 
 use std::sync::mpsc::Sender;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpreempt_proto::{Answer, Event, EventKind, Refusal, RefusalKind};
 
@@ -34,7 +33,12 @@ pub fn reload(load: &Load, publisher: &Publisher, to_engine: &Sender<Input>) -> 
 }
 
 fn event(message: String) -> Event {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let at_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-    Event { at_ms, kind: EventKind::Reloaded { message }, gpu: None, pid: None, job: None, uid: None }
+    Event {
+        at_ms: linux_host::clock::wall_ms(),
+        kind: EventKind::Reloaded { message },
+        gpu: None,
+        pid: None,
+        job: None,
+        uid: None,
+    }
 }
