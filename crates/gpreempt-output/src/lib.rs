@@ -38,7 +38,8 @@ pub fn listing(header: &[&str], texts: &[usize]) -> Table {
     table
 }
 
-/// Hides columns, in the order given, until the table fits the terminal. Returns a note for the reader if any are hidden.
+/// Hides columns, in the order given, until the table fits the terminal. Returns a note for the reader if any are
+/// hidden.
 pub fn fit(table: &mut Table, dispensable: &[usize]) -> Option<String> {
     hide_until(table, dispensable, room()?)
 }
@@ -70,7 +71,8 @@ pub fn hide_until(table: &mut Table, dispensable: &[usize], room: usize) -> Opti
     (hidden > 0).then(|| format!("{hidden} {columns} left out to fit the terminal; --json has them all."))
 }
 
-/// Width of the table when nothing is wrapped: beside its padding, a column is separated from the next by one character.
+/// Width of the table when nothing is wrapped: beside its padding, a column is separated from the next by one
+/// character.
 fn natural_width(table: &Table) -> usize {
     let widths = table.column_max_content_widths();
     let shown = table.column_iter().zip(widths).filter(|(column, _)| !column.is_hidden());
@@ -162,7 +164,8 @@ pub fn json(value: &impl Serialize, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// A progress bar on stderr that counts `what`, shown only when that is a terminal and stdout is not meant for a program.
+/// A progress bar on stderr that counts `what`, shown only when that is a terminal and stdout is not meant for a
+/// program.
 pub fn progress(json: bool, what: &str) -> ProgressBar {
     if json || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

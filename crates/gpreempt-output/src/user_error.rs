@@ -1,4 +1,5 @@
-//! Errors that the user can correct: wrong usage and wrong input. The command ends with code 2 for these, 1 for all others.
+//! Errors that the user can correct: wrong usage and wrong input. The command ends with code 2 for these, 1 for all
+//! others.
 
 use std::error::Error;
 use std::fmt;

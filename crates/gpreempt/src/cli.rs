@@ -1,5 +1,5 @@
-//! The command line. These comments are the manual: the first line is the summary, the rest says effects, limits and exit
-//! codes.
+//! The command line. These comments are the manual: the first line is the summary, the rest says effects, limits and
+//! exit codes.
 
 mod control;
 mod duration;
@@ -45,8 +45,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Manage the gpus of this machine, in the foreground.
     ///
-    /// Only observes unless the configuration or --mode says `enforce`. SIGTERM and Ctrl-C end it and resume everything that it
-    /// stopped. SIGHUP reloads the configuration. Messages go to stderr; GPREEMPT_LOG selects them, for example `debug`.
+    /// Only observes unless the configuration or --mode says `enforce`. SIGTERM and Ctrl-C end it and resume everything
+    /// that it stopped. SIGHUP reloads the configuration. Messages go to stderr; GPREEMPT_LOG selects them, for example
+    /// `debug`.
     Daemon(Daemon),
 
     /// Watches the actuator; started by `daemon`.
@@ -59,24 +60,25 @@ pub(crate) enum Command {
 
     /// Compare latencies with and without gpreempt, in one minute.
     ///
-    /// Runs on this machine's gpu or on a virtual one. Requests that arrive at random meet kernels that fill the gpu: alone,
-    /// without gpreempt and with gpreempt, in turns. Ends with code 1 if a single bit of a result is wrong, or if the requests
-    /// were not delayed without gpreempt, so that the comparison shows nothing.
+    /// Runs on this machine's gpu or on a virtual one. Requests that arrive at random meet kernels that fill the gpu:
+    /// alone, without gpreempt and with gpreempt, in turns. Ends with code 1 if a single bit of a result is wrong, or
+    /// if the requests were not delayed without gpreempt, so that the comparison shows nothing.
     Demo(DemoArgs),
 
     /// Kill and stop processes at random while gpreempt works; check results.
     ///
-    /// Several programs compute on this machine's gpu or on a virtual one under the daemon. Daemon, guardian, actuator and
-    /// programs are killed or stopped and replaced while levels, holds and rules change. Ends with code 1 if a result is wrong,
-    /// a program makes no progress, a process stays stopped or traced without a daemon, anything is left at the end, or too
-    /// little happened.
+    /// Several programs compute on this machine's gpu or on a virtual one under the daemon. Daemon, guardian, actuator
+    /// and programs are killed or stopped and replaced while levels, holds and rules change. Ends with code 1 if a
+    /// result is wrong, a program makes no progress, a process stays stopped or traced without a daemon, anything is
+    /// left at the end, or too little happened.
     Soak(SoakArgs),
 
     /// Measure overhead and latencies against their goals.
     ///
-    /// Runs on this machine's gpu or on a virtual one. Added latency, throughput kept, detection against processor time,
-    /// doorbells, many tenants, cycles: each against its goal, all ratios within the run. Takes about four minutes and needs a
-    /// machine without other load. A missed goal is reported with its measurements and does not change the exit code.
+    /// Runs on this machine's gpu or on a virtual one. Added latency, throughput kept, detection against processor
+    /// time, doorbells, many tenants, cycles: each against its goal, all ratios within the run. Takes about four
+    /// minutes and needs a machine without other load. A missed goal is reported with its measurements and does not
+    /// change the exit code.
     Bench(BenchArgs),
 
     /// Programs that `demo`, `bench` and `soak` start.
@@ -89,14 +91,15 @@ pub(crate) enum Command {
     /// List processes on the gpus: level, state, and why they are stopped.
     ///
     /// One line for each process and gpu. States: running, wants (its work waits for the gpu), blocked (it waits for
-    /// something that gpu time does not bring), evicted (the driver took its memory), idle, stopped. Level `-` means that no
-    /// rule matches: the process is never stopped and never protected. Users see their own processes, operators see all.
+    /// something that gpu time does not bring), evicted (the driver took its memory), idle, stopped. Level `-` means
+    /// that no rule matches: the process is never stopped and never protected. Users see their own processes, operators
+    /// see all.
     Ps(Report),
 
     /// Run a program at a level.
     ///
-    /// Sets GPREEMPT_LEVEL and GPREEMPT_JOB, permits the daemon to trace the program, and becomes the program: exit code,
-    /// signals and job control are the program's own. Without a daemon the program runs as usual, with a warning.
+    /// Sets GPREEMPT_LEVEL and GPREEMPT_JOB, permits the daemon to trace the program, and becomes the program: exit
+    /// code, signals and job control are the program's own. Without a daemon the program runs as usual, with a warning.
     Run(Launch),
 
     /// Change the level of a job until it ends.
@@ -106,8 +109,8 @@ pub(crate) enum Command {
 
     /// Stop a job for a time.
     ///
-    /// The hold ends after --for, with `gpreempt release`, or with the job. The waves of the job are saved and continue where
-    /// they stopped.
+    /// The hold ends after --for, with `gpreempt release`, or with the job. The waves of the job are saved and continue
+    /// where they stopped.
     Hold(Hold),
 
     /// End a hold early.
@@ -115,9 +118,9 @@ pub(crate) enum Command {
 
     /// Leave a process alone: never stopped, never protected.
     ///
-    /// The daemon resumes and detaches from the process, for instance so that a debugger can attach. Lasts until `gpreempt
-    /// manage` or the end of the process, across restarts of the daemon. Only for operators: root and the user who runs the
-    /// daemon.
+    /// The daemon resumes and detaches from the process, for instance so that a debugger can attach. Lasts until
+    /// `gpreempt manage` or the end of the process, across restarts of the daemon. Only for operators: root and the
+    /// user who runs the daemon.
     Unmanage(OneProcess),
 
     /// Undo `unmanage`: the rules apply to the process again.
@@ -138,8 +141,8 @@ pub(crate) enum Command {
 
     /// Check whether this machine can be managed, with remedies.
     ///
-    /// Ends with code 1 if a check fails. `warn` means that gpreempt works less well; `unknown`, that this machine does not
-    /// provide the information.
+    /// Ends with code 1 if a check fails. `warn` means that gpreempt works less well; `unknown`, that this machine does
+    /// not provide the information.
     Doctor(Report),
 
     /// Check, print or create a configuration.
@@ -150,8 +153,8 @@ pub(crate) enum Command {
 
     /// Reload the configuration of the daemon.
     ///
-    /// A file with an error is refused with file and line, and the old configuration stays in effect. Only for operators: root
-    /// and the user who runs the daemon.
+    /// A file with an error is refused with file and line, and the old configuration stays in effect. Only for
+    /// operators: root and the user who runs the daemon.
     Reload(Report),
 
     /// Tell the daemon that work was submitted just now.
@@ -161,8 +164,8 @@ pub(crate) enum Command {
 
     /// Compare preemption mechanisms in simulated time; needs no gpu.
     ///
-    /// A model of gpus, rings, runlists and compute units runs a workload under each mechanism. All numbers are simulated:
-    /// they rank mechanisms and show what dominates, they do not predict a machine.
+    /// A model of gpus, rings, runlists and compute units runs a workload under each mechanism. All numbers are
+    /// simulated: they rank mechanisms and show what dominates, they do not predict a machine.
     Lab {
         #[command(subcommand)]
         experiment: Lab,
@@ -170,14 +173,14 @@ pub(crate) enum Command {
 
     /// Run kernels with known results on every gpu and compare.
     ///
-    /// Talks to the driver directly: memory, queues, copies, signals and code of its own, no other runtime. Ends with code 1
-    /// if any result is wrong. Without a gpu, `gpreempt vgpu run -- gpreempt selftest` tries the virtual one.
+    /// Talks to the driver directly: memory, queues, copies, signals and code of its own, no other runtime. Ends with
+    /// code 1 if any result is wrong. Without a gpu, `gpreempt vgpu run -- gpreempt selftest` tries the virtual one.
     Selftest(Selftest),
 
     /// Run programs on a virtual MI300; needs no gpu.
     ///
-    /// Unmodified programs find a gpu, load code and launch kernels through the normal driver interface; the machine code
-    /// is executed on the CPU. Results are real, times are not those of any gpu.
+    /// Unmodified programs find a gpu, load code and launch kernels through the normal driver interface; the machine
+    /// code is executed on the CPU. Results are real, times are not those of any gpu.
     Vgpu {
         #[command(subcommand)]
         action: Vgpu,
@@ -215,8 +218,8 @@ pub(crate) enum Vgpu {
 
     /// Run your shell with a virtual gpu under everything it starts.
     ///
-    /// The shell is the one in SHELL. GPREEMPT_VGPU_PROMPT holds a few words for its prompt: `PS1="$GPREEMPT_VGPU_PROMPT$PS1"`
-    /// in the shell's start-up file shows them.
+    /// The shell is the one in SHELL. GPREEMPT_VGPU_PROMPT holds a few words for its prompt:
+    /// `PS1="$GPREEMPT_VGPU_PROMPT$PS1"` in the shell's start-up file shows them.
     Shell(VgpuShell),
 
     /// List your virtual gpus that have a name.
@@ -251,9 +254,9 @@ pub(crate) enum Vgpu {
 
     /// Preempt a program thousands of times and compare what it computes.
     ///
-    /// The program runs once undisturbed, then again and again while the device stops its waves at random instructions and
-    /// a tracer suspends and resumes its queues through the driver's debug interface. Ends with code 1 if a single bit of
-    /// a result differs.
+    /// The program runs once undisturbed, then again and again while the device stops its waves at random instructions
+    /// and a tracer suspends and resumes its queues through the driver's debug interface. Ends with code 1 if a single
+    /// bit of a result differs.
     Storm(StormArgs),
 
     /// Programs that `storm` starts.
@@ -265,9 +268,9 @@ pub(crate) enum Vgpu {
 
     /// Let many processes compute, be stopped and be killed on one virtual gpu, and look for what is left of them.
     ///
-    /// Processes run kernels with known results on queues that come and go; others stop and resume those queues; all are
-    /// killed at points of the code where it hurts, and replaced. Ends with code 1 if a result is wrong, somebody who
-    /// survived cannot end its work, or anything is left when all are gone.
+    /// Processes run kernels with known results on queues that come and go; others stop and resume those queues; all
+    /// are killed at points of the code where it hurts, and replaced. Ends with code 1 if a result is wrong, somebody
+    /// who survived cannot end its work, or anything is left when all are gone.
     Stress(StressArgs),
 
     /// A process that computes, started by `stress`.

@@ -84,8 +84,8 @@ fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stdout that remembers whether its reader closed the pipe. The error alone does not tell: a trace may go to a pipe, too, and
-/// losing that one is a failure.
+/// Stdout that remembers whether its reader closed the pipe. The error alone does not tell: a trace may go to a pipe,
+/// too, and losing that one is a failure.
 struct Stdout {
     inner: StdoutLock<'static>,
     closed: bool,

@@ -31,8 +31,8 @@ pub(crate) fn run(options: &Launch) -> Result<()> {
     Err(UserError::new(anyhow!("cannot run `{}`: {error}", program.to_string_lossy())).into())
 }
 
-/// Lets the daemon trace this process, which the program keeps, and says what the user should know before the program has
-/// the terminal.
+/// Lets the daemon trace this process, which the program keeps, and says what the user should know before the program
+/// has the terminal.
 fn prepare(options: &Launch) -> Vec<String> {
     let asked = client::connect(&options.reach).map_err(Into::into).and_then(|mut client| client::status(&mut client));
     let status = match asked {

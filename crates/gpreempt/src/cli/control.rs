@@ -180,8 +180,8 @@ pub(crate) enum Config {
 
     /// Print the configuration in effect with all defaults, and the bounds that follow from it.
     ///
-    /// Bounds are printed as comments beside each rule: the longest time that its jobs wait for lower jobs, and the longest
-    /// time that they stay stopped. They depend on the estimated cycle time until a cycle was measured.
+    /// Bounds are printed as comments beside each rule: the longest time that its jobs wait for lower jobs, and the
+    /// longest time that they stay stopped. They depend on the estimated cycle time until a cycle was measured.
     Print(ConfigFile),
 
     /// Print a commented configuration to start from.

@@ -104,8 +104,8 @@ impl Driver {
         Check::fail(NAME, old.join(", "), "update linux-firmware (MI200 needs MEC firmware 51) and reboot")
     }
 
-    /// The driver lists processes by their numbers outside of all containers. This process has it open, so it is listed,
-    /// if these are its numbers.
+    /// The driver lists processes by their numbers outside of all containers. This process has it open, so it is
+    /// listed, if these are its numbers.
     fn namespace(&self) -> Check {
         const NAME: &str = "pid namespace";
         if self.kfd.is_err() {
