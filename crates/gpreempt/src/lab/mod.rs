@@ -12,22 +12,35 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use gpreempt_core::Nanos;
+use gpreempt_lab::input::InputError;
 use gpreempt_lab::{Profile, RunOutcome, Workload, mechanism, perfetto};
 use serde::Serialize;
 
 use crate::cli::Lab;
-use crate::output;
+use crate::output::{self, UserError};
 
 pub(crate) fn run(experiment: Lab, out: &mut impl Write) -> Result<()> {
-    match experiment {
+    let result = match experiment {
         Lab::Compare(options) => compare::run(&options, out),
         Lab::Timeline(options) => timeline::run(&options, out),
         Lab::Run(options) => run::run(&options, out),
         Lab::Plausibility(options) => plausibility::run(&options, out),
         Lab::List { json } => list::run(json, out),
         Lab::Print { name } => print::run(&name, out),
+    };
+    result.map_err(mark)
+}
+
+/// Marks errors in files and names that the user gave, and adds where to find the built-in ones.
+fn mark(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(InputError::NotFound { .. }) => {
+            UserError::new(anyhow!("{error:#}\n`gpreempt lab list` describes what is built in.")).into()
+        }
+        Some(_) => UserError::new(error).into(),
+        None => error,
     }
 }
 
