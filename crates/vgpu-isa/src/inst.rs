@@ -5,7 +5,7 @@ use crate::wave::Wave;
 
 /// Instruction formats, by the name the manuals use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the variants are the names of the ISA manual")]
 pub enum Encoding {
     Sop1,
     Sop2,

@@ -28,8 +28,12 @@ pub mod mode {
     pub const ROUND_32: u32 = 0x3;
     /// Rounding of double and half precision.
     pub const ROUND_64_16: u32 = 0xC;
-    /// Denormals of single precision: bit 0 keeps sources, bit 1 keeps results.
-    pub const DENORM_32: u32 = 0x30;
+    /// Denormals of single precision, two bits.
+    pub const DENORM_32: u32 = DENORM_32_SOURCES | DENORM_32_RESULTS;
+    /// Keeps single precision sources that are denormal; otherwise they are read as zero.
+    pub const DENORM_32_SOURCES: u32 = 0x10;
+    /// Keeps single precision results that are denormal; otherwise they are flushed to zero.
+    pub const DENORM_32_RESULTS: u32 = 0x20;
     /// Denormals of double and half precision.
     pub const DENORM_64_16: u32 = 0xC0;
     /// Clamp turns NaN into zero.
@@ -187,12 +191,6 @@ impl Wave {
         self.s64(VCC)
     }
 
-    /// Sets the vector condition code.
-    #[inline(always)]
-    pub fn set_vcc(&mut self, mask: u64) {
-        self.set_s64(VCC, mask);
-    }
-
     /// A pair of scalar registers. The second of the last register is register 127.
     #[inline(always)]
     pub fn s64(&self, index: usize) -> u64 {
@@ -217,8 +215,8 @@ impl Wave {
         use mode::{DENORM_32, DENORM_64_16, FP16_OVFL, GPR_IDX_EN, IEEE, ROUND_32, ROUND_64_16, USUAL};
         const ARITHMETIC: u32 = ROUND_32 | ROUND_64_16 | DENORM_32 | DENORM_64_16 | FP16_OVFL | IEEE;
         self.mode = value;
-        self.unusual = u32::from(value & ARITHMETIC != USUAL & ARITHMETIC) * unusual::FLOAT
-            | u32::from(value & GPR_IDX_EN != 0) * unusual::INDEXED;
+        self.unusual = (u32::from(value & ARITHMETIC != USUAL & ARITHMETIC) * unusual::FLOAT)
+            | (u32::from(value & GPR_IDX_EN != 0) * unusual::INDEXED);
     }
 
     /// Why vector operations have to leave the straight path: bits of [`unusual`].
@@ -240,9 +238,9 @@ impl Wave {
 
     /// The STATUS register as a program reads it.
     pub fn status_register(&self) -> u32 {
-        let derived = u32::from(self.scc) * status::SCC
-            | u32::from(self.exec() == 0) * status::EXECZ
-            | u32::from(self.vcc() == 0) * status::VCCZ;
+        let derived = (u32::from(self.scc) * status::SCC)
+            | (u32::from(self.exec() == 0) * status::EXECZ)
+            | (u32::from(self.vcc() == 0) * status::VCCZ);
         self.status & !(status::SCC | status::EXECZ | status::VCCZ) | derived
     }
 }

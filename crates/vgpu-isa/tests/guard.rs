@@ -1,6 +1,5 @@
 //! Memory that its owner took away: accesses report it instead of crashing.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#![allow(clippy::precedence)]
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
