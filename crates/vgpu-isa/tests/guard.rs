@@ -61,7 +61,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the pages any more.
+        // SAFETY: the pages are no longer used.
         unsafe { libc::munmap(self.0.cast(), 2 * PAGE) };
     }
 }

@@ -1,7 +1,7 @@
 //! Data-parallel primitives (DPP): the first source comes from another lane.
 //!
-//! The fields of the control word that follows the instruction, and the routes of DPP_CTRL, are those of section "DPP" in
-//! chapter "Microcode Formats" of the MI300 ISA reference guide.
+//! The fields of the control word that follows the instruction, and the routes of DPP_CTRL, are those of section "DPP"
+//! in chapter "Microcode Formats" of the MI300 ISA reference guide.
 
 use crate::wave::{LANES, Lanes};
 

@@ -1,4 +1,4 @@
-//! Atomics: what becomes of a word of memory, by wide arithmetic.
+//! Atomics: the new value of a word of memory, computed with wide arithmetic.
 
 use half::{bf16, f16};
 

@@ -1,7 +1,7 @@
 //! Half precision in terms of single precision, and rounding as MODE asks for it.
 //!
-//! The functions of the usual mode are free of branches, so that loops over lanes vectorise. What a NaN looks like after
-//! an operation is not documented: it is some quiet NaN here.
+//! The functions of the usual mode are free of branches, so that loops over lanes vectorise. What a NaN looks like
+//! after an operation is not documented: it is some quiet NaN here.
 
 use crate::wave::mode;
 
