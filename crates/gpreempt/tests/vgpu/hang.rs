@@ -4,10 +4,11 @@ use std::io::Write;
 use std::process::Command;
 use std::sync::Arc;
 
-use kfd::{Grace, Kfd, QueueId, Tracer, Verdict};
+use gpreempt_testkit::scene::{process, status};
+use gpreempt_testkit::{play, this_test};
+use kfd::{Grace, Kfd, QueueId, QueueResult, Tracer};
 
 use super::executable;
-use super::scene::{play, process, status};
 
 /// So long that only the fault that is asked for makes anybody late, however busy the machine is.
 const TIMEOUT: &str = "3000";
@@ -25,10 +26,10 @@ fn a_gpu_that_hangs_is_reset_and_serves_the_next_process() {
     let profile = slow_to_reset();
     let path = profile.path().to_str().expect("a path of text");
     let flags = ["--profile", path, "--hang-at-cycle", "2", "--preemption-timeout-ms", TIMEOUT];
-    play("hang::a_gpu_that_hangs_is_reset_and_serves_the_next_process", &flags, |stage| {
-        let (mut first, _) = stage.walker(4);
-        let mut second = stage.actor();
-        let mut third = stage.actor();
+    play(this_test!(), &flags, |scene| {
+        let (mut first, _) = scene.walker(4);
+        let mut second = scene.actor();
+        let mut third = scene.actor();
         second.ask("open");
         // Its queue is the second change of the runlist, in which the waves of the first do not stop.
         assert_eq!(second.try_to("queue 7"), Err(libc::ETIME));
@@ -66,21 +67,21 @@ fn a_debugger_is_told_of_each_queue_that_the_gpu_failed_to_stop() {
     let path = profile.path().to_str().expect("a path of text");
     // The first cycle is that of the new queue, the second the debugger's arrival.
     let flags = ["--profile", path, "--hang-at-cycle", "3", "--preemption-timeout-ms", TIMEOUT];
-    play("hang::a_debugger_is_told_of_each_queue_that_the_gpu_failed_to_stop", &flags, |stage| {
-        let (mut client, queue) = stage.walker(2);
+    play(this_test!(), &flags, |scene| {
+        let (mut client, queue) = scene.walker(2);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         let entry = tracer.snapshot().unwrap()[0];
         let stopped = tracer.suspend(&[QueueId(queue), QueueId(queue + 1)], Grace::SHORTEST).unwrap();
-        let expected = [(QueueId(queue), Verdict::Failed), (QueueId(queue + 1), Verdict::Unknown)];
-        assert_eq!(stopped.verdicts(), expected);
+        let expected = [(QueueId(queue), QueueResult::Failed), (QueueId(queue + 1), QueueResult::Unknown)];
+        assert_eq!(stopped.results(), expected);
         // While the reset lasts nothing can be resumed either, one by one or all at once.
-        assert_eq!(tracer.resume(&[QueueId(queue)]).unwrap().verdicts(), [expected[0]]);
+        assert_eq!(tracer.resume(&[QueueId(queue)]).unwrap().results(), [expected[0]]);
         assert_eq!(tracer.resume_all().unwrap(), 0);
         // Nor can its owner change it.
         assert_eq!(client.update(&entry, 0, 7), Err(libc::EIO));
         assert_eq!(client.update(&entry, 100, 11), Err(libc::EIO));
         assert_eq!(client.try_to(&format!("cu-mask {queue} 1")), Err(libc::EIO));
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         let said = client.ask("wait 0");
         assert!(said.starts_with("failed: ") && said.contains("reset"), "{said}");
         client.leave();

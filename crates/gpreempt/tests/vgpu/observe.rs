@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use kfd::debugfs::{self, Place, QueueKind};
+use gpreempt_testkit::scene::{status, waves};
+use gpreempt_testkit::{play, this_test, until};
+use kfd::debugfs::{self, HqdPlace, MqdKind};
 use kfd::{Kfd, ProcessMemory, Tracer, process};
 use kfd_abi::mqd;
-
-use super::scene::{play, status, until, waves};
 
 fn number(path: &str) -> u64 {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -15,8 +15,8 @@ fn number(path: &str) -> u64 {
 
 #[test]
 fn occupancy_and_memory_of_a_process_are_seen_while_it_has_them() {
-    play("observe::occupancy_and_memory_of_a_process_are_seen_while_it_has_them", &[], |stage| {
-        let (mut client, queue) = stage.walker(64);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(64);
         let pid = client.pid();
         let found = process::find(pid).unwrap().expect("it uses a gpu");
         let [shown] = &found.queues[..] else { panic!("{found:?}") };
@@ -39,21 +39,21 @@ fn debugfs_shows_the_queues_of_all_processes_and_where_their_indices_are() {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
-    play("observe::debugfs_shows_the_queues_of_all_processes_and_where_their_indices_are", &[], |stage| {
-        let (mut first, _) = stage.walker(2);
-        let (mut second, _) = stage.walker(2);
+    play(this_test!(), &[], |scene| {
+        let (mut first, _) = scene.walker(2);
+        let (mut second, _) = scene.walker(2);
         second.queue(11);
         let shown = debugfs::read_queues().unwrap();
         for (client, count) in [(&first, 1), (&second, 2)] {
             let pid = client.pid();
             let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
             let snapshot = tracer.snapshot().unwrap();
-            tracer.detach().unwrap();
+            tracer.close().unwrap();
             let memory = ProcessMemory::open(pid).unwrap();
             let process = shown.iter().find(|process| process.pid == pid.0).expect("shown");
             assert_eq!((process.queues.len(), snapshot.len()), (count, count));
             for (queue, entry) in process.queues.iter().zip(&snapshot) {
-                assert_eq!((queue.kind, queue.gpu_id), (QueueKind::Compute, entry.gpu_id));
+                assert_eq!((queue.kind, queue.gpu_id), (MqdKind::Compute, entry.gpu_id));
                 assert_eq!((queue.ring(), queue.descriptors.len()), (Some(entry.ring_base_address), 8));
                 assert_eq!(queue.rptr_address(), Some(entry.read_pointer_address));
                 assert_eq!(queue.wptr_address(), Some(entry.write_pointer_address));
@@ -66,7 +66,7 @@ fn debugfs_shows_the_queues_of_all_processes_and_where_their_indices_are() {
         }
         let nodes = debugfs::read_slots().unwrap();
         let slots = nodes.iter().flat_map(|node| &node.slots);
-        let on_first_xcc = |place: Place| matches!(place, Place::Compute { xcc: 0, .. });
+        let on_first_xcc = |place: HqdPlace| matches!(place, HqdPlace::Compute { xcc: 0, .. });
         let active: Vec<_> = slots.filter(|slot| on_first_xcc(slot.place) && slot.is_active() == Some(true)).collect();
         assert_eq!(active.len(), 3);
         let mut rings: Vec<u64> = active
@@ -77,7 +77,7 @@ fn debugfs_shows_the_queues_of_all_processes_and_where_their_indices_are() {
             })
             .collect();
         let mut expected: Vec<u64> =
-            shown.iter().flat_map(|process| &process.queues).filter_map(debugfs::Queue::ring).collect();
+            shown.iter().flat_map(|process| &process.queues).filter_map(debugfs::MqdQueue::ring).collect();
         rings.sort_unstable();
         expected.sort_unstable();
         assert_eq!(rings, expected);
