@@ -8,7 +8,7 @@
 //! | `execute` | replaces the process by the same program from its beginning |
 //! | `runtime on\|off` | offers the runtime to debuggers, or withdraws it |
 //! | `queue PRIORITY [GPU]` | creates a compute queue; its number |
-//! | `walk QUEUE GROUPS [silent]` | starts a job: a kernel that runs until `enough`; silent without a completion signal |
+//! | `walk QUEUE GROUPS [silent]` | starts a job, a kernel that runs until `enough`; silent: without a signal |
 //! | `enough` | lets all jobs end |
 //! | `done JOB`, `wait JOB` | whether it completed; waits and answers `right` or what is wrong |
 //! | `gate QUEUE [value]` | a barrier packet that waits for `fire`: a signal of zero, or one of a value |

@@ -10,8 +10,8 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::thread::Usage;
 
-/// Processor time of a loop that sleeps and reads as often as a thread did that used `usage` in `window`, from the memory of
-/// a process.
+/// Processor time of a loop that sleeps and reads as often as a thread did that used `usage` in `window`, from the
+/// memory of a process.
 pub(super) fn cpu_ns(usage: Usage, window: Duration, pid: u32) -> Result<u64> {
     let memory = ProcessMemory::open_read_only(Pid(pid))?;
     let address = readable(pid)?;

@@ -1,7 +1,7 @@
 //! `gpreempt bench`: measures gpreempt against its goals.
 //!
-//! Every ratio compares things that were measured in the same run, in turns where it matters. What is missed is reported as
-//! missed, with the measurements that say why.
+//! Every ratio compares things that were measured in the same run, in turns where it matters. What is missed is
+//! reported as missed, with the measurements that say why.
 
 mod args;
 mod bare;

@@ -1,8 +1,8 @@
 //! `gpreempt demo`: what gpreempt is worth, with separate real processes.
 //!
-//! An online program answers requests that arrive at random, an offline program fills the gpu. Blocks of each alone, of both,
-//! and of both with gpreempt take turns, so that a machine that gets slower does so for all arms. Every block has processes of
-//! its own, and the requests of a round arrive at the same instants in all arms.
+//! An online program answers requests that arrive at random, an offline program fills the gpu. Blocks of each alone, of
+//! both, and of both with gpreempt take turns, so that a machine that gets slower does so for all arms. Every block has
+//! processes of its own, and the requests of a round arrive at the same instants in all arms.
 
 mod args;
 mod print;

@@ -227,8 +227,8 @@ impl Gpreempt {
     }
 }
 
-/// Distributions of several blocks as one. Only their summaries are known: mean and median are weighted means, the others
-/// the largest of any block, which the true ones do not exceed.
+/// Distributions of several blocks as one. Only their summaries are known: mean and median are weighted means, the
+/// others the largest of any block, which the true ones do not exceed.
 fn together<'a>(parts: impl Iterator<Item = &'a Distribution>) -> Option<Distribution> {
     let mut sum = Distribution::default();
     for part in parts {

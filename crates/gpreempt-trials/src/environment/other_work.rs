@@ -1,8 +1,8 @@
 //! Whether the machine was busy with work that is not the trial's own.
 //!
-//! Measured as processor time: that of the whole machine minus that of the trial's processes, over stretches in which none
-//! of those ends. Time that a hypervisor gave to other machines counts as other work. Times and throughputs of a trial
-//! mean nothing beside much other work, so they are not judged then.
+//! Measured as processor time: that of the whole machine minus that of the trial's processes, over stretches in which
+//! none of those ends. Time that a hypervisor gave to other machines counts as other work. Times and throughputs of a
+//! trial mean nothing beside much other work, so they are not judged then.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,9 @@
 //! `gpreempt soak`: the daemon with real programs, which are killed and halted at random moments.
 //!
-//! Offline programs compute without a pause, online programs answer requests, and the daemon comes between them. Daemon,
-//! guardian, actuator and programs are killed with SIGKILL or stopped with SIGSTOP, and replaced; levels, holds and rules
-//! change. All along: every program moves on, every survivor's result is right to the bit, no process stays stopped or traced
-//! without a daemon, nothing is left at the end.
+//! Offline programs compute without a pause, online programs answer requests, and the daemon comes between them.
+//! Daemon, guardian, actuator and programs are killed with SIGKILL or stopped with SIGSTOP, and replaced; levels, holds
+//! and rules change. All along: every program moves on, every survivor's result is right to the bit, no process stays
+//! stopped or traced without a daemon, nothing is left at the end.
 
 mod args;
 mod calls;

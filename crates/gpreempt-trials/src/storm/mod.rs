@@ -1,7 +1,7 @@
 //! `gpreempt vgpu storm`: a program is preempted thousands of times and must not notice.
 //!
-//! The client first runs undisturbed. Then it runs again and again while the device stops its waves at random instructions
-//! and a tracer takes its queues away at random moments; each time it has to print the same.
+//! The client first runs undisturbed. Then it runs again and again while the device stops its waves at random
+//! instructions and a tracer takes its queues away at random moments; each time it has to print the same.
 
 mod args;
 mod attempt;

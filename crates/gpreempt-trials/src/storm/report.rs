@@ -24,7 +24,8 @@ pub(super) struct StormReport {
     pub(super) runs: u64,
     /// Queues that the device itself saved with at least one wave.
     pub(super) engine_preemptions: u64,
-    /// Calls of the tracer that stopped at least one queue, those that put it back, and stops during which the client ended.
+    /// Calls of the tracer that stopped at least one queue, those that put it back, and stops during which the client
+    /// ended.
     pub(super) suspends: u64,
     resumes: u64,
     outlived: u64,

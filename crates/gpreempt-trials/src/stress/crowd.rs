@@ -159,8 +159,8 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// Kills the member of this number among those of its kind, and measures how long the gpu takes to forget it. Spared
-    /// are those that have not opened the gpu.
+    /// Kills the member of this number among those of its kind, and measures how long the gpu takes to forget it.
+    /// Spared are those that have not opened the gpu.
     pub(super) fn kill(&mut self, kind: Kind, number: usize) -> Result<()> {
         let known = self.gpu.status()?.processes;
         let member = self.members.iter_mut().filter(|member| member.kind == kind).nth(number);

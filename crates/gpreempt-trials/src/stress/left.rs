@@ -8,9 +8,9 @@ use linux_host::process;
 use vgpu::launch::Started;
 use vgpu::protocol::{ProcessStatus, SOCKET_VARIABLE, Status};
 
-/// How long the virtual gpu may take to notice the last death. A thread of the supervisor may be inside a cycle, which ends
-/// after 9 s at the latest, or wait for an answer for 10 s, and a loaded machine adds to that: less would report lateness
-/// as a leak.
+/// How long the virtual gpu may take to notice the last death. A thread of the supervisor may be inside a cycle, which
+/// ends after 9 s at the latest, or wait for an answer for 10 s, and a loaded machine adds to that: less would report
+/// lateness as a leak.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Lists what a gpu without processes still holds.
@@ -49,8 +49,8 @@ fn supervisor_threads(supervisor: u32) -> String {
     format!("the supervisor, {}", process::describe(supervisor))
 }
 
-/// Lists what is left after all members of a crowd have ended: on the gpu, among the processes, and of the supervisor once
-/// the gpu is given up.
+/// Lists what is left after all members of a crowd have ended: on the gpu, among the processes, and of the supervisor
+/// once the gpu is given up.
 pub(super) fn find(gpu: Started) -> Result<Vec<String>> {
     let socket = gpu.environment.variables.iter().find(|(name, _)| *name == SOCKET_VARIABLE);
     let socket = socket.map(|(_, value)| value.to_string_lossy().into_owned()).unwrap_or_default();
@@ -72,8 +72,8 @@ pub(super) fn find(gpu: Started) -> Result<Vec<String>> {
     Ok(left)
 }
 
-/// Looks until nothing is found. Otherwise returns what the first look found that began after `patience`: one that began
-/// earlier may have been answered late with an old state.
+/// Looks until nothing is found. Otherwise returns what the first look found that began after `patience`: one that
+/// began earlier may have been answered late with an old state.
 fn wait(patience: Duration, mut look: impl FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
     let begun = Instant::now();
     loop {

@@ -82,7 +82,8 @@ fn a_kernel_that_waits_begins_when_the_one_before_it_ends() {
     });
 }
 
-/// Two processes wait for the gpu, one of a high class and one of a low; the places that become free are the high one's.
+/// Two processes wait for the gpu, one of a high class and one of a low; the places that become free are the high
+/// one's.
 fn high_before_low(scene: &Scene, high_first: bool) {
     let priorities = if high_first { [7, 11, 6] } else { [7, 6, 11] };
     // All queues first: each new one takes everybody off the gpu, and then the best claim wins.

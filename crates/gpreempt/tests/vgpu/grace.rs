@@ -9,7 +9,8 @@ use kfd::{Kfd, Pid, Tracer};
 use kfd_abi::debug::{DbgTrapArgs, QueueStatus, SuspendQueues};
 use kfd_abi::ioctl::{Argument, Request};
 
-/// The register has eight bits, and the hardware takes 0 for no limit. The library of this project would not ask for it.
+/// The register has eight bits, and the hardware takes 0 for no limit. The library of this project would not ask for
+/// it.
 const ENDLESS: u32 = 256;
 /// How often to look at something that must not change.
 const LOOKS: usize = 50;

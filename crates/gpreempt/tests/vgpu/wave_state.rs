@@ -38,7 +38,8 @@ impl Wave {
     }
 
     /// The register in which the walk stands, and the group that walks: every lane is where its item must be after the
-    /// same number of steps, or between the two halves of a step. How many steps is about what some scalar register says.
+    /// same number of steps, or between the two halves of a step. How many steps is about what some scalar register
+    /// says.
     fn walk(&self) -> Option<(u32, u32)> {
         let counts: Vec<u32> = (0..self.layout.sgprs)
             .map(|register| self.word(self.layout.sgpr(register)))
