@@ -46,6 +46,7 @@ fn process_status(key: ProcessKey, process: &Process) -> ProcessStatus {
         debugger: process.debug.debugger.map(|key| key.pid),
         gpus: process.gpus.iter().map(on_gpu).collect(),
         queues: process.queues.values().map(|queue| queue_status(process, queue)).collect(),
+        ..ProcessStatus::default()
     }
 }
 

@@ -121,6 +121,50 @@ pub struct ProcessStatus {
     pub gpus: Vec<ProcessGpuStatus>,
     /// Its queues.
     pub queues: Vec<QueueStatus>,
+    /// Whether the process has exited. Its entry is about to go then.
+    #[serde(default)]
+    pub exited: bool,
+    /// Its calls that the supervisor serves at the moment, oldest first.
+    #[serde(default)]
+    pub calls: Vec<CallStatus>,
+}
+
+/// A call that the supervisor serves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallStatus {
+    /// The driver's name of the call, without its prefix.
+    pub name: String,
+    /// How far it has come.
+    pub stage: CallStage,
+    /// Milliseconds since it arrived.
+    pub ms: u64,
+}
+
+/// How far the supervisor has come with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStage {
+    /// Another call holds the process that it is about.
+    WaitingForProcess,
+    /// The driver decides.
+    InDriver,
+    /// Its device effects are executed: cycles, queue changes, debuggers' files.
+    Executing,
+    /// Its answer is completed, and what a failed call must not leave behind is undone.
+    Completing,
+}
+
+impl CallStage {
+    /// Returns the name that tables and JSON use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            CallStage::WaitingForProcess => "waiting_for_process",
+            CallStage::InDriver => "in_driver",
+            CallStage::Executing => "executing",
+            CallStage::Completing => "completing",
+        }
+    }
 }
 
 /// What a process has on one gpu.

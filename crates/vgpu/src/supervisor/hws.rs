@@ -50,6 +50,16 @@ impl State {
     }
 }
 
+/// What the scheduler of a gpu counts, at one moment.
+pub(super) struct SchedulerCounts {
+    /// Whether more queues want to be on the gpu than fit.
+    pub(super) over_subscribed: bool,
+    /// How often the gpu was reset.
+    pub(super) resets: u64,
+    /// Cycles by cause.
+    pub(super) tallies: Tallies,
+}
+
 /// What a cycle is for.
 struct Turn {
     cause: Cause,
@@ -81,28 +91,20 @@ impl Hws {
         }
     }
 
-    /// Index of its gpu.
-    pub(super) fn gpu(&self) -> u32 {
-        self.gpu
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often, why and how long.
-    pub(super) fn tallies(&self) -> Tallies {
-        self.state().tallies.clone()
+    /// Returns what the scheduler counts. Waits for a cycle that is under way.
+    pub(super) fn counts(&self) -> SchedulerCounts {
+        let state = self.state();
+        SchedulerCounts { over_subscribed: state.groups > 1, resets: state.resets, tallies: state.tallies.clone() }
     }
 
-    /// How often the gpu was reset.
-    pub(super) fn resets(&self) -> u64 {
-        self.state().resets
-    }
-
-    /// Whether more queues want to be on the gpu than fit.
-    pub(super) fn is_oversubscribed(&self) -> bool {
-        self.state().groups > 1
+    /// Lists a process among those that are on the gpu, without its executors' knowledge.
+    #[cfg(test)]
+    pub(super) fn put_on_gpu(&self, channel: Arc<ProcessChannel>) {
+        self.state().mapped.push(channel);
     }
 
     /// Takes everything off the gpu, does something, and puts what the driver lists back.

@@ -5,6 +5,7 @@
 //! program does not reach it. One thread for each connection; the driver's state is behind one lock, like the real one's.
 
 mod connection;
+mod ending;
 mod execute;
 mod hws;
 mod member;
@@ -29,6 +30,7 @@ use crate::launch::Setup;
 use crate::profile::{MAX_GPUS, Profile};
 use crate::{kill_points, sys};
 
+use ending::Ended;
 use hws::{Fault, Hws};
 use member::Member;
 pub use poller::Poller;
@@ -49,6 +51,7 @@ pub struct Supervisor {
     /// Processes that have the driver open.
     members: Mutex<BTreeMap<ProcessKey, Arc<Member>>>,
     waiting: Waiting,
+    ended: Ended,
     /// What processes that are gone saved and restored, by gpu.
     gone: Mutex<[SaveCounters; MAX_GPUS as usize]>,
 }
@@ -146,6 +149,7 @@ impl Supervisor {
             accepted: 0.into(),
             members: Mutex::default(),
             waiting: Waiting::default(),
+            ended: Ended::default(),
             gone: Mutex::default(),
         })
     }

@@ -22,7 +22,7 @@ const CALM: Duration = Duration::from_micros(500);
 const CALM_AFTER: Duration = Duration::from_millis(50);
 
 /// The doorbells of one process.
-struct DoorbellWatch {
+pub(super) struct DoorbellWatch {
     channel: Arc<ProcessChannel>,
     kfd: OwnedFd,
     /// Mapped doorbell pages by gpu.
@@ -64,9 +64,10 @@ impl Poller {
         self.state().processes.insert(process, watched);
     }
 
-    /// A process is gone.
-    pub fn remove(&self, process: ProcessKey) {
-        self.state().processes.remove(&process);
+    /// Stops watching the doorbells of a process. The result holds its channel, which may wait for executors when it is
+    /// dropped.
+    pub(super) fn remove(&self, process: ProcessKey) -> Option<DoorbellWatch> {
+        self.state().processes.remove(&process)
     }
 
     /// A queue has come: its doorbell is word `index` of the gpu's page. The word is made such that the first ring

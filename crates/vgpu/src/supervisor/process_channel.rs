@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::net::Shutdown;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use linux_host::process::Stat;
 
 use crate::control::{Answer, Control, Damaged, Numbered, Order};
 use crate::device::chip::{Chip, ProcessSlot};
@@ -36,7 +38,9 @@ pub(super) struct ProcessChannel {
     pub(super) control: Control,
     chip: Arc<Chip>,
     pub(super) slot: ProcessSlot,
-    /// Closes when the process and its engines are gone.
+    /// The process; none if it had exited when it attached.
+    pidfd: Option<OwnedFd>,
+    /// Closes when the process and its executors are gone.
     stream: UnixStream,
     gone: AtomicBool,
     /// What it had on the chip is given back.
@@ -58,6 +62,7 @@ impl ProcessChannel {
             control,
             chip: Arc::clone(chip),
             slot,
+            pidfd: sys::pidfd(process.pid).ok(),
             stream,
             gone: AtomicBool::new(false),
             released: AtomicBool::new(false),
@@ -198,24 +203,34 @@ const ENDING: Duration = Duration::from_secs(2);
 const WATCH: Duration = Duration::from_millis(100);
 
 impl ProcessChannel {
-    /// Waits until the process or its engines are gone, and gives back what it had on the chip. This depends on nobody:
-    /// whoever waits for engines of others may wait for a lock that this process died with.
-    pub(super) fn watch(&self) {
-        // One that cannot be watched has ended.
-        if let Ok(process) = sys::pidfd(self.process.pid) {
-            let (process, stream) = (process.as_fd(), self.stream.as_fd());
-            let mut running = Vec::new();
-            while !self.is_gone() && !self.misses_any(&mut running) {
-                if sys::wait_for_either(process, stream, Some(WATCH)) {
-                    break;
-                }
+    /// Waits until the process has exited or closed its connection. Executors that are lost before that are released at
+    /// once. This waits for no other process: its executors may wait for a lock of the chip that this process died with.
+    pub(super) fn wait_for_end(&self) {
+        let Some(process) = &self.pidfd else { return };
+        let (process, stream) = (process.as_fd(), self.stream.as_fd());
+        let mut running = Vec::new();
+        while !self.is_gone() && !self.misses_any(&mut running) {
+            if sys::wait_for_either(process, stream, Some(WATCH)) {
+                return;
             }
+        }
+        if !sys::wait_for_either(process, stream, Some(Duration::ZERO)) {
             self.release();
             sys::wait_for_either(process, stream, None);
         }
+    }
+
+    /// Releases the chip and closes the connection of a process that is over. Another process may have inherited the
+    /// other end, and the connection's thread has to learn of the process's end all the same.
+    pub(super) fn end(&self) {
         self.release();
-        // Somebody may have inherited the other end, and the driver has to learn of the process's end all the same.
+        // A connection that is closed already needs no shutdown.
         let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// Whether the process has exited, reaped or not.
+    pub(super) fn has_exited(&self) -> bool {
+        self.pidfd.as_ref().is_none_or(|process| sys::poll_now(process.as_fd(), libc::POLLIN) != 0)
     }
 
     /// Gives back what the process had on the chip. Its engines have ended by now, or are about to; those that do not are
@@ -238,7 +253,7 @@ impl ProcessChannel {
 
     /// Engines that have not ended.
     fn engines(&self) -> impl Iterator<Item = Running> {
-        self.chip.workers(self.slot).filter_map(Running::engine)
+        self.chip.workers(self.slot).filter_map(Running::executor)
     }
 
     /// Whether an engine that ran before does no longer. Its process tells nobody while it is stopped itself.
@@ -285,15 +300,12 @@ struct Running {
 }
 
 impl Running {
-    /// The engine with this pid, unless it has ended: its number may have gone to somebody else, and whoever inherited it
-    /// may be slow to notice its end.
-    fn engine(pid: u32) -> Option<Self> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let (name, rest) = stat.split_once(" (")?.1.rsplit_once(") ")?;
-        let mut fields = rest.split(' ');
-        let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
-        let runs = name == crate::executor::NAME && !state.starts_with(['Z', 'X']);
-        runs.then_some(Self { pid, parent, stopped: state.starts_with(['T', 't']) })
+    /// Returns the executor with this pid, unless it has ended: its pid may belong to another program by now, and the
+    /// process that inherited it may be slow to reap it.
+    fn executor(pid: u32) -> Option<Self> {
+        let stat = Stat::read(pid)?;
+        let runs = stat.comm == crate::executor::NAME && !stat.is_dead();
+        runs.then_some(Self { pid, parent: stat.parent, stopped: stat.is_halted() })
     }
 }
 
@@ -367,7 +379,10 @@ mod tests {
         let chip = chip();
         let Client { mut child, control, channel, theirs: _theirs } = client(&chip);
         let watched = Arc::clone(&channel);
-        let watcher = std::thread::spawn(move || watched.watch());
+        let watcher = std::thread::spawn(move || {
+            watched.wait_for_end();
+            watched.end();
+        });
         control.lose();
         let until = Instant::now() + Duration::from_secs(60);
         while chip.is_live(channel.slot) && Instant::now() < until {
@@ -404,7 +419,10 @@ mod tests {
         let chip = chip();
         let Client { mut child, mut theirs, channel, .. } = client(&chip);
         let watched = Arc::clone(&channel);
-        let watcher = std::thread::spawn(move || watched.watch());
+        let watcher = std::thread::spawn(move || {
+            watched.wait_for_end();
+            watched.end();
+        });
         assert!(chip.is_live(channel.slot) && !channel.is_gone());
         child.kill().expect("can be killed");
         watcher.join().expect("ends");

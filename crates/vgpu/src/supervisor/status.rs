@@ -1,8 +1,9 @@
 //! What the supervisor says about its gpu.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
+use super::hws::{Hws, SchedulerCounts};
 use super::member::Member;
 use super::{Device, Supervisor};
 use crate::driver::{Observed, ProcessKey};
@@ -10,26 +11,30 @@ use crate::kill_points;
 use crate::protocol::{PointStatus, PreemptionStatus, Status, TokenStatus};
 
 impl Supervisor {
-    /// How the gpu is now.
+    /// Describes the gpus and their processes as they are when the answer is sent: cycles that are under way are waited
+    /// for before processes are listed, and one that has exited by then is not listed.
     pub(super) fn status(&self, device: &Device) -> Status {
-        let mut status = device.driver().status();
+        let counts: Vec<SchedulerCounts> = device.schedulers.iter().map(Hws::counts).collect();
+        self.close_exited();
+        let driver = device.driver();
+        let (mut status, keys) = (driver.status(), driver.processes().collect::<Vec<_>>());
+        drop(driver);
         status.name = device.setup.name.as_ref().map(ToString::to_string);
-        for (gpu, hws) in status.gpus.iter_mut().zip(&device.schedulers) {
-            gpu.over_subscribed = hws.is_oversubscribed();
-            gpu.resets = hws.resets();
-            gpu.waves = device.chip.occupancy(hws.gpu());
-            gpu.preemption = self.preemption(hws.gpu() as usize);
-            gpu.cycles = hws.tallies().by_cause().iter().map(|(cause, cycles)| (cause.name(), *cycles)).collect();
+        for ((gpu, counts), index) in status.gpus.iter_mut().zip(counts).zip(0..) {
+            gpu.over_subscribed = counts.over_subscribed;
+            gpu.resets = counts.resets;
+            gpu.waves = device.chip.occupancy(index);
+            gpu.preemption = self.preemption(index as usize);
+            gpu.cycles = counts.tallies.by_cause().iter().map(|(cause, cycles)| (cause.name(), *cycles)).collect();
         }
-        let members = self.members();
-        for process in &mut status.processes {
-            let Some(member) = members.iter().find(|member| member.channel.process.pid == process.pid) else {
-                continue;
-            };
+        for (process, key) in status.processes.iter_mut().zip(keys) {
+            let Some(member) = self.member(key) else { continue };
+            process.exited = member.channel.has_exited();
+            process.calls = member.calls();
             for (gpu, index) in process.gpus.iter_mut().zip(0..) {
-                gpu.waves = self.waves(member.channel.process, index);
+                gpu.waves = self.waves(key, index);
                 gpu.waiting = device.chip.is_waiting(member.channel.slot, index);
-                gpu.sdma_us = self.sdma_us(member.channel.process, index);
+                gpu.sdma_us = self.sdma_us(key, index);
             }
         }
         status.tokens = TokenStatus { total: device.chip.tokens(), held: device.chip.tokens_held() };
@@ -64,12 +69,12 @@ impl Supervisor {
         }
     }
 
-    /// A process is gone; what it has counted stays.
-    pub(super) fn leave(&self, process: ProcessKey) {
+    /// Removes a process that is gone from the members; what it has counted stays. The caller drops it without a lock.
+    pub(super) fn leave(&self, process: ProcessKey) -> Option<Arc<Member>> {
         let mut members = self.lock_members();
-        if let Some(member) = members.remove(&process) {
-            self.keep_counters(&member);
-        }
+        let member = members.remove(&process)?;
+        self.keep_counters(&member);
+        Some(member)
     }
 
     /// Keeps what a process that leaves has counted.
@@ -84,7 +89,7 @@ impl Supervisor {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
-    use std::sync::{Arc, TryLockError};
+    use std::sync::TryLockError;
 
     use super::super::process_channel::ProcessChannel;
     use super::*;
