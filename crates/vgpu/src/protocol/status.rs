@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::options::Options;
+pub use vgpu_driver::{QueueKindStatus, QueueState, QueueStatus};
 
 /// A virtual gpu at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,60 +180,6 @@ pub struct ProcessGpuStatus {
     pub waiting: bool,
     /// How long its copies took.
     pub sdma_us: u64,
-}
-
-/// A queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueueStatus {
-    /// Its id within the process.
-    pub id: u32,
-    /// Position of its gpu in [`Status::gpus`].
-    pub gpu: u32,
-    /// What kind of packets it takes.
-    pub kind: QueueKindStatus,
-    /// Whether it may run.
-    pub state: QueueState,
-    /// Its priority.
-    pub priority: u32,
-}
-
-/// What kind of packets a queue takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueKindStatus {
-    /// Compute, AQL packets.
-    Aql,
-    /// Compute, PM4 packets.
-    Pm4,
-    /// Copies.
-    Sdma,
-}
-
-/// Whether a queue may run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueState {
-    /// It is in the runlist.
-    Mapped,
-    /// A debugger stopped it.
-    Suspended,
-    /// The driver took it off, because of its process's memory or of a reset.
-    Evicted,
-    /// Its owner turned it off, or has not given it a ring.
-    Off,
-}
-
-impl QueueState {
-    /// As it stands in tables and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            QueueState::Mapped => "mapped",
-            QueueState::Suspended => "suspended",
-            QueueState::Evicted => "evicted",
-            QueueState::Off => "off",
-        }
-    }
 }
 
 /// Execution tokens: who holds one may execute waves.

@@ -21,9 +21,6 @@ use ledger::Ledger;
 use model::{Bytes, Model};
 pub(super) use tally::Tallies;
 
-/// The driver's word for a preemption that did not happen in time.
-const ETIME: Errno = Errno(libc::ETIME);
-
 /// What one gpu's scheduler knows.
 #[derive(Default)]
 struct State {
@@ -145,7 +142,7 @@ impl Hws {
         let Some(departures) = self.unmap(&leaving, grace) else {
             self.hang(state, supervisor);
             meanwhile();
-            return Err(ETIME);
+            return Err(Errno::ETIME);
         };
         let saved = supervisor.with_driver(|driver| {
             let mut saved = Bytes::default();

@@ -6,9 +6,9 @@ use std::sync::{Arc, PoisonError};
 use super::hws::{Hws, SchedulerCounts};
 use super::member::Member;
 use super::{Device, Supervisor};
-use crate::driver::{Observed, ProcessKey};
+use crate::driver::{DriverSnapshot, Observed, ProcessKey, ProcessSnapshot};
 use crate::kill_points;
-use crate::protocol::{PointStatus, PreemptionStatus, Status, TokenStatus};
+use crate::protocol::{GpuStatus, PointStatus, PreemptionStatus, ProcessGpuStatus, ProcessStatus, Status, TokenStatus};
 
 impl Supervisor {
     /// Describes the gpus and their processes as they are when the answer is sent: cycles that are under way are waited
@@ -16,27 +16,31 @@ impl Supervisor {
     pub(super) fn status(&self, device: &Device) -> Status {
         let counts: Vec<SchedulerCounts> = device.schedulers.iter().map(Hws::counts).collect();
         self.close_exited();
-        let driver = device.driver();
-        let (mut status, keys) = (driver.status(), driver.processes().collect::<Vec<_>>());
-        drop(driver);
-        status.name = device.setup.name.as_ref().map(ToString::to_string);
-        for ((gpu, counts), index) in status.gpus.iter_mut().zip(counts).zip(0..) {
-            gpu.over_subscribed = counts.over_subscribed;
-            gpu.resets = counts.resets;
-            gpu.waves = device.chip.occupancy(index);
-            gpu.preemption = self.preemption(index as usize);
-            gpu.cycles = counts.tallies.by_cause().iter().map(|(cause, cycles)| (cause.name(), *cycles)).collect();
+        let DriverSnapshot { gpus, processes, system_used_bytes } = device.driver().snapshot();
+        let profile = &device.setup.profile;
+        let mut status = Status {
+            name: device.setup.name.as_ref().map(ToString::to_string),
+            profile: profile.name.clone(),
+            cus: profile.cus,
+            system_used_bytes,
+            ..Status::default()
+        };
+        for ((gpu, counts), index) in gpus.into_iter().zip(counts).zip(0..) {
+            let cycles = counts.tallies.by_cause().iter();
+            status.gpus.push(GpuStatus {
+                gpu_id: gpu.gpu_id,
+                vram_used_bytes: gpu.vram_used_bytes,
+                vram_bytes: profile.vram_bytes(),
+                queues: gpu.queues,
+                waves: device.chip.occupancy(index),
+                wave_slots: profile.simd_count() * profile.waves_per_simd,
+                over_subscribed: counts.over_subscribed,
+                resets: counts.resets,
+                cycles: cycles.map(|(cause, cycles)| (cause.name(), *cycles)).collect(),
+                preemption: self.preemption(index as usize),
+            });
         }
-        for (process, key) in status.processes.iter_mut().zip(keys) {
-            let Some(member) = self.member(key) else { continue };
-            process.exited = member.channel.has_exited();
-            process.calls = member.calls();
-            for (gpu, index) in process.gpus.iter_mut().zip(0..) {
-                gpu.waves = self.waves(key, index);
-                gpu.waiting = device.chip.is_waiting(member.channel.slot, index);
-                gpu.sdma_us = self.sdma_us(key, index);
-            }
-        }
+        status.processes = processes.into_iter().map(|process| self.process_status(device, process)).collect();
         status.tokens = TokenStatus { total: device.chip.tokens(), held: device.chip.tokens_held() };
         status.seats = device.chip.processes();
         status.options = device.setup.options.clone();
@@ -47,6 +51,28 @@ impl Supervisor {
         };
         status.points = kill_points::counts().into_iter().map(point).collect();
         status
+    }
+
+    fn process_status(&self, device: &Device, process: ProcessSnapshot) -> ProcessStatus {
+        let ProcessSnapshot { key, pasid, runtime_enabled, debugger, vram_bytes, queues } = process;
+        let member = self.member(key);
+        let waiting = |gpu| member.as_ref().is_some_and(|member| device.chip.is_waiting(member.channel.slot, gpu));
+        let on_gpu = |(vram_bytes, gpu)| ProcessGpuStatus {
+            vram_bytes,
+            waves: self.waves(key, gpu),
+            waiting: waiting(gpu),
+            sdma_us: self.sdma_us(key, gpu),
+        };
+        ProcessStatus {
+            pid: key.pid,
+            pasid,
+            runtime_enabled,
+            debugger,
+            gpus: vram_bytes.into_iter().zip(0..).map(on_gpu).collect(),
+            queues,
+            exited: member.as_ref().is_none_or(|member| member.channel.has_exited()),
+            calls: member.as_ref().map(|member| member.calls()).unwrap_or_default(),
+        }
     }
 
     /// Waves of all processes, those that are gone included, that left a gpu and came back.

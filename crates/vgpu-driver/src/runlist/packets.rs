@@ -6,21 +6,21 @@
 use kfd_abi::queue::DOORBELL_SLICE;
 
 use super::{Limits, Scheduled};
-use crate::driver::process::Process;
-use crate::driver::queues::Queue;
-use crate::driver::{Driver, FIRST_PASID};
+use crate::process::Process;
 use crate::profile::Gfx;
+use crate::queues::Queue;
+use crate::{Driver, FIRST_PASID};
 
 /// Bytes of the packet that begins a process.
-pub(in crate::driver) const MAP_PROCESS_SIZE: usize = 84;
+pub(crate) const MAP_PROCESS_SIZE: usize = 84;
 /// Bytes of the packet of a queue.
-pub(in crate::driver) const MAP_QUEUES_SIZE: usize = 28;
+pub(crate) const MAP_QUEUES_SIZE: usize = 28;
 /// Bytes of the packet that goes back to the start of an over-subscribed list.
-pub(in crate::driver) const RUN_LIST_SIZE: usize = 16;
+pub(crate) const RUN_LIST_SIZE: usize = 16;
 
-pub(in crate::driver) const MAP_PROCESS: u32 = 0xA1;
-pub(in crate::driver) const MAP_QUEUES: u32 = 0xA2;
-pub(in crate::driver) const RUN_LIST: u32 = 0xA5;
+pub(crate) const MAP_PROCESS: u32 = 0xA1;
+pub(crate) const MAP_QUEUES: u32 = 0xA2;
+pub(crate) const RUN_LIST: u32 = 0xA5;
 
 /// Turn of a process in an over-subscribed list; the unit is the firmware's.
 const PROCESS_QUANTUM: u32 = 10;
@@ -99,7 +99,7 @@ impl Driver {
 }
 
 /// Position of a queue's doorbell among all doorbells of the gpu, in words.
-pub(in crate::driver) fn doorbell_word(process: &Process, queue: &Queue) -> u32 {
+pub(crate) fn doorbell_word(process: &Process, queue: &Queue) -> u32 {
     let slice = (process.pasid - FIRST_PASID) * (DOORBELL_SLICE / 4);
     FIRST_DOORBELL + slice + queue.spec.doorbell * 2
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use kfd_abi::queue::{DOORBELL_SIZE, MAX_QUEUES_PER_PROCESS};
 
-use crate::driver::ids::Ids;
+use crate::ids::Ids;
 use crate::profile::Profile;
 
 /// First doorbell of the copy engines.
@@ -27,13 +27,13 @@ pub(super) const fn position(doorbell: u32) -> u64 {
 
 /// Doorbells for compute queues.
 #[derive(Debug)]
-pub(in crate::driver) struct DoorbellSlots {
+pub(crate) struct DoorbellSlots {
     /// Doorbells below, between and above those of the copy engines.
     free: [Ids; 3],
 }
 
 impl DoorbellSlots {
-    pub(in crate::driver) fn new() -> DoorbellSlots {
+    pub(crate) fn new() -> DoorbellSlots {
         DoorbellSlots {
             free: [
                 Ids::new(0..SDMA_FIRST),
@@ -73,14 +73,14 @@ impl SdmaSlot {
 
 /// The queues of a gpu's copy engines that are free.
 #[derive(Debug)]
-pub(in crate::driver) struct SdmaSlots {
+pub(crate) struct SdmaSlots {
     /// By engine; those for other gpus come last.
     engines: Vec<Ids>,
     ordinary: usize,
 }
 
 impl SdmaSlots {
-    pub(in crate::driver) fn new(profile: &Profile) -> SdmaSlots {
+    pub(crate) fn new(profile: &Profile) -> SdmaSlots {
         let engines = profile.sdma_engines + profile.sdma_xgmi_engines;
         SdmaSlots {
             engines: (0..engines).map(|_| Ids::new(0..profile.sdma_queues_per_engine)).collect(),

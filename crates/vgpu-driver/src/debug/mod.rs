@@ -19,9 +19,21 @@ use kfd_abi::exception::ExceptionMask;
 
 use super::process::is_user_address;
 use super::{Call, Cause, DeviceEffect, Driver, Errno, ProcessKey};
-use crate::options::DebugPermission;
 pub(super) use events::Source;
 pub(super) use runtime::Runtime;
+use serde::{Deserialize, Serialize};
+
+/// When the driver lets one process debug another. Kernels differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DebugPermission {
+    /// As Linux 6.12 checks it: the first call must come from the thread that traces the process, later ones from its
+    /// process.
+    #[default]
+    Current,
+    /// As the first version of the interface checked it: every call must come from the thread that traces the process.
+    Original,
+}
 
 /// What debuggers have to do with a process.
 #[derive(Debug, Default)]

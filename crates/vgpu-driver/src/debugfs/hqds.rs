@@ -7,11 +7,11 @@ use std::fmt::Write;
 use kfd_abi::mqd;
 
 use super::line;
-use crate::driver::hardware::Descriptors;
-use crate::driver::mqd::Descriptor;
-use crate::driver::runlist::{Limits, PIPES, QUEUES_PER_PIPE};
-use crate::driver::{Driver, HqdPlacement, HqdSlot, Observed};
+use crate::hardware::Descriptors;
+use crate::mqd::Descriptor;
 use crate::profile::Gfx;
+use crate::runlist::{Limits, PIPES, QUEUES_PER_PIPE};
+use crate::{Driver, HqdPlacement, HqdSlot, Observed};
 
 /// Address of the first register of a compute slot.
 const COMPUTE_REGISTERS: u32 = 0xC914;

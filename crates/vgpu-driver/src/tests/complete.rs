@@ -7,7 +7,7 @@ use kfd_abi::queue::{DestroyQueueArgs, GetQueueWaveStateArgs};
 use super::queues::{SAVE, prepare};
 use super::*;
 
-const HUNG: Errno = Errno(62);
+const HUNG: Errno = Errno::ETIME;
 
 /// The outcome of a call one of whose cycles failed.
 fn failed(gpu: u32) -> Outcome {

@@ -12,7 +12,7 @@ use super::process::Process;
 use super::queues::Queue;
 use super::runlist::doorbell_word;
 use super::{Driver, ProcessKey, QueueKind};
-use crate::driver::Observed;
+use crate::Observed;
 use crate::profile::Gfx;
 
 const HEADER: u32 = 0xC031_0800;

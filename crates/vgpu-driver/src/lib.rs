@@ -1,9 +1,13 @@
 //! The driver behind `/dev/kfd` and the render nodes, as a state machine in memory.
 //!
-//! It takes calls as bytes, checks them in the order and with the errors of Linux 6.12 (interface version 1.17), keeps
-//! the books, fills the answers, and lists what the device has to do as [`Effect`]s. It makes no system call, has no
-//! thread and touches no memory of the caller: whoever owns a [`Driver`] brings the caller's memory along in a
-//! [`Call`] and carries the answer back.
+//! [`Driver`] takes calls as bytes, checks them in the order and with the errors of Linux 6.12 (interface version 1.17),
+//! keeps the driver's books, fills the answers, and lists what is to be done outside of it as [`Effects`]. Its owner
+//! brings the caller's memory along in a [`Call`], executes the device effects, completes the call with their
+//! [`Outcome`], and carries the answer back; vgpu's supervisor is that owner.
+//!
+//! No function here makes a system call, starts a thread or touches memory of the caller, except that
+//! [`Profile::load`](profile::Profile::load) reads the file it is given. Everything that depends on time, on processes
+//! or on the device is an argument, so every state can be reached in a test.
 //!
 //! Processes are independent of each other except for what they share on real hardware too, video memory, system
 //! memory for gpus, and the slots of queues, and except that one may debug the other.
@@ -27,22 +31,22 @@ mod mqd;
 mod observed;
 mod proc;
 mod process;
+pub mod profile;
 mod queue_spec;
 mod queues;
 mod runlist;
 mod smi;
-mod status;
+mod snapshot;
 mod svm;
+pub mod sysfs;
 
 use std::collections::BTreeMap;
 
 use kfd_abi::ioctl::{self, Argument, Command, Direction, Lookup};
 
-use crate::options::DebugPermission;
-use crate::profile::{Gpu, Profile};
-use crate::sysfs::{Host, Tree};
 pub use call::{Blocked, BufferDirection, BufferSpec, Call, Clocks, FdKind, MAX_ARGS, buffers, drm_buffers};
 pub use complete::Outcome;
+pub use debug::DebugPermission;
 pub use effects::{Backing, Cause, DeviceEffect, Effects, EventWait, FollowUp, ProcessEffect};
 pub use errno::Errno;
 pub use hardware::{Connected, SaveExtent, Span, UnmappedQueue};
@@ -50,15 +54,18 @@ use ids::Ids;
 pub use observed::{Observed, Unobserved};
 use process::Process;
 pub use process::ProcessKey;
+use profile::{Gpu, Profile};
 pub use queue_spec::{QueueChange, QueueKind, QueueSettings, QueueSpec};
 pub use runlist::{HqdPlacement, HqdSlot, Mapped, MappedQueue, Runlist};
+pub use snapshot::{DriverSnapshot, GpuSnapshot, ProcessSnapshot, QueueKindStatus, QueueState, QueueStatus};
+use sysfs::{Host, Tree};
 
-/// What the gpus of the machine have in common for all processes.
+/// A gpu of the machine: what all processes share of it.
 #[derive(Debug)]
 struct GpuState {
     gpu: Gpu,
     vram_used: u64,
-    /// The same with every buffer counted as whole steps of what is told to be left.
+    /// Video memory in use with every buffer rounded up to the unit in which free memory is reported.
     vram_reserved: u64,
     /// Queues of all processes.
     queues: u32,
@@ -66,7 +73,7 @@ struct GpuState {
     descriptors: hardware::Descriptors,
 }
 
-/// The driver.
+/// The state of the driver for all processes of the machine.
 #[derive(Debug)]
 pub struct Driver {
     profile: Profile,
@@ -86,13 +93,13 @@ const FIRST_PASID: u32 = 0x8000;
 const LAST_PASID: u32 = 0xFFFF;
 
 impl Driver {
-    /// The driver of a machine with this profile.
+    /// Creates the driver of a machine with this profile.
     #[must_use]
     pub fn new(profile: Profile) -> Driver {
         Driver::with_host(profile, Host::default())
     }
 
-    /// The driver of a machine with this profile and this host.
+    /// Creates the driver of a machine with this profile and this host.
     #[must_use]
     pub fn with_host(profile: Profile, host: Host) -> Driver {
         let gpus = profile
@@ -119,24 +126,24 @@ impl Driver {
         }
     }
 
-    /// Who may debug whom, from now on.
+    /// Sets which check debug calls have to pass from now on.
     pub fn set_debug_permission(&mut self, permission: DebugPermission) {
         self.debug_permission = permission;
     }
 
-    /// Its profile.
+    /// Returns the profile of the machine.
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// Its files, without those of processes: [`Driver::sysfs`] has them.
+    /// Returns the files of the topology. Files of processes are in [`Driver::sysfs`].
     #[must_use]
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// A process opened `/dev/kfd`. Opening it again changes nothing.
+    /// Adds a process that opened `/dev/kfd`. Opening it again changes nothing.
     ///
     /// # Errors
     /// `ENOMEM` if there are too many processes.
@@ -165,12 +172,12 @@ impl Driver {
         effects
     }
 
-    /// The processes that have the driver open.
+    /// Returns the processes that have the driver open, in the order of [`Driver::snapshot`].
     pub fn processes(&self) -> impl Iterator<Item = ProcessKey> {
         self.processes.keys().copied()
     }
 
-    /// A call on `/dev/kfd` by a process that opened it.
+    /// Handles a call on `/dev/kfd` by a process that opened it.
     ///
     /// # Errors
     /// As the real driver answers: `ENOTTY` for numbers it does not know, `EBADF` for processes that did not open it,
@@ -220,7 +227,7 @@ impl Driver {
         self.enter(caller, nr, call)
     }
 
-    /// A call that waited is not repeated: a signal ended it, or its process is gone.
+    /// Forgets a call that waited and is not repeated: a signal ended it, or its process is gone.
     pub fn abandon(&mut self, caller: ProcessKey, blocked: Blocked) {
         let Ok(process) = self.process_mut(caller) else { return };
         match blocked {
@@ -295,12 +302,12 @@ impl Driver {
         self.processes.get_mut(&key).ok_or(Errno::EBADF)
     }
 
-    /// Index of the gpu with this id; `EINVAL` if there is none.
+    /// Returns the index of the gpu with this id; `EINVAL` if there is none.
     fn gpu(&self, gpu_id: u32) -> Result<usize, Errno> {
         self.gpus.iter().position(|state| state.gpu.gpu_id == gpu_id).ok_or(Errno::EINVAL)
     }
 
-    /// Index of the gpu with this id if the process has an address space on it. `EINVAL` if there is no such gpu, the
+    /// Returns the index of the gpu with this id if the process has an address space on it. `EINVAL` if there is no such gpu, the
     /// given error if it has not.
     fn bound_gpu(&self, key: ProcessKey, gpu_id: u32, unbound: Errno) -> Result<usize, Errno> {
         let index = self.gpu(gpu_id)?;

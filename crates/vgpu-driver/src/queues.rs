@@ -50,6 +50,19 @@ pub(super) struct Queue {
     pub(super) exceptions: ExceptionMask,
 }
 
+/// Starts of the mappings that a queue cannot do without.
+struct QueueBuffers {
+    ring: u64,
+    others: Vec<u64>,
+}
+
+/// What a new queue takes of the slots of its process and gpu.
+struct QueueSlots {
+    kind: QueueKind,
+    sdma: Option<SdmaSlot>,
+    doorbell: u32,
+}
+
 impl Queue {
     /// Whether it belongs into the runlist, as far as it is its own doing.
     pub(super) fn is_active(&self) -> bool {
@@ -81,6 +94,41 @@ fn settings(ring: u64, ring_size: &mut u32, percentage: u32, priority: u32) -> R
     Ok(QueueSettings { ring, ring_size, percent, priority, target_xcc, active: ring != 0 && percent > 0 })
 }
 
+/// Checks the arguments of CREATE_QUEUE that need no state; returns the settings that they ask for.
+fn checked_settings(args: &mut CreateQueueArgs) -> Result<QueueSettings, Errno> {
+    let settings = settings(args.ring_base_address, &mut args.ring_size, args.queue_percentage, args.queue_priority)?;
+    if !is_user_address(args.read_pointer_address) || !is_user_address(args.write_pointer_address) {
+        return Err(Errno::EFAULT);
+    }
+    if !is_user_address(args.eop_buffer_address) || !is_user_address(args.ctx_save_restore_address) {
+        return Err(Errno::EFAULT);
+    }
+    if !QueueType::DEFINED.contains(&args.queue_type) {
+        return Err(Errno::ENOTSUPP);
+    }
+    Ok(settings)
+}
+
+/// Describes a new queue.
+fn queue_spec(args: &CreateQueueArgs, gpu: u32, id: u32, settings: QueueSettings, slots: &QueueSlots) -> QueueSpec {
+    let is_compute = args.queue_type.is_compute();
+    QueueSpec {
+        id,
+        kind: slots.kind,
+        gpu,
+        settings,
+        rptr: args.read_pointer_address,
+        wptr: args.write_pointer_address,
+        doorbell: slots.doorbell,
+        doorbell_offset: layout::doorbells(gpu) + slots::position(slots.doorbell),
+        eop: if is_compute { args.eop_buffer_address } else { 0 },
+        eop_size: if is_compute { args.eop_buffer_size } else { 0 },
+        ctx_save: if is_compute { args.ctx_save_restore_address } else { 0 },
+        ctx_save_size: if is_compute { args.ctx_save_restore_size } else { 0 },
+        ctl_stack_size: if is_compute { args.ctl_stack_size } else { 0 },
+    }
+}
+
 impl Driver {
     pub(super) fn create_queue(
         &mut self,
@@ -88,63 +136,44 @@ impl Driver {
         args: &mut CreateQueueArgs,
         call: &mut Call,
     ) -> Result<i64, Errno> {
-        let settings =
-            settings(args.ring_base_address, &mut args.ring_size, args.queue_percentage, args.queue_priority)?;
-        if !is_user_address(args.read_pointer_address) || !is_user_address(args.write_pointer_address) {
-            return Err(Errno::EFAULT);
-        }
-        if !is_user_address(args.eop_buffer_address) || !is_user_address(args.ctx_save_restore_address) {
-            return Err(Errno::EFAULT);
-        }
-        if !QueueType::DEFINED.contains(&args.queue_type) {
-            return Err(Errno::ENOTSUPP);
-        }
+        let settings = checked_settings(args)?;
         let gpu = self.bound_gpu(caller, args.gpu_id, Errno::ESRCH)?;
-        let ordinary_engines = self.profile.sdma_engines;
-        let engines = ordinary_engines + self.profile.sdma_xgmi_engines;
+        let engines = self.profile.sdma_engines + self.profile.sdma_xgmi_engines;
         if args.queue_type == QueueType::SDMA_BY_ENG_ID && args.sdma_engine_id >= engines {
             return Err(Errno::EINVAL);
         }
-        let (ring_mapping, mappings) = self.find_buffers(caller, gpu, args, &settings)?;
-
-        let most = if self.profile.gfx == Gfx::Gfx942 { MAX_QUEUES_PER_GPU_GFX942 } else { MAX_QUEUES_PER_GPU };
-        if self.process_mut(caller)?.on(gpu)?.queues >= most {
-            return Err(Errno::ENOSPC);
-        }
-        let id = self.process_mut(caller)?.queue_ids.take().ok_or(Errno::ENOMEM)?;
-        let (kind, sdma, doorbell) = match self.take_slots(caller, gpu, args) {
-            Ok(slots) => slots,
-            Err(errno) => {
-                self.process_mut(caller)?.queue_ids.put(id);
-                return Err(errno);
-            }
-        };
-        let is_compute = args.queue_type.is_compute();
-        let spec = QueueSpec {
-            id,
-            kind,
-            gpu: gpu as u32,
-            settings,
-            rptr: args.read_pointer_address,
-            wptr: args.write_pointer_address,
-            doorbell,
-            doorbell_offset: layout::doorbells(gpu as u32) + slots::position(doorbell),
-            eop: if is_compute { args.eop_buffer_address } else { 0 },
-            eop_size: if is_compute { args.eop_buffer_size } else { 0 },
-            ctx_save: if is_compute { args.ctx_save_restore_address } else { 0 },
-            ctx_save_size: if is_compute { args.ctx_save_restore_size } else { 0 },
-            ctl_stack_size: if is_compute { args.ctl_stack_size } else { 0 },
-        };
+        let buffers = self.find_buffers(caller, gpu, args, &settings)?;
+        let (id, slots) = self.take_id_and_slots(caller, gpu, args)?;
+        let spec = queue_spec(args, gpu as u32, id, settings, &slots);
         args.queue_id = id;
         args.doorbell_offset = spec.doorbell_offset;
         call.effects.device.push(QueueChange::Create(spec.clone()).into());
+        self.add_queue(caller, args.queue_type, spec, slots.sdma, buffers, call)
+    }
 
+    /// Adds a queue that was accepted to the process and the gpu.
+    fn add_queue(
+        &mut self,
+        caller: ProcessKey,
+        requested: QueueType,
+        spec: QueueSpec,
+        sdma: Option<SdmaSlot>,
+        buffers: QueueBuffers,
+        call: &mut Call,
+    ) -> Result<i64, Errno> {
+        let (id, gpu) = (spec.id, spec.gpu as usize);
         self.gpus[gpu].queues += 1;
         self.queue_serial += 1;
         let serial = self.queue_serial;
         let hardware = match sdma {
             Some(slot) => self.gpus[gpu].descriptors.sdma(slot.engine, slot.queue),
-            None => self.gpus[gpu].descriptors.compute(args.ctl_stack_size),
+            None => self.gpus[gpu].descriptors.compute(spec.ctl_stack_size),
+        };
+        // From here on a queue on a chosen engine is one of the engine's kind.
+        let queue_type = match (requested, sdma) {
+            (QueueType::SDMA_BY_ENG_ID, Some(slot)) if slot.engine < self.profile.sdma_engines => QueueType::SDMA,
+            (QueueType::SDMA_BY_ENG_ID, _) => QueueType::SDMA_XGMI,
+            (other, _) => other,
         };
         let process = self.process_mut(caller)?;
         let on_gpu = process.on(gpu)?;
@@ -152,17 +181,12 @@ impl Driver {
         if on_gpu.queues == 1 {
             on_gpu.scheduling.registered = serial;
         }
+        let QueueBuffers { ring: ring_mapping, others: mappings } = buffers;
         for va in mappings.iter().chain([&ring_mapping]) {
             if let Some(mapping) = on_gpu.mappings.get_mut(va) {
                 mapping.queue_users += 1;
             }
         }
-        // From here on a queue on a chosen engine is one of the engine's kind.
-        let queue_type = match (args.queue_type, sdma) {
-            (QueueType::SDMA_BY_ENG_ID, Some(slot)) if slot.engine < ordinary_engines => QueueType::SDMA,
-            (QueueType::SDMA_BY_ENG_ID, _) => QueueType::SDMA_XGMI,
-            (other, _) => other,
-        };
         // Every queue is new until a debugger has seen it, whether or not there is one.
         let exceptions = ExceptionMask::QUEUE_NEW;
         let queue = Queue {
@@ -185,6 +209,27 @@ impl Driver {
         Ok(0)
     }
 
+    /// Takes an id for a new queue, and the slots that it needs; nothing if one of them is missing.
+    fn take_id_and_slots(
+        &mut self,
+        caller: ProcessKey,
+        gpu: usize,
+        args: &CreateQueueArgs,
+    ) -> Result<(u32, QueueSlots), Errno> {
+        let most = if self.profile.gfx == Gfx::Gfx942 { MAX_QUEUES_PER_GPU_GFX942 } else { MAX_QUEUES_PER_GPU };
+        if self.process_mut(caller)?.on(gpu)?.queues >= most {
+            return Err(Errno::ENOSPC);
+        }
+        let id = self.process_mut(caller)?.queue_ids.take().ok_or(Errno::ENOMEM)?;
+        match self.take_slots(caller, gpu, args) {
+            Ok(slots) => Ok((id, slots)),
+            Err(errno) => {
+                self.process_mut(caller)?.queue_ids.put(id);
+                Err(errno)
+            }
+        }
+    }
+
     /// The buffers that a queue cannot do without (`kfd_queue_acquire_buffers`): the ring's, and the others.
     fn find_buffers(
         &self,
@@ -192,7 +237,7 @@ impl Driver {
         gpu: usize,
         args: &CreateQueueArgs,
         settings: &QueueSettings,
-    ) -> Result<(u64, Vec<u64>), Errno> {
+    ) -> Result<QueueBuffers, Errno> {
         let process = self.process(caller)?;
         let page = u64::from(PAGE_SIZE);
         let mut mappings = vec![
@@ -201,7 +246,7 @@ impl Driver {
         ];
         let ring = process.exact_mapping(gpu, settings.ring, settings.ring_size)?;
         if !args.queue_type.is_compute() {
-            return Ok((ring, mappings));
+            return Ok(QueueBuffers { ring, others: mappings });
         }
         if args.eop_buffer_address != 0 {
             // The driver keeps 32 bits of the size.
@@ -224,22 +269,17 @@ impl Driver {
             Err(errno) if !process.svm.always_mapped(gpu, args.ctx_save_restore_address, total) => return Err(errno),
             Err(_) => {}
         }
-        Ok((ring, mappings))
+        Ok(QueueBuffers { ring, others: mappings })
     }
 
-    fn take_slots(
-        &mut self,
-        caller: ProcessKey,
-        gpu: usize,
-        args: &CreateQueueArgs,
-    ) -> Result<(QueueKind, Option<SdmaSlot>, u32), Errno> {
+    fn take_slots(&mut self, caller: ProcessKey, gpu: usize, args: &CreateQueueArgs) -> Result<QueueSlots, Errno> {
         if self.gpus[gpu].queues >= MAX_QUEUES_PER_DEVICE {
             return Err(Errno::EPERM);
         }
         if args.queue_type.is_compute() {
             let doorbell = self.process_mut(caller)?.on(gpu)?.doorbells.take().ok_or(Errno::EBUSY)?;
             let kind = if args.queue_type == QueueType::COMPUTE_AQL { QueueKind::Aql } else { QueueKind::Pm4 };
-            return Ok((kind, None, doorbell));
+            return Ok(QueueSlots { kind, sdma: None, doorbell });
         }
         let sdma = &mut self.gpus[gpu].sdma;
         let slot = match args.queue_type {
@@ -249,7 +289,7 @@ impl Driver {
         };
         let slot = slot.ok_or(Errno::ENOMEM)?;
         // No two queues of a gpu have the same slot, so the doorbell that goes with it is free.
-        Ok((QueueKind::Sdma { engine: slot.engine }, Some(slot), slot.doorbell()))
+        Ok(QueueSlots { kind: QueueKind::Sdma { engine: slot.engine }, doorbell: slot.doorbell(), sdma: Some(slot) })
     }
 
     pub(super) fn destroy_queue(

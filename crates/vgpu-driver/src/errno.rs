@@ -1,4 +1,4 @@
-//! Errors as the driver answers them.
+//! Error numbers that the driver returns, as Linux defines them on x86-64.
 
 /// An error number, positive.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,39 +23,41 @@ macro_rules! errnos {
 
 errnos! {
     /// The gpu is being reset.
-    EIO = libc::EIO;
+    EIO = 5;
     /// Not permitted.
-    EPERM = libc::EPERM;
+    EPERM = 1;
     /// No such process; for queues: the gpu has no address space of this process.
-    ESRCH = libc::ESRCH;
+    ESRCH = 3;
     /// Not a descriptor, or that of another process.
-    EBADF = libc::EBADF;
+    EBADF = 9;
     /// No memory left, or no buffer with this handle.
-    ENOMEM = libc::ENOMEM;
+    ENOMEM = 12;
     /// Not allowed without a capability.
-    EACCES = libc::EACCES;
+    EACCES = 13;
     /// An address that cannot be used, or no queue with this id.
-    EFAULT = libc::EFAULT;
+    EFAULT = 14;
     /// In use.
-    EBUSY = libc::EBUSY;
+    EBUSY = 16;
     /// There are queues already.
-    EEXIST = libc::EEXIST;
+    EEXIST = 17;
     /// The gpu has no address space of this process, or lacks the feature.
-    ENODEV = libc::ENODEV;
+    ENODEV = 19;
     /// A value that cannot be.
-    EINVAL = libc::EINVAL;
+    EINVAL = 22;
     /// No such command.
-    ENOTTY = libc::ENOTTY;
+    ENOTTY = 25;
     /// A limit is reached.
-    ENOSPC = libc::ENOSPC;
+    ENOSPC = 28;
     /// The address belongs to something else.
-    EADDRINUSE = libc::EADDRINUSE;
+    EADDRINUSE = 98;
     /// Nothing has happened yet.
-    EAGAIN = libc::EAGAIN;
+    EAGAIN = 11;
     /// There is nothing of this kind.
-    ENODATA = libc::ENODATA;
+    ENODATA = 61;
     /// A debugger is there already.
-    EALREADY = libc::EALREADY;
+    EALREADY = 114;
+    /// Queues did not leave the gpu in time.
+    ETIME = 62;
     /// Not supported. Meant for the inside of the kernel, but the driver lets it out.
     ENOTSUPP = 524;
 }
