@@ -17,7 +17,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use sd_notify::NotifyState;
 
 use crate::config::{Config, ConfigError};
-use crate::control::{Board, Handle, Server, ServerError};
+use crate::control::{Handle, Publisher, Server, ServerError};
 use crate::engine::{Engine, Setup};
 use crate::inbox::Input;
 use crate::{clock, failing, scout};
@@ -109,7 +109,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let signals = block_signals()?;
     let server = Server::bind(&socket)?;
     let (to_engine, inbox) = mpsc::channel();
-    let board = Board::new(config.log_events)?;
+    let board = Publisher::new(config.log_events)?;
     let reload = {
         let options = options.clone();
         move || load(&options).map_err(|error| error.to_string())
@@ -144,7 +144,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
 
 fn mode_in_words(mode: Mode) -> &'static str {
     match mode {
-        Mode::Observe => "only observing: nothing is stopped",
+        Mode::Observe | Mode::Other => "only observing: nothing is stopped",
         Mode::Enforce => "enforcing",
     }
 }

@@ -1,5 +1,6 @@
 //! Code objects: the ELF files that compilers make for gpus, and the kernels in them.
 
+use kfd_abi::topology::GfxVersion;
 use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, Sym};
@@ -145,17 +146,17 @@ impl CodeObject {
 
     /// Checks that the program is for this gpu.
     fn check_machine(&self, device: &Device) -> Result<(), CodeObjectError> {
-        let gpu = device.node().gfx_name();
-        let wanted = match gpu.as_str() {
-            "gfx942" => GFX942,
-            "gfx90a" => GFX90A,
+        let gpu = device.node().gpu.gfx;
+        let wanted = match gpu {
+            GfxVersion::GFX942 => GFX942,
+            GfxVersion::GFX90A => GFX90A,
             // Of others only the hardware knows whether it will do.
             _ => return Ok(()),
         };
         if self.machine == wanted {
             return Ok(());
         }
-        Err(CodeObjectError::OtherGpu { found: self.machine, wanted, gpu })
+        Err(CodeObjectError::OtherGpu { found: self.machine, wanted, gpu: gpu.to_string() })
     }
 }
 

@@ -8,12 +8,12 @@ use kfd_abi::memory::{AllocFlags, MMIO_HDP_MEM_FLUSH};
 use kfd_abi::queue::DOORBELL_SLICE;
 use kfd_abi::{PAGE_SIZE, memory::DeviceApertures};
 
-use crate::driver::{Driver, open_device};
+use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::event::Events;
+use crate::mapping::Mapping;
 use crate::memory::{Buffer, GpuAddr, Heap, Placement};
-use crate::sys::Mapping;
-use crate::topology::GpuNode;
+use crate::node::GpuNode;
 
 /// The process's connection to the driver. There is one: the driver knows processes, and a second one would be refused.
 #[derive(Debug)]
@@ -35,20 +35,21 @@ impl Runtime {
         let apertures = driver.apertures(nodes.len())?;
         for node in nodes {
             // Containers often see all gpus in the topology and may open only some.
-            let render = match open_device(&PathBuf::from(format!("/dev/dri/renderD{}", node.render_minor))) {
+            let render = match kfd::device::open(&PathBuf::from(format!("/dev/dri/renderD{}", node.gpu.render_minor))) {
                 Ok(render) => render,
                 Err(error) => {
-                    refused = refused.or(Some(error));
+                    refused = refused.or(Some(error.into()));
                     continue;
                 }
             };
-            let Some(apertures) = apertures.iter().find(|aperture| aperture.gpu_id == node.gpu_id) else { continue };
-            driver.acquire_vm(node.gpu_id, &render)?;
+            let gpu_id = node.gpu.id.0;
+            let Some(apertures) = apertures.iter().find(|aperture| aperture.gpu_id == gpu_id) else { continue };
+            driver.acquire_vm(gpu_id, &render)?;
             let limit = apertures.gpuvm_limit;
-            let heap = Heap { driver: Arc::clone(&driver), gpu_id: node.gpu_id, render, limit };
+            let heap = Heap { driver: Arc::clone(&driver), gpu_id, render, limit };
             heaps.push((node, *apertures, heap));
         }
-        let gpu_ids: Vec<u32> = heaps.iter().map(|(node, ..)| node.gpu_id).collect();
+        let gpu_ids: Vec<u32> = heaps.iter().map(|(_, _, heap)| heap.gpu_id).collect();
         let Some((_, _, first)) = heaps.first() else { return Err(refused.unwrap_or(Error::NoGpu)) };
         let events = Arc::new(Events::create(first, &gpu_ids)?);
         let devices = heaps.into_iter().map(|(node, apertures, heap)| Device::new(node, apertures, heap, &events));
@@ -105,7 +106,7 @@ impl Device {
     ///
     /// If there is none left.
     pub fn allocate(&self, size: usize, placement: Placement) -> Result<Buffer> {
-        self.0.heap.allocate(size, placement, &[self.0.node.gpu_id])
+        self.0.heap.allocate(size, placement, &[self.0.heap.gpu_id])
     }
 
     /// Makes what the host wrote to video memory visible to the gpu.

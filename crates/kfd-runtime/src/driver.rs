@@ -1,11 +1,10 @@
 //! The commands of `/dev/kfd` that a compute process needs, each as a function.
 
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use std::time::Duration;
 
+use kfd::KfdDevice;
 use kfd_abi::debug::{RuntimeEnableArgs, RuntimeMode};
 use kfd_abi::event::{
     CreateEventArgs, DestroyEventArgs, EventData, EventType, HwException, MemoryException, TIMEOUT_INFINITE,
@@ -16,15 +15,11 @@ use kfd_abi::memory::{
     AllocFlags, AllocMemoryArgs, DeviceApertures, FreeMemoryArgs, GetProcessAperturesNewArgs, MapMemoryArgs,
     UnmapMemoryArgs,
 };
-use kfd_abi::process::{AcquireVmArgs, GetVersionArgs, VERSION_MAJOR, VERSION_MINOR_DEBUGGER};
+use kfd_abi::process::AcquireVmArgs;
 use kfd_abi::queue::{CreateQueueArgs, DestroyQueueArgs};
 
 use crate::error::{Error, Result};
 use crate::memory::GpuAddr;
-use crate::sys;
-
-/// The driver's device.
-pub const KFD: &str = "/dev/kfd";
 
 /// What to do when the driver has no memory left.
 const OUT_OF_MEMORY: &str = "free video or system memory, or look at what else uses the gpu (`rocm-smi --showpids`)";
@@ -34,7 +29,7 @@ const SEE_LOG: &str = "the kernel's log may say why (`dmesg | grep -i kfd`)";
 /// An open driver. One for each process: the driver knows processes, not descriptors.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    kfd: File,
+    kfd: KfdDevice,
     enabled: bool,
 }
 
@@ -42,14 +37,7 @@ impl Driver {
     /// Opens the driver, checks its version and offers this process to debuggers and schedulers. That offer has to come
     /// before the first queue.
     pub(crate) fn open() -> Result<Driver> {
-        let driver = Driver { kfd: open_device(Path::new(KFD))?, enabled: false };
-        let mut version = GetVersionArgs::default();
-        driver.plain("GET_VERSION", &mut version, SEE_LOG)?;
-        let GetVersionArgs { major_version: major, minor_version: minor } = version;
-        if major != VERSION_MAJOR || minor < VERSION_MINOR_DEBUGGER {
-            return Err(Error::Version { major, minor, needed: VERSION_MINOR_DEBUGGER });
-        }
-        driver.enable()
+        Driver { kfd: KfdDevice::open()?, enabled: false }.enable()
     }
 
     fn enable(mut self) -> Result<Driver> {
@@ -62,13 +50,13 @@ impl Driver {
 
     /// The device, for mapping.
     pub(crate) fn file(&self) -> &File {
-        &self.kfd
+        self.kfd.file()
     }
 
     /// Calls a command whose argument holds no address that the driver follows at once.
     fn plain<A: Argument>(&self, operation: &'static str, args: &mut A, advice: &'static str) -> Result<()> {
         // SAFETY: callers pass arguments without addresses, or with addresses that only the gpu will use.
-        unsafe { sys::ioctl(&self.kfd, args) }.map_err(|source| Error::Call { operation, source, advice })
+        unsafe { self.kfd.call(args) }.map(drop).map_err(|source| Error::Call { operation, source, advice })
     }
 
     /// Binds the process to the address space of an open render node.
@@ -86,7 +74,7 @@ impl Driver {
             pad: 0,
         };
         // SAFETY: the address is that of `count` entries, which live until the call returns and take any bytes.
-        let result = unsafe { sys::ioctl(&self.kfd, &mut args) };
+        let result = unsafe { self.kfd.call(&mut args) };
         let failed = |source| Error::Call { operation: "GET_PROCESS_APERTURES_NEW", source, advice: SEE_LOG };
         result.map_err(failed)?;
         apertures.truncate(args.num_of_nodes as usize);
@@ -116,8 +104,8 @@ impl Driver {
             n_success: 0,
         };
         // SAFETY: the address is that of `n_devices` ids, which the driver only reads.
-        let result = unsafe { sys::ioctl(&self.kfd, &mut args) };
-        result.map_err(|source| Error::Call { operation: "MAP_MEMORY_TO_GPU", source, advice: OUT_OF_MEMORY })
+        let result = unsafe { self.kfd.call(&mut args) };
+        result.map(drop).map_err(|source| Error::Call { operation: "MAP_MEMORY_TO_GPU", source, advice: OUT_OF_MEMORY })
     }
 
     /// Takes a buffer from gpus.
@@ -129,8 +117,8 @@ impl Driver {
             n_success: 0,
         };
         // SAFETY: the address is that of `n_devices` ids, which the driver only reads.
-        let result = unsafe { sys::ioctl(&self.kfd, &mut args) };
-        result.map_err(|source| Error::Call { operation: "UNMAP_MEMORY_FROM_GPU", source, advice: SEE_LOG })
+        let result = unsafe { self.kfd.call(&mut args) };
+        result.map(drop).map_err(|source| Error::Call { operation: "UNMAP_MEMORY_FROM_GPU", source, advice: SEE_LOG })
     }
 
     /// Creates an event. The first one of a process brings the handle of the event page. Returns id and slot.
@@ -161,8 +149,8 @@ impl Driver {
             wait_result: WaitResult::COMPLETE,
         };
         // SAFETY: the address is that of `num_events` entries, which live until the call returns and take any bytes.
-        let result = unsafe { sys::ioctl(&self.kfd, &mut args) };
-        result.map_err(|source| Error::Call { operation: "WAIT_EVENTS", source, advice: SEE_LOG })
+        let result = unsafe { self.kfd.call(&mut args) };
+        result.map(drop).map_err(|source| Error::Call { operation: "WAIT_EVENTS", source, advice: SEE_LOG })
     }
 
     /// Creates a queue; `args` come back with its id and doorbell.
@@ -183,12 +171,6 @@ impl Drop for Driver {
             let _ = self.plain("RUNTIME_ENABLE", &mut RuntimeEnableArgs::default(), SEE_LOG);
         }
     }
-}
-
-/// Opens a device for reading and writing.
-pub(crate) fn open_device(path: &Path) -> Result<File> {
-    let opened: io::Result<File> = OpenOptions::new().read(true).write(true).open(path);
-    opened.map_err(|source| Error::Open { path: path.to_owned(), source })
 }
 
 /// What an entry of a finished wait tells about a memory fault.
@@ -228,11 +210,5 @@ mod tests {
         let entry = EventData { data: Union::of(&exception), ..EventData::default() };
         let said = memory_fault(&entry).unwrap().to_string();
         assert_eq!(said, "the gpu faulted at 0x7000: it is only readable");
-    }
-
-    #[test]
-    fn a_missing_device_is_named_with_a_remedy() {
-        let said = open_device(Path::new("/no/such/device")).unwrap_err().to_string();
-        assert!(said.contains("/no/such/device") && said.contains("modprobe amdgpu"), "{said}");
     }
 }

@@ -1,7 +1,6 @@
 //! What can go wrong between a program and its gpu, in words for whoever runs it.
 
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::code_object::CodeObjectError;
@@ -10,43 +9,9 @@ use crate::memory::GpuAddr;
 /// A failure of the runtime.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The driver's device is missing or closed to this user.
-    #[error("cannot open {}: {source}; {}", path.display(), remedy(source))]
-    Open {
-        /// The device.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-
-    /// A file of the topology is missing or cannot be read.
-    #[error("cannot read {}: {source}; is the amdgpu driver loaded?", path.display())]
-    Sysfs {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-
-    /// A file of the topology holds something else than it should.
-    #[error("{} has no usable `{property}`; this driver is older or newer than the program knows", path.display())]
-    Property {
-        /// The file.
-        path: PathBuf,
-        /// What was looked for.
-        property: String,
-    },
-
-    /// The driver speaks another version of the interface.
-    #[error("the driver's interface is {major}.{minor}, this program needs 1.{needed} or newer; update the kernel")]
-    Version {
-        /// What the driver said.
-        major: u32,
-        /// What the driver said.
-        minor: u32,
-        /// Smallest minor version that does.
-        needed: u32,
-    },
+    /// The driver or its topology cannot be used.
+    #[error(transparent)]
+    Driver(#[from] kfd::Error),
 
     /// The topology names no gpu that may be used.
     #[error("there is no gpu: the topology lists none this user may open; `ls -l /dev/dri` shows the render nodes")]
@@ -134,16 +99,6 @@ pub enum Error {
         /// How much there is.
         limit: u64,
     },
-}
-
-fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::NotFound => "load the amdgpu driver (`modprobe amdgpu`)",
-        io::ErrorKind::PermissionDenied => {
-            "join the group that owns it (`usermod -aG render $USER`, then log in again)"
-        }
-        _ => "look for amdgpu in the kernel's log (`dmesg`)",
-    }
 }
 
 /// Result of the runtime's functions.

@@ -11,7 +11,7 @@ use kfd_abi::{Abi, PAGE_SIZE};
 
 use crate::driver::Driver;
 use crate::error::{Error, Result};
-use crate::sys::Mapping;
+use crate::mapping::Mapping;
 
 /// An address on the gpu; in this runtime the same as on the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -71,7 +71,7 @@ impl Queue {
         clear_ring(&mut ring)?;
         let mut control = device.allocate(PAGE_SIZE as usize, Placement::Uncached)?;
         let commands = device.allocate(PAGE_SIZE as usize, Placement::Uncached)?;
-        let end_of_packet = device.allocate(eop_buffer_size(node.gfx) as usize, Placement::Vram)?;
+        let end_of_packet = device.allocate(eop_buffer_size(node.gpu.gfx) as usize, Placement::Vram)?;
         let inactive = Signal::new(device, 0)?;
         let exception = Signal::new(device, 0)?;
         let save_area = create_save_area(device, &exception)?;
@@ -82,7 +82,7 @@ impl Queue {
             write_pointer_address: control.address().plus(AmdQueue::WRITE_INDEX).0,
             read_pointer_address: control.address().plus(AmdQueue::READ_INDEX).0,
             ring_size: ring_size as u32,
-            gpu_id: node.gpu_id,
+            gpu_id: node.gpu.id.0,
             queue_type: QueueType::COMPUTE_AQL,
             queue_percentage: MAX_PERCENTAGE,
             queue_priority: priority,
@@ -303,8 +303,8 @@ fn queue_object(device: &Device, ring: &Buffer, inactive: &Signal) -> AmdQueue {
         },
         group_segment_aperture_base_hi: (apertures.lds_base >> 32) as u32,
         private_segment_aperture_base_hi: (apertures.scratch_base >> 32) as u32,
-        max_cu_id: node.compute_units.saturating_sub(1),
-        max_wave_id: node.waves_per_cu.saturating_sub(1),
+        max_cu_id: node.gpu.cus.saturating_sub(1),
+        max_wave_id: node.gpu.waves_per_cu.saturating_sub(1),
         read_dispatch_id_field_base_byte_offset: AmdQueue::READ_INDEX as u32,
         queue_properties: QueueProperties::IS_PTR64,
         queue_inactive_signal: inactive.handle().0,
@@ -316,7 +316,7 @@ fn queue_object(device: &Device, ring: &Buffer, inactive: &Signal) -> AmdQueue {
 fn create_save_area(device: &Device, exception: &Signal) -> Result<Buffer> {
     let size = device.node().save_area;
     let mut area = device.allocate(size.total as usize, Placement::Vram)?;
-    let num_xcc = device.node().num_xcc;
+    let num_xcc = device.node().gpu.xccs;
     for xcc in 0..num_xcc {
         let header = SaveAreaHeader {
             // The debugger's part follows the areas of all chips.

@@ -4,7 +4,7 @@ use kfd_abi::hsa::AmdQueue;
 
 use crate::error::{Error, Result};
 use crate::memory::GpuAddr;
-use crate::topology::GpuNode;
+use crate::node::GpuNode;
 
 /// Lanes of a wave.
 const LANES: u64 = 64;
@@ -33,9 +33,9 @@ impl ScratchSize {
             let limit = MOST_UNITS * UNIT / LANES;
             return Err(Error::TooLarge { what: "scratch for each work-item", asked: bytes.into(), limit });
         }
-        let num_xcc = u64::from(node.num_xcc.max(1));
+        let num_xcc = u64::from(node.gpu.xccs.max(1));
         let slots = node.scratch_slots_per_cu.clamp(1, WAVES_PER_CU);
-        let waves = u64::from(node.compute_units) * u64::from(slots) / num_xcc;
+        let waves = u64::from(node.gpu.cus) * u64::from(slots) / num_xcc;
         // Waves are dealt to the shader engines in equal shares.
         let engines = (u64::from(node.engines) / num_xcc).max(1);
         let waves_per_xcc = waves.next_multiple_of(engines).clamp(engines, 0xFFF / engines * engines);
@@ -73,22 +73,31 @@ impl ScratchSize {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use kfd::topology::Gpu;
+    use kfd::{Capability, GfxVersion, GpuId};
     use kfd_abi::cwsr::SaveAreaSize;
-    use kfd_abi::topology::GfxVersion;
 
     use super::*;
 
     pub(crate) fn mi300x() -> GpuNode {
-        GpuNode {
+        let gpu = Gpu {
+            id: GpuId(1),
             node: 1,
-            gpu_id: 1,
+            address: String::new(),
             name: String::new(),
             gfx: GfxVersion::GFX942,
-            render_minor: 128,
-            num_xcc: 8,
-            engines: 32,
-            compute_units: 304,
+            unique_id: 0,
+            cus: 304,
             waves_per_cu: 32,
+            xccs: 8,
+            hardware_queues: 24,
+            capability: Capability::EMPTY,
+            firmware: 0,
+            render_minor: 128,
+        };
+        GpuNode {
+            gpu,
+            engines: 32,
             scratch_slots_per_cu: 32,
             local_memory: 65536,
             copy_queues: 16,
@@ -112,7 +121,8 @@ pub(crate) mod tests {
 
     #[test]
     fn small_gpus_still_get_a_wave_for_each_engine() {
-        let node = GpuNode { num_xcc: 1, engines: 4, compute_units: 1, scratch_slots_per_cu: 1, ..mi300x() };
+        let gpu = Gpu { xccs: 1, cus: 1, ..mi300x().gpu };
+        let node = GpuNode { gpu, engines: 4, scratch_slots_per_cu: 1, ..mi300x() };
         let size = ScratchSize::of(&node, 1).unwrap();
         assert_eq!((size.lane, size.waves_per_xcc), (16, 4));
     }

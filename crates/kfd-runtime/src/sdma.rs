@@ -49,7 +49,7 @@ impl CopyQueue {
             write_pointer_address: control.address().plus(WRITE_INDEX).0,
             read_pointer_address: control.address().plus(READ_INDEX).0,
             ring_size: RING as u32,
-            gpu_id: device.node().gpu_id,
+            gpu_id: device.node().gpu.id.0,
             queue_type: QueueType::SDMA,
             queue_percentage: MAX_PERCENTAGE,
             queue_priority: MAX_PRIORITY,

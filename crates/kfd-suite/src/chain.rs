@@ -35,8 +35,8 @@ pub struct Work {
 /// Workgroups that fill a gpu: with all of them on it there is no room for a wave of anybody else.
 #[must_use]
 pub fn groups_to_fill(device: &Device) -> u32 {
-    let node = device.node();
-    (node.compute_units.saturating_mul(node.waves_per_cu) / WAVES).max(1)
+    let gpu = &device.node().gpu;
+    (gpu.cus.saturating_mul(gpu.waves_per_cu) / WAVES).max(1)
 }
 
 /// A queue with a chain of kernels on it.

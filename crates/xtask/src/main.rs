@@ -3,6 +3,7 @@
 
 mod accept;
 mod dependencies;
+mod loaded;
 mod record;
 mod rocm;
 mod run;
@@ -43,6 +44,17 @@ enum Chore {
         full: bool,
     },
 
+    /// Repeat the tests that watch processes and clocks beside busy processes.
+    Loaded {
+        /// How often to run them.
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        times: u32,
+
+        /// How many processes spin meanwhile.
+        #[arg(long, value_name = "N", default_value_t = 2)]
+        busy: u32,
+    },
+
     /// Run an acceptance list: commands, and what must be true of their results.
     ///
     /// The lists are the files of crates/xtask/acceptance.
@@ -77,6 +89,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().chore {
         Chore::Setup { plan } => setup::setup(plan),
         Chore::Test { full } => test::test(full),
+        Chore::Loaded { times, busy } => loaded::loaded(times, busy),
         Chore::Accept { name, list } => accept::accept(name.as_deref(), list),
         Chore::Tidy => tidy::tidy(),
         Chore::Record { what: Recording::Demo } => record::demo(),

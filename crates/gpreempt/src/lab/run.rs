@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Run, out: &mut impl Write) -> Result<()> {
     for (mechanism, outcome) in mechanisms.iter().zip(&outcomes) {
         print(mechanism, outcome, &workload, out)?;
     }
-    writeln!(out, "\n{}", output::estimates(&profile))?;
+    writeln!(out, "\n{}", super::estimates(&profile))?;
     if let Some(file) = &options.trace {
         writeln!(out, "Trace for ui.perfetto.dev: {}", file.display())?;
     }

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
+use gpreempt_testkit::{play, this_test, until};
 use gpreemptd::inbox::Input;
 use gpreemptd::scout::{self, Errand, Format, Leaving, Process, Scout, Scouted, Settings, Tenant};
 use kfd::{Grace, Kfd, Pid, ProcessMemory, QueueId, Tracer};
-
-use super::scene::{play, until};
 
 /// Longest wait for something that the scout must tell.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,7 +69,7 @@ impl Lookout {
 
 #[test]
 fn gpus_are_told_first_and_by_their_product_name() {
-    play("scout::gpus_are_told_first_and_by_their_product_name", &["--profile", "mi300x-cpx", "--gpus", "8"], |_| {
+    play(this_test!(), &["--profile", "mi300x-cpx", "--gpus", "8"], |_| {
         let lookout = Lookout::start();
         let Ok(Input::Scouted(Scouted::Gpus(gpus))) = lookout.told.recv() else { panic!("the gpus come first") };
         assert_eq!(gpus.len(), 8);
@@ -83,9 +82,9 @@ fn gpus_are_told_first_and_by_their_product_name() {
 
 #[test]
 fn a_process_is_told_with_the_rings_it_really_has_until_it_is_killed() {
-    play("scout::a_process_is_told_with_the_rings_it_really_has_until_it_is_killed", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let lookout = Lookout::start();
-        let mut client = stage.actor();
+        let mut client = scene.actor();
         let pid = client.pid();
         client.ask("open");
         let first = client.queue(7);
@@ -118,9 +117,9 @@ fn a_process_is_told_with_the_rings_it_really_has_until_it_is_killed() {
 
 #[test]
 fn a_process_without_queues_is_nobody() {
-    play("scout::a_process_without_queues_is_nobody", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let lookout = Lookout::start();
-        let mut client = stage.actor();
+        let mut client = scene.actor();
         client.ask("open");
         until("the driver lists it", || kfd::process::find(client.pid()).unwrap().is_some());
         let told = |scouted| match scouted {
@@ -137,9 +136,9 @@ fn a_process_without_queues_is_nobody() {
 
 #[test]
 fn a_process_that_executes_another_program_is_gone_and_comes_back_as_another() {
-    play("scout::a_process_that_executes_another_program_is_gone_and_comes_back_as_another", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let lookout = Lookout::start();
-        let mut client = stage.actor();
+        let mut client = scene.actor();
         let pid = client.pid();
         client.ask("open");
         client.queue(7);
@@ -160,9 +159,9 @@ fn a_process_that_executes_another_program_is_gone_and_comes_back_as_another() {
 
 #[test]
 fn a_sample_says_how_much_of_the_gpu_a_process_holds() {
-    play("scout::a_sample_says_how_much_of_the_gpu_a_process_holds", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let lookout = Lookout::start();
-        let (mut client, _) = stage.walker(64);
+        let (mut client, _) = scene.walker(64);
         let pid = client.pid();
         let process = lookout.process(pid, "its queue", |tenant| tenant.vram > 0);
         let gpu = kfd::GpuId(process.tenants[0].gpu);
@@ -186,9 +185,9 @@ fn a_sample_says_how_much_of_the_gpu_a_process_holds() {
 
 #[test]
 fn a_stopped_process_that_wants_to_destroy_a_queue_is_found() {
-    play("scout::a_stopped_process_that_wants_to_destroy_a_queue_is_found", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let lookout = Lookout::start();
-        let (mut client, queue) = stage.walker(2);
+        let (mut client, queue) = scene.walker(2);
         let pid = client.pid();
         lookout.process(pid, "its queue", |tenant| tenant.rings.len() == 1);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
@@ -206,9 +205,9 @@ fn a_stopped_process_that_wants_to_destroy_a_queue_is_found() {
 
 #[test]
 fn a_debugger_is_told_while_it_is_attached() {
-    play("scout::a_debugger_is_told_while_it_is_attached", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let lookout = Lookout::start();
-        let mut client = stage.actor();
+        let mut client = scene.actor();
         let pid = client.pid();
         let own = Pid(std::process::id());
         client.ask("open");

@@ -1,25 +1,17 @@
 //! What is seen of processes at work, without being attached to them.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use gpreempt_core::Activity;
+use gpreempt_testkit::{Actor, play, this_test, until};
 use gpreemptd::clock::now;
 use gpreemptd::observe::{Eye, Look};
 use gpreemptd::scout::{Format, Ring, Sample};
 use kfd::debugfs::{self, QueueKind};
 use kfd::{Pid, ProcessMemory, process};
 
-mod actor;
-#[allow(dead_code, reason = "these tests need only some of it")]
-#[path = "../vgpu/scene.rs"]
-mod scene;
-
-use scene::{Actor, play, until};
-
-fn executable() -> PathBuf {
-    assert_cmd::cargo::cargo_bin!("gpreempt").to_path_buf()
-}
+/// Workgroups of a walk: enough to be seen in every sample.
+const GROUPS: u32 = 64;
 
 /// The rings of a process as debugfs shows them.
 fn rings(pid: Pid) -> Vec<Ring> {
@@ -35,14 +27,15 @@ fn rings(pid: Pid) -> Vec<Ring> {
     compute.filter_map(ring).collect()
 }
 
-/// An eye on a process that has a compute queue, which is idle.
-fn watch(actor: &mut Actor) -> Eye {
+/// An eye on a process that has a compute queue, which is idle; and the queue.
+fn watch(actor: &mut Actor) -> (Eye, u32) {
     actor.ask("open");
+    let queue = actor.queue(7);
     let pid = actor.pid();
     let mut eye = Eye::new(Arc::new(ProcessMemory::open(pid).unwrap()), &rings(pid));
     assert_eq!(eye.ignored(), []);
     until("it is idle", || look(&mut eye).activity == Activity::Idle);
-    eye
+    (eye, queue)
 }
 
 fn look(eye: &mut Eye) -> Look {
@@ -63,11 +56,11 @@ fn sample(eye: &mut Eye, pid: Pid) -> u32 {
 
 #[test]
 fn a_kernel_that_was_fetched_runs_until_its_signal_fires() {
-    play("a_kernel_that_was_fetched_runs_until_its_signal_fires", &[], |stage| {
-        let mut actor = stage.actor();
-        let mut eye = watch(&mut actor);
+    play(this_test!(), &[], |scene| {
+        let mut actor = scene.actor();
+        let (mut eye, queue) = watch(&mut actor);
         assert!(!eye.peek());
-        actor.ask("walk signalled");
+        actor.ask(&format!("walk {queue} {GROUPS}"));
         assert!(eye.peek());
         until("it was fetched", || {
             let look = look(&mut eye);
@@ -83,7 +76,8 @@ fn a_kernel_that_was_fetched_runs_until_its_signal_fires() {
             assert_eq!(confirmed.activity, Activity::Running);
             !confirmed.unsure
         });
-        actor.ask("enough");
+        actor.enough();
+        actor.must_end_right(0);
         assert_eq!(look(&mut eye).activity, Activity::Idle);
         assert!(!eye.peek());
         actor.leave();
@@ -92,10 +86,10 @@ fn a_kernel_that_was_fetched_runs_until_its_signal_fires() {
 
 #[test]
 fn kernels_without_signals_run_until_a_sample_finds_no_waves() {
-    play("kernels_without_signals_run_until_a_sample_finds_no_waves", &[], |stage| {
-        let mut actor = stage.actor();
-        let mut eye = watch(&mut actor);
-        actor.ask("walk silent");
+    play(this_test!(), &[], |scene| {
+        let mut actor = scene.actor();
+        let (mut eye, queue) = watch(&mut actor);
+        actor.ask(&format!("walk {queue} {GROUPS} silent"));
         until("nothing but a sample can tell", || {
             let look = look(&mut eye);
             assert!(look.activity.has_work(), "{look:?}");
@@ -103,7 +97,7 @@ fn kernels_without_signals_run_until_a_sample_finds_no_waves() {
         });
         until("its waves are on the gpu", || sample(&mut eye, actor.pid()) > 0);
         assert_eq!(look(&mut eye).activity, Activity::Running);
-        actor.ask("enough");
+        actor.enough();
         // Nothing in its memory tells that it ended.
         assert_eq!(look(&mut eye).activity, Activity::Running);
         until("its waves are gone", || sample(&mut eye, actor.pid()) == 0);
@@ -114,12 +108,12 @@ fn kernels_without_signals_run_until_a_sample_finds_no_waves() {
 
 #[test]
 fn a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires() {
-    play("a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires", &[], |stage| {
-        let mut actor = stage.actor();
-        let mut eye = watch(&mut actor);
-        for wait in ["all", "value"] {
-            actor.ask(&format!("gate {wait}"));
-            actor.ask("walk signalled");
+    play(this_test!(), &[], |scene| {
+        let mut actor = scene.actor();
+        let (mut eye, queue) = watch(&mut actor);
+        for (job, kind) in ["", " value"].iter().enumerate() {
+            actor.ask(&format!("gate {queue}{kind}"));
+            actor.ask(&format!("walk {queue} {GROUPS}"));
             until("the processor is at the wait", || look(&mut eye).activity == Activity::Blocked);
             for _ in 0..100 {
                 let look = look(&mut eye);
@@ -131,7 +125,8 @@ fn a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires() {
             assert!(look(&mut eye).activity.has_work());
             until("the kernel behind it runs", || sample(&mut eye, actor.pid()) > 0);
             assert_eq!(look(&mut eye).activity, Activity::Running);
-            actor.ask("enough");
+            actor.enough();
+            actor.must_end_right(job);
             assert_eq!(look(&mut eye).activity, Activity::Idle);
         }
         actor.leave();
@@ -140,12 +135,12 @@ fn a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires() {
 
 #[test]
 fn a_process_that_only_copies_is_idle() {
-    play("a_process_that_only_copies_is_idle", &[], |stage| {
-        let mut actor = stage.actor();
-        let mut eye = watch(&mut actor);
+    play(this_test!(), &[], |scene| {
+        let mut actor = scene.actor();
+        let (mut eye, _) = watch(&mut actor);
         let mut during = 0;
         until("a look fell into the copies", || {
-            actor.ask("copy");
+            actor.ask("begin-copy");
             assert_eq!(look(&mut eye).activity, Activity::Idle);
             during += u32::from(actor.ask("copying") == "true");
             actor.ask("copied");
@@ -158,10 +153,10 @@ fn a_process_that_only_copies_is_idle() {
 
 #[test]
 fn a_process_that_was_killed_has_no_rings() {
-    play("a_process_that_was_killed_has_no_rings", &[], |stage| {
-        let mut actor = stage.actor();
-        let mut eye = watch(&mut actor);
-        actor.ask("walk signalled");
+    play(this_test!(), &[], |scene| {
+        let mut actor = scene.actor();
+        let (mut eye, queue) = watch(&mut actor);
+        actor.ask(&format!("walk {queue} {GROUPS}"));
         assert!(look(&mut eye).activity.has_work());
         actor.kill();
         until("its memory is gone", || eye.look(now(), false).is_err());

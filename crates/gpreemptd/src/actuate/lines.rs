@@ -2,50 +2,38 @@
 
 use std::io::{self, Read};
 
+use gpreempt_proto::frame::{self, LineBuffer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Bytes of a message at most. All queues that a process can have take a fraction of it.
 const LONGEST: usize = 1 << 20;
 
-/// A message as one line.
+/// Returns a message as one line.
 pub(super) fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(message)?;
-    line.push(b'\n');
-    Ok(line)
+    Ok(frame::line(message)?)
 }
 
 /// Cuts what arrives into messages.
-#[derive(Debug, Default)]
-pub(super) struct Lines {
-    bytes: Vec<u8>,
-    /// Bytes before this one hold no end of a line.
-    searched: usize,
+#[derive(Debug)]
+pub(super) struct Lines(LineBuffer);
+
+impl Default for Lines {
+    fn default() -> Lines {
+        Lines(LineBuffer::new(LONGEST))
+    }
 }
 
 impl Lines {
-    /// Reads what is there, once. Zero bytes are the end.
+    /// Reads from the source once and returns how many bytes came; 0 is the end.
     pub(super) fn fill(&mut self, source: &mut impl Read) -> io::Result<usize> {
-        let mut chunk = [0; 8192];
-        let count = source.read(&mut chunk)?;
-        self.bytes.extend_from_slice(chunk.get(..count).unwrap_or_default());
-        Ok(count)
+        self.0.fill(source)
     }
 
-    /// The next whole message.
+    /// Returns the next whole message.
     pub(super) fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        let unseen = self.bytes.iter().skip(self.searched);
-        let Some(length) = unseen.into_iter().position(|byte| *byte == b'\n') else {
-            self.searched = self.bytes.len();
-            if self.bytes.len() > LONGEST {
-                let said = format!("a message of more than {LONGEST} bytes");
-                return Err(io::Error::new(io::ErrorKind::InvalidData, said));
-            }
-            return Ok(None);
-        };
-        let line: Vec<u8> = self.bytes.drain(..=self.searched + length).collect();
-        self.searched = 0;
-        Ok(Some(serde_json::from_slice(&line)?))
+        let line = self.0.next_line().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok(line.map(|line| serde_json::from_slice(&line)).transpose()?)
     }
 }
 
@@ -159,7 +147,6 @@ mod tests {
             if let Err(error) = lines.next::<Order>() {
                 break error;
             }
-            assert!(lines.bytes.len() <= LONGEST);
         };
         assert!(refused.to_string().contains("1048576"), "{refused}");
     }

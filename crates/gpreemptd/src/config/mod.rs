@@ -15,9 +15,7 @@ mod glob;
 mod parse;
 mod print;
 mod promise;
-mod read;
 mod rule;
-mod section;
 mod treat;
 mod warn;
 
@@ -26,8 +24,9 @@ use std::time::Duration;
 
 use gpreempt_core::{GpuParams, JobParams, Level};
 use gpreempt_proto::Mode;
+use toml_source::{ReadLimits, Source};
 
-pub use self::error::{ConfigError, Position, Problem};
+pub use self::error::ConfigError;
 pub use self::glob::Glob;
 pub use self::rule::{Account, Gives, GpuRule, Grouping, Requests, Rule, Trusted};
 pub use self::treat::{JOB_VARIABLE, LEVEL_VARIABLE};
@@ -36,6 +35,9 @@ use self::accounts::Accounts;
 
 /// A commented file with the defaults, to start from.
 pub const INIT: &str = include_str!("../../../../deploy/gpreempt.toml");
+
+/// Files that are read. Opening a pipe would wait for a writer, and the daemon reads while it runs.
+const LIMITS: ReadLimits = ReadLimits { max_bytes: 1 << 20, regular_only: true };
 
 /// The whole configuration. [`Config::default`] is what holds without a file: observe, no rules.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,8 +136,9 @@ impl Config {
     /// # Errors
     /// If it cannot be read or says something that makes no sense: everything that is wrong, with its place.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let text = read::file(path)?;
-        let mut config = parse::config(&path.display().to_string(), &text)?;
+        let source = Source::read(path, LIMITS)
+            .map_err(|error| ConfigError::Unreadable { file: path.display().to_string(), error })?;
+        let mut config = parse::config(&source)?;
         config.source = Some(path.to_path_buf());
         Ok(config)
     }
@@ -145,7 +148,7 @@ impl Config {
     /// # Errors
     /// If it says something that makes no sense: everything that is wrong, with its place.
     pub fn parse(name: &str, text: &str) -> Result<Config, ConfigError> {
-        parse::config(name, text)
+        parse::config(&Source::new(name, text))
     }
 
     /// Settings of the gpu with this PCI address (`0000:c1:00.0`, or `0000:c1:00.0/3` for a partition).

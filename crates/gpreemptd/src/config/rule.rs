@@ -134,10 +134,6 @@ impl Trusted {
         one(&self.user) || one(&self.group)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.user.is_none() && self.group.is_none() && self.cgroup.is_none() && self.container.is_none()
-    }
-
     fn matches(&self, process: &Identity) -> bool {
         let user = self.user.as_ref().is_none_or(|user| user.matches(process.uid));
         let group = self.group.as_ref().is_none_or(|group| group.matches(process.gid));

@@ -1,9 +1,10 @@
 //! What clients ask to be changed.
 
 use gpreempt_core::{Level, Nanos};
-use gpreempt_proto::{Answer, EventKind, Mode, Refusal, RefusalKind, Request, Target};
+use gpreempt_proto::{Answer, Event, EventKind, Mode, Refusal, RefusalKind, Request, Target};
 use kfd::Pid;
 
+use crate::control::Peer;
 use crate::inbox::Asked;
 
 use super::Engine;
@@ -18,13 +19,15 @@ fn refuse(kind: RefusalKind, message: impl Into<String>) -> Refusal {
 
 impl Engine {
     pub(super) fn asked(&mut self, asked: Asked, now: Nanos) {
-        let outcome = match &asked.request {
+        let allowed = self.peer(asked.uid).may(&asked.request);
+        let outcome = allowed.and_then(|()| match &asked.request {
             Request::Set { target, level } => self.set_level(asked.uid, target, *level),
             Request::Hold { target, seconds } => self.hold(asked.uid, target, *seconds, now),
             Request::Release { target } => self.release(asked.uid, target),
-            Request::Abandon { pid } => self.abandon(asked.uid, *pid, now),
+            Request::Unmanage { pid } => self.unmanage(asked.uid, *pid, now),
+            Request::Manage { pid } => self.manage(asked.uid, *pid, now),
             _ => Err(refuse(RefusalKind::Malformed, "this request changes nothing")),
-        };
+        });
         let answer = match outcome {
             Ok(note) => Answer::Done { note },
             Err(refusal) => Answer::Refused(refusal),
@@ -32,8 +35,9 @@ impl Engine {
         asked.answer.send(answer);
     }
 
-    pub(super) fn may_all(&self, uid: u32) -> bool {
-        uid == 0 || uid == self.own_uid
+    /// Returns the rights of a user.
+    pub(super) fn peer(&self, uid: u32) -> Peer {
+        Peer { uid, daemon_uid: self.own_uid }
     }
 
     /// The job that is meant, if the user may change it.
@@ -48,7 +52,8 @@ impl Engine {
         let known = name.and_then(|name| self.world.jobs.get(&name).map(|job| (name, job)));
         // Of a job that several users share none is the owner. Whether something of another user exists is not told either.
         let owner = |pid: &Pid| self.world.processes.get(pid).is_some_and(|process| process.identity.uid == uid);
-        let Some((name, _)) = known.filter(|(_, job)| self.may_all(uid) || job.pids.iter().all(owner)) else {
+        let Some((name, _)) = known.filter(|(_, job)| self.peer(uid).is_operator() || job.pids.iter().all(owner))
+        else {
             let message = format!("{said} is not managed, or not yours; `gpreempt ps` shows what is");
             return Err(refuse(RefusalKind::Unknown, message));
         };
@@ -67,7 +72,7 @@ impl Engine {
             return Err(refuse(RefusalKind::Range, format!("level {level} is out of range; levels are 0 to 15")));
         };
         let name = self.job_of(uid, target)?;
-        let trusted = self.may_all(uid);
+        let trusted = self.peer(uid).is_operator();
         let Some(job) = self.world.jobs.get_mut(&name) else { return Ok(None) };
         if level > job.max_level && !trusted {
             let message = format!(
@@ -141,24 +146,65 @@ impl Engine {
         }
     }
 
-    fn abandon(&mut self, uid: u32, pid: u32, now: Nanos) -> Outcome {
-        let process = self.world.processes.get_mut(&Pid(pid));
-        let allowed = |owner: u32| owner == uid || uid == 0 || uid == self.own_uid;
-        let Some(process) = process.filter(|process| allowed(process.identity.uid)) else {
-            let message = format!("process {pid} has no compute queues, or is not yours");
+    /// Leaves a process alone until [`Engine::manage`] or its end; what of it is stopped runs on.
+    fn unmanage(&mut self, uid: u32, pid: u32, now: Nanos) -> Outcome {
+        let Some(process) = self.world.processes.get_mut(&Pid(pid)) else {
+            let message = format!("process {pid} has no compute queues; `gpreempt ps` shows those that have");
             return Err(refuse(RefusalKind::Unknown, message));
         };
-        process.abandoned = true;
+        if std::mem::replace(&mut process.unmanaged, true) {
+            return Ok(Some(format!("process {pid} was unmanaged already")));
+        }
         let started = process.identity.started;
+        // Before the tenants leave their job, which the event names.
+        self.note_process(Pid(pid), EventKind::Unmanaged { by_uid: uid });
         self.release_process(Pid(pid));
         let names: Vec<_> = self.world.tenants_of(Pid(pid)).map(|tenant| tenant.name).collect();
         for name in names {
             self.discharge(name, now);
         }
         self.keep.change(|by_hand| {
-            by_hand.abandoned.insert(pid, started);
+            by_hand.unmanaged.insert(pid, started);
         });
         self.changed = true;
-        Ok(Some(format!("process {pid} is given up: never stopped, and nothing is stopped for it")))
+        Ok(Some(format!("process {pid} is unmanaged: never stopped, never protected")))
+    }
+
+    /// Applies the rules to an unmanaged process again.
+    fn manage(&mut self, uid: u32, pid: u32, now: Nanos) -> Outcome {
+        self.keep.forget_ended();
+        let kept = self.keep.by_hand.unmanaged.contains_key(&pid);
+        self.keep.change(|by_hand| {
+            by_hand.unmanaged.remove(&pid);
+        });
+        let Some(process) = self.world.processes.get_mut(&Pid(pid)) else {
+            // It may have destroyed its queues, and create others.
+            if kept {
+                return Ok(Some(format!("process {pid} is managed again as soon as it has a compute queue")));
+            }
+            let message = format!("process {pid} has no compute queues; `gpreempt ps` shows those that have");
+            return Err(refuse(RefusalKind::Unknown, message));
+        };
+        if !std::mem::replace(&mut process.unmanaged, false) {
+            return Ok(Some(format!("process {pid} was not unmanaged")));
+        }
+        let rule = process.treatment.as_ref().map(|treatment| treatment.rule.clone());
+        let names: Vec<_> = self.world.tenants_of(Pid(pid)).map(|tenant| tenant.name).collect();
+        for name in names {
+            self.enlist(name, now);
+        }
+        self.note_process(Pid(pid), EventKind::Managed { by_uid: uid });
+        self.changed = true;
+        Ok(Some(match rule {
+            Some(rule) => format!("process {pid} is managed again, by rule {rule:?}"),
+            None => format!("process {pid} matches no rule: never stopped, never protected"),
+        }))
+    }
+
+    /// Logs an event about a process on all its gpus.
+    fn note_process(&self, pid: Pid, kind: EventKind) {
+        let job = self.world.tenants_of(pid).find_map(|tenant| tenant.job.clone());
+        let uid = self.world.processes.get(&pid).map(|process| process.identity.uid);
+        self.board.note(Event { at_ms: now_ms(), kind, gpu: None, pid: Some(pid.0), job, uid });
     }
 }

@@ -8,9 +8,9 @@ use kfd::Pid;
 
 use crate::actuate::{Order, Refused, RefusedKind, Told};
 use crate::clock;
+use crate::control::wire::ToWire as _;
 
 use super::Engine;
-use super::words;
 use super::world::{Name, World};
 
 /// How long a gpu is left alone after the driver said that it is being reset.
@@ -41,6 +41,7 @@ impl Engine {
         let weighs = std::mem::take(&mut self.news) || now >= self.core_wake;
         let plan = self.core.decide(now, &COST);
         self.core_wake = plan.wake;
+        self.overcommitted = plan.overcommitted;
         if weighs {
             self.record.daemon.decision.note(clock::now().since(now));
         }
@@ -142,7 +143,7 @@ impl Engine {
             tenant.preempted += u64::from(tenant.stopped_at.is_none());
             tenant.stopped_at.get_or_insert(answered);
             tenant.why = Some(ticket.why);
-            let by_rule = || (ticket.why.reason != Reason::Held).then(|| words::rule(ticket.why.reason).to_owned());
+            let by_rule = || (ticket.why.reason != Reason::Held).then(|| ticket.why.reason.to_wire().to_string());
             tenant.cause = by.clone().or_else(by_rule);
         }
         let stopped_queues = Some(tenant.stopped_queues());
@@ -185,7 +186,7 @@ impl Engine {
         let record = self.record.gpu(place.about.id.0, &place.about.address);
         record.cycles += 1;
         let took_us = answered.since(called).0 as f64 / 1e3;
-        let rule = words::rule(ticket.why.reason).to_string();
+        let reason = ticket.why.reason.to_wire();
         let victim = self.world.tenants.get(&ticket.name);
         match ticket.action {
             Action::Preempt => {
@@ -193,10 +194,10 @@ impl Engine {
                 record.preempt.note(answered.since(ticket.sent_at));
                 record.inversion.note(ticket.why.after.plus(answered.since(ticket.sent_at)));
                 let after_us = ticket.why.after.0 as f64 / 1e3;
-                let bound = words::bound(ticket.why.bound).to_string();
+                let bound = ticket.why.bound.to_wire();
                 let cause = by.clone();
                 let seen_ns = ticket.noticed.map(|at| at.0);
-                let kind = EventKind::Preempted { rule, by, bound, after_us, took_us, queues, seen_ns };
+                let kind = EventKind::Preempted { reason, by, bound, after_us, took_us, queues, seen_ns };
                 self.note_by(ticket.name, kind, cause.as_deref());
             }
             Action::Resume => {
@@ -204,7 +205,7 @@ impl Engine {
                 record.resume.note(answered.since(ticket.sent_at));
                 let stopped = victim.and_then(|tenant| tenant.stopped_at).map_or(Nanos::ZERO, |at| answered.since(at));
                 let stopped_us = stopped.0 as f64 / 1e3;
-                self.note(ticket.name, EventKind::Resumed { rule, stopped_us, took_us });
+                self.note(ticket.name, EventKind::Resumed { reason, stopped_us, took_us });
             }
         }
     }
@@ -244,15 +245,11 @@ impl Engine {
             RefusedKind::Reset => self.reset(gpu, now),
             RefusedKind::Other => {}
         }
-        let action = match ticket.action {
-            Action::Preempt => "preempt",
-            Action::Resume => "resume",
-        };
         let place = &mut self.world.gpus[gpu];
         self.record.gpu(place.about.id.0, &place.about.address).failures += 1;
         let trip = place.breaker.failed(now, &self.config.breaker);
         let message = refused.message.clone();
-        self.note(ticket.name, EventKind::Failed { action: action.into(), message });
+        self.note(ticket.name, EventKind::Failed { action: ticket.action.to_wire(), message });
         trip.into_iter().for_each(|trip| self.tripped(gpu, trip));
         self.changed = true;
     }

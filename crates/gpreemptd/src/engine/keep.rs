@@ -14,7 +14,7 @@ use crate::identity::{Identity, started};
 
 const FILE: &str = "by-hand.json";
 
-/// What was set by hand, by job, and the processes given up.
+/// What was set by hand, by job, and the processes that are unmanaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ByHand {
@@ -25,8 +25,9 @@ pub(super) struct ByHand {
     pub(super) holds: BTreeMap<String, u64>,
     /// Who belonged to those jobs: what was set ends with the last of them, and is not for a later job of the same name.
     pub(super) members: BTreeMap<String, Members>,
-    /// By process, with its start time, so that a later one of the same number is not meant.
-    pub(super) abandoned: Members,
+    /// Unmanaged processes with their start times, so that a later process of the same number is not meant.
+    #[serde(alias = "abandoned")]
+    pub(super) unmanaged: Members,
 }
 
 /// Processes, each with its start time.
@@ -42,7 +43,7 @@ impl ByHand {
         let now = now_ms();
         self.holds.retain(|name, until| *until > now && self.members.contains_key(name));
         self.members.retain(|name, _| self.levels.contains_key(name) || self.holds.contains_key(name));
-        keep_living(&mut self.abandoned);
+        keep_living(&mut self.unmanaged);
     }
 }
 
@@ -232,7 +233,7 @@ mod tests {
             keep.set_level(&kept_name(&job, process), 3, true, [(pid, process.started)].into());
         }
         keep.set_hold(&kept_name(&job, &earlier), now_ms() + 60_000, [(pid, earlier.started)].into());
-        keep.change(|by_hand| by_hand.abandoned = [(pid, earlier.started)].into());
+        keep.change(|by_hand| by_hand.unmanaged = [(pid, earlier.started)].into());
         let expected = ByHand {
             levels: [(kept_name(&job, &own), 3)].into(),
             trusted: [kept_name(&job, &own)].into(),

@@ -1,10 +1,11 @@
 //! Looks at rings: what each tenant does, when bursts begin and end, and when somebody lower is in the way.
 
-use gpreempt_core::{Activity, Nanos, Observation, Permille};
+use gpreempt_core::{Activity, Nanos, Observation, Permille, Reason};
 use gpreempt_proto::{EventKind, Mode};
 use kfd::{GpuId, Pid};
 
 use crate::clock;
+use crate::control::wire::ToWire as _;
 use crate::observe::{Eye, Look};
 use crate::scout::{Errand, Sample};
 
@@ -268,7 +269,7 @@ impl Engine {
         if !enforce {
             let by = self.world.tenants.get(&name).and_then(|tenant| tenant.job.clone());
             for victim in in_the_way {
-                let kind = EventKind::WouldPreempt { rule: "higher_wants".into(), by: by.clone() };
+                let kind = EventKind::WouldPreempt { reason: Reason::HigherWants.to_wire(), by: by.clone() };
                 self.note_by(victim, kind, by.as_deref());
             }
         }
@@ -315,7 +316,7 @@ impl Engine {
         let seconds = trip.pause.0 as f64 / 1e9;
         tracing::warn!("gpu {address} is left to the hardware for {seconds} s: {}", trip.reason);
         self.ask_at(clock::now().plus(trip.pause));
-        self.note_gpu(gpu, EventKind::BackedOff { reason: trip.reason, seconds });
+        self.note_gpu(gpu, EventKind::BackedOff { message: trip.reason, seconds });
         self.changed = true;
     }
 

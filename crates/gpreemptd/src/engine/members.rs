@@ -101,7 +101,7 @@ impl Engine {
 
     fn add_process(&mut self, found: &scout::Process) {
         let identity = found.identity.clone();
-        let abandoned = self.keep.by_hand.abandoned.get(&identity.pid) == Some(&identity.started);
+        let unmanaged = self.keep.by_hand.unmanaged.get(&identity.pid) == Some(&identity.started);
         let treatment = self.config.treat(&identity);
         for note in treatment.iter().flat_map(|treatment| &treatment.notes) {
             tracing::warn!("process {}: {note}", identity.pid);
@@ -113,7 +113,7 @@ impl Engine {
             session: Session::None,
             refusals: 0,
             traced_by: found.traced_by,
-            abandoned,
+            unmanaged,
             unreadable: None,
             memory: None,
             leaving_until: Nanos::ZERO,
@@ -196,7 +196,7 @@ impl Engine {
         let Some(tenant) = self.world.tenants.get(&name) else { return };
         let Some(gpu) = self.world.gpus.get(tenant.gpu).filter(|gpu| gpu.managed) else { return };
         let slot = gpu.slot;
-        let Some(process) = self.world.processes.get(&name.0).filter(|process| !process.abandoned) else { return };
+        let Some(process) = self.world.processes.get(&name.0).filter(|process| !process.unmanaged) else { return };
         let Some(treatment) = process.treatment.clone() else { return };
         let (uid, started) = (process.identity.uid, process.identity.started);
         let kept = kept_name(&treatment.job, &process.identity);

@@ -13,7 +13,6 @@ mod members;
 mod pace;
 mod sessions;
 mod show;
-mod words;
 mod world;
 
 use std::path::PathBuf;
@@ -22,13 +21,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::Duration;
 
-use gpreempt_core::{GpuParams, Nanos};
+use gpreempt_core::{GpuParams, GpuSet, Nanos};
 use gpreempt_proto::{Event, EventKind, Mode};
 use kfd::Pid;
 
 use crate::clock;
 use crate::config::Config;
-use crate::control::Board;
+use crate::control::Publisher;
 use crate::inbox::Input;
 use crate::record::{Audit, Recorder};
 use crate::scout::{Errand, Leaving, Scout, Scouted};
@@ -58,7 +57,7 @@ pub struct Setup {
     /// Where levels and holds set by hand are kept.
     pub directory: PathBuf,
     /// Where it publishes.
-    pub board: Arc<Board>,
+    pub board: Arc<Publisher>,
     /// The scout, already running.
     pub scout: Scout,
     /// The way to its own inbox, for whom it starts.
@@ -75,7 +74,7 @@ pub struct Engine {
     core: Core,
     world: World,
     scout: Scout,
-    board: Arc<Board>,
+    board: Arc<Publisher>,
     to_self: Sender<Input>,
     alive: Arc<AtomicU64>,
     record: Recorder,
@@ -91,6 +90,8 @@ pub struct Engine {
     core_wake: Nanos,
     due: Nanos,
     beat_at: Nanos,
+    /// Gpus whose deadline jobs ask for more than the gpu has, as of the last decision.
+    overcommitted: GpuSet,
     /// Members or settings changed.
     changed: bool,
     publish: bool,
@@ -132,6 +133,7 @@ impl Engine {
             own_uid: nix::unistd::geteuid().as_raw(),
             started,
             core_wake: Nanos::NEVER,
+            overcommitted: GpuSet::EMPTY,
             due: Nanos::NEVER,
             beat_at: Nanos::ZERO,
             changed: true,
@@ -263,7 +265,7 @@ impl Engine {
     /// Somebody says that it has just submitted work.
     fn notified(&mut self, pid: Pid, uid: u32, now: Nanos) {
         let owner = self.world.processes.get(&pid).map(|process| process.identity.uid);
-        if !owner.is_some_and(|owner| owner == uid || self.may_all(uid)) {
+        if !owner.is_some_and(|owner| owner == uid || self.peer(uid).is_operator()) {
             return;
         }
         self.record.daemon.notifications += 1;

@@ -121,7 +121,7 @@ impl Engine {
 
     fn wants_session(&mut self, pid: Pid, now: Nanos) -> bool {
         let Some(process) = self.world.processes.get(&pid) else { return false };
-        if process.abandoned || self.debugger(process.traced_by).is_some() {
+        if process.unmanaged || self.debugger(process.traced_by).is_some() {
             return false;
         }
         match process.session {
@@ -268,7 +268,9 @@ impl Engine {
         if refused.kind != RefusedKind::Gone && !told_before {
             let name = self.world.tenants_of(pid).map(|tenant| tenant.name).next();
             let message = refused.message.clone();
-            name.inspect(|&name| self.note(name, EventKind::Failed { action: "attach".into(), message }));
+            name.inspect(|&name| {
+                self.note(name, EventKind::Failed { action: gpreempt_proto::Action::Attach, message });
+            });
         }
     }
 
@@ -356,8 +358,8 @@ impl Engine {
     /// Why a tenant cannot be stopped, for people; `None` if it can, or if nobody would want to.
     pub(super) fn unstoppable(&self, tenant: &Tenant, now: Nanos) -> Option<String> {
         let process = self.world.processes.get(&tenant.name.0)?;
-        if process.abandoned {
-            return Some("given up by hand".into());
+        if process.unmanaged {
+            return Some("unmanaged by the operator".into());
         }
         if let Some(debugger) = self.debugger(process.traced_by) {
             return Some(format!("debugger {debugger} is attached"));

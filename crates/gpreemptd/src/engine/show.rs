@@ -1,12 +1,14 @@
 //! How everything stands, for whoever asks.
 
 use gpreempt_core::{Activity, ActuatorKind, Level, Nanos, bounds};
-use gpreempt_proto::{Bounds, Breaker, GpuStatus, JobStatus, QueueStatus, State, Status, TenantStatus, VERSION, Why};
+use gpreempt_proto::{
+    Bounds, Breaker, GpuStatus, JobStatus, QueueClass, QueueStatus, State, Status, TenantStatus, VERSION, Why,
+};
 
+use crate::control::wire::ToWire as _;
 use crate::record::CpuTimes;
 
 use super::Engine;
-use super::words;
 use super::world::{Gpu, Tenant};
 
 fn seconds(time: Nanos) -> f64 {
@@ -58,14 +60,15 @@ impl Engine {
             gpu: about.address.clone(),
             gpu_id: about.id.0,
             name: about.name.clone(),
-            policy: words::policy(params.policy).into(),
+            policy: params.policy.to_wire(),
             holder,
             cycle_us: core.map_or(0.0, |gpu| gpu.cycle.0 as f64 / 1e3),
             cycle_measured: *measured,
             breaker: breaker
                 .open()
-                .map(|(reason, until)| Breaker { reason: reason.into(), retry_in_s: seconds(until.since(now)) }),
+                .map(|(reason, until)| Breaker { message: reason.into(), retry_in_s: seconds(until.since(now)) }),
             resetting: resetting_until.is_some(),
+            overcommitted: self.overcommitted.has(slot),
         }
     }
 
@@ -111,14 +114,10 @@ impl Engine {
         let state = state(tenant);
         let since = if state == State::Stopped { tenant.stopped_at } else { None };
         let stopped_now = tenant.stopped_at.map_or(Nanos::ZERO, |at| now.since(at));
-        let queue = |kind: &'static str| {
-            move |queue: &kfd::QueueId| QueueStatus {
-                queue: queue.0,
-                kind: kind.into(),
-                stopped: tenant.stopped.contains(&queue.0),
-            }
+        let queue = |kind: QueueClass| {
+            move |queue: &kfd::QueueId| QueueStatus { queue: queue.0, kind, stopped: tenant.stopped.contains(&queue.0) }
         };
-        let compute = tenant.about.compute.iter().map(queue("compute"));
+        let compute = tenant.about.compute.iter().map(queue(QueueClass::Compute));
         TenantStatus {
             gpu: gpu.map(|gpu| gpu.about.address.clone()).unwrap_or_default(),
             gpu_id: tenant.name.1,
@@ -133,7 +132,7 @@ impl Engine {
             state,
             since_s: seconds(now.since(since.unwrap_or(tenant.seen.changed_at))),
             why: tenant.why.map(|reason| Why {
-                rule: words::rule(reason.reason).into(),
+                reason: reason.reason.to_wire(),
                 by: reason.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned),
             }),
             unstoppable: self.unstoppable(tenant, now),
@@ -142,7 +141,7 @@ impl Engine {
             vram: tenant.about.vram,
             preempted: tenant.preempted,
             stopped_s: seconds(tenant.stopped_total.plus(stopped_now)),
-            queues: compute.chain(tenant.about.sdma.iter().map(queue("sdma"))).collect(),
+            queues: compute.chain(tenant.about.sdma.iter().map(queue(QueueClass::Sdma))).collect(),
         }
     }
 }

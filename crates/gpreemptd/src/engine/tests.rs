@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use gpreempt_proto::{Answer, Request, Target};
+use gpreempt_proto::{Answer, RefusalKind, Request, Target};
 
 use super::world::Session;
 use super::*;
@@ -46,16 +46,20 @@ fn gpu(id: u32) -> scout::Gpu {
 }
 
 fn world() -> World {
+    world_with(RULES)
+}
+
+fn world_with(rules: &str) -> World {
     let directory = tempfile::tempdir().unwrap();
     let (to_self, inbox) = mpsc::channel();
     let (nowhere, _) = mpsc::channel();
-    let config = Config::parse("test", RULES).unwrap();
+    let config = Config::parse("test", rules).unwrap();
     let settings = scout::Settings { scan: config.scan, variables: config.variables() };
     let setup = Setup {
         config,
         program: "/nonexistent/gpreempt".into(),
         directory: directory.path().to_owned(),
-        board: Board::new(100).unwrap(),
+        board: Publisher::new(100).unwrap(),
         scout: scout::start(settings, nowhere).unwrap(),
         to_self,
         alive: Arc::default(),
@@ -265,4 +269,55 @@ fn who_only_observes_starts_no_actuator() {
     assert_eq!(world.engine.record.daemon.actuator_starts, 0);
     assert!(world.engine.world.processes.values().all(|process| process.session == Session::None));
     assert!(matches!(world.ask(0, Request::Hold { target: job("pid-10"), seconds: 1 }), Answer::Refused(_)));
+}
+
+#[test]
+fn an_operator_unmanages_a_process_and_manages_it_again() {
+    let mut world = world();
+    world.process(10, OWNER, &[]);
+    let managed = |world: &World| world.engine.world.tenants.values().all(|tenant| tenant.core.is_some());
+    let kept = |world: &World| world.engine.keep.by_hand.unmanaged.contains_key(&10);
+    assert!(managed(&world));
+    for request in [Request::Unmanage { pid: 10 }, Request::Manage { pid: 10 }] {
+        match world.ask(OWNER, request) {
+            Answer::Refused(refusal) => assert_eq!(refusal.kind, RefusalKind::Forbidden, "{refusal}"),
+            other => panic!("the owner of a process is no operator: {other:?}"),
+        }
+    }
+    for repeated in [false, true] {
+        let Answer::Done { note: Some(note) } = world.ask(0, Request::Unmanage { pid: 10 }) else { panic!() };
+        assert_eq!(note.contains("already"), repeated, "{note}");
+        assert!(!managed(&world));
+        assert!(world.engine.status(world.now).jobs.is_empty());
+    }
+    for repeated in [false, true] {
+        let Answer::Done { note: Some(note) } = world.ask(0, Request::Manage { pid: 10 }) else { panic!() };
+        assert_eq!(note.contains("was not"), repeated, "{note}");
+        assert!(managed(&world) && !kept(&world));
+    }
+    let logged = world.engine.board.events();
+    let by_root: Vec<_> = logged
+        .iter()
+        .filter(|event| matches!(event.kind, EventKind::Unmanaged { by_uid: 0 } | EventKind::Managed { by_uid: 0 }))
+        .map(|event| (event.pid, event.uid))
+        .collect();
+    assert_eq!(by_root, [(Some(10), Some(OWNER)); 2], "once each: {logged:?}");
+    for request in [Request::Unmanage { pid: 11 }, Request::Manage { pid: 11 }] {
+        assert!(matches!(world.ask(0, request), Answer::Refused(_)), "there is no such process");
+    }
+}
+
+#[test]
+fn a_gpu_whose_deadline_jobs_ask_for_too_much_is_shown_as_overcommitted() {
+    let rules = "mode = \"enforce\"\n[[rule]]\nname = \"own\"\nuid = 1000\nlevel = 3\nperiod_ms = 10\nruntime_ms = 8\n\
+                 [[gpu]]\ngpu = \"*\"\npolicy = \"deadline\"\n";
+    let mut world = world_with(rules);
+    let overcommitted = |world: &mut World| {
+        world.engine.act(world.now);
+        world.engine.status(world.now).gpus[0].overcommitted
+    };
+    world.process(10, OWNER, &[]);
+    assert!(!overcommitted(&mut world), "8 ms of every 10 ms");
+    world.process(11, OWNER, &[]);
+    assert!(overcommitted(&mut world), "16 ms of every 10 ms");
 }

@@ -112,8 +112,8 @@ pub(super) struct Process {
     /// Sessions refused in a row.
     pub(super) refusals: u32,
     pub(super) traced_by: Option<Pid>,
-    /// Given up by hand.
-    pub(super) abandoned: bool,
+    /// The operator told the daemon to leave it alone.
+    pub(super) unmanaged: bool,
     pub(super) memory: Option<Arc<ProcessMemory>>,
     /// Its memory cannot be read, and why.
     pub(super) unreadable: Option<String>,

@@ -50,7 +50,7 @@ fn ranges_in_the_manual_are_those_of_the_parser() {
             };
             let is_refused = |value: f64| {
                 let error = Config::parse("f", &format!("{header}\n{key} = {value}\n")).err();
-                error.is_some_and(|error| error.to_string().contains(&format!(": {key} = {value}: expected")))
+                error.is_some_and(|error| error.to_string().contains(&format!("{key}: found {value}, expected")))
             };
             assert!(!is_refused(low) && !is_refused(high), "{title} {key}: {range} is allowed");
             assert!(is_refused(high + 1.0), "{title} {key}: above {high}");
