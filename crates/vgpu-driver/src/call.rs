@@ -50,7 +50,7 @@ pub enum FdKind {
     Other,
 }
 
-/// Times of the host.
+/// Clocks of the host at the time of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clocks {
     /// `CLOCK_MONOTONIC_RAW` in nanoseconds.
@@ -59,7 +59,7 @@ pub struct Clocks {
     pub boottime_ns: u64,
 }
 
-/// What a call waits for. Whoever made it sleeps and repeats it with [`Driver::retry`](super::Driver::retry).
+/// What a call waits for. Its caller sleeps and repeats it with [`Driver::retry`](super::Driver::retry).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Blocked {
     /// A queue that a debugger stopped is to be destroyed: that waits until it is resumed.
@@ -86,7 +86,7 @@ pub struct Call {
     pub clocks: Clocks,
     /// Whether the caller has `CAP_CHECKPOINT_RESTORE` or `CAP_SYS_ADMIN`.
     pub checkpoint_restore: bool,
-    /// The process that a debugger call names, as whoever knows the processes of the machine found it. Without it the
+    /// The process that a debugger call names, as the owner of the driver found it. Without it the
     /// newest process with that pid is meant, and a process that has not opened the driver cannot be named.
     pub target: Option<ProcessKey>,
     /// The thread that traces the target's first thread is the caller's.
@@ -162,7 +162,7 @@ pub(super) fn encode<T: Abi>(value: &T) -> Vec<u8> {
     bytes
 }
 
-/// Who fills a buffer.
+/// Direction in which a buffer is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferDirection {
     /// The caller.
@@ -182,7 +182,7 @@ pub struct BufferSpec {
     pub address: u64,
     /// Bytes.
     pub len: usize,
-    /// Who fills it.
+    /// Direction in which it is copied.
     pub direction: BufferDirection,
 }
 

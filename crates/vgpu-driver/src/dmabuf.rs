@@ -79,7 +79,7 @@ impl Driver {
     ) -> Result<i64, Errno> {
         let gpu = self.bound_gpu(caller, args.gpu_id, Errno::ENODEV)?;
         let (buffer, imported) = self.dmabuf(caller, call)?;
-        // What the buffer was allocated for does not count: whoever has the descriptor may write and execute it.
+        // What the buffer was allocated for does not count: the holder of the descriptor may write and execute it.
         let kind = imported.flags.both(AllocFlags::VRAM | AllocFlags::GTT);
         let flags = kind | AllocFlags::WRITABLE | AllocFlags::EXECUTABLE;
         let process = self.process_mut(caller)?;

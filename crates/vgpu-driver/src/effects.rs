@@ -1,6 +1,6 @@
 //! What an accepted call changes outside of the driver's own state.
 //!
-//! Effects are split by who carries them out, so that a new one that its side does not handle does not compile:
+//! Effects are split by the side that carries them out, so that a new one that its side does not handle does not compile:
 //! [`DeviceEffect`]s are executed by the supervisor, on gpus, executors and debuggers' files, before the call returns;
 //! [`ProcessEffect`]s are applied by the calling process to its own memory and events when it has the answer. An effect
 //! is final: the call that caused it was accepted, and only [`Driver::complete`](super::Driver::complete) may change
@@ -80,7 +80,7 @@ impl Cause {
     }
 }
 
-/// The effects of a call, by who carries them out.
+/// The effects of a call, by the side that carries them out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effects {
     /// Executed by the supervisor before the call returns; they never leave it.

@@ -1,6 +1,6 @@
-//! What the hardware made of a queue: where it is, and what it left in the queue's descriptor when it was taken off.
+//! The hardware's side of a queue: its slot, and what the hardware left in the queue's descriptor when it was unmapped.
 //!
-//! The hardware scheduler tells the driver through [`Driver::mapped`] and [`Driver::unmapped`]. Times are values of the
+//! The hardware scheduler reports to the driver through [`Driver::mapped`] and [`Driver::unmapped`]. Times are values of the
 //! gpu's clock counter; indices are as the program sees them in its memory.
 
 use kfd_abi::mqd;
@@ -17,12 +17,12 @@ const FIXED_DESCRIPTORS: u64 = 0x6E_3000;
 /// Where those of compute queues may lie.
 const DESCRIPTORS: std::ops::Range<u64> = 0x80_0000..1 << 36;
 
-/// A stretch of time.
+/// A period, in values of the gpu's clock counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// When it began.
+    /// Begin.
     pub start: u64,
-    /// When it ended.
+    /// End.
     pub end: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct SaveExtent {
     pub wave_state: u32,
 }
 
-/// A queue is on the hardware.
+/// A queue after the device put it on the hardware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connected {
     /// How long it took.
@@ -107,7 +107,7 @@ pub(super) struct Hardware {
     pub(super) unmapped: Option<LastUnmap>,
 }
 
-/// What a gpu gives to the queues that are made on it.
+/// Allocates the descriptors of a gpu's queues.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     space: Space,
@@ -148,7 +148,7 @@ impl Descriptors {
         Hardware { descriptor, ..Hardware::default() }
     }
 
-    /// Takes back what a queue had.
+    /// Takes back the descriptors of a queue.
     pub(super) fn put(&mut self, hardware: &Hardware) {
         if hardware.owned != 0 && hardware.descriptor != 0 {
             self.space.put(hardware.descriptor, hardware.owned);
@@ -156,7 +156,7 @@ impl Descriptors {
     }
 }
 
-/// A process as the scheduler of one gpu knows it.
+/// A process in the books of one gpu's scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scheduling {
     /// Number of the queue with which it came to the scheduler.
@@ -173,7 +173,7 @@ impl Scheduling {
 }
 
 impl Driver {
-    /// A queue is on the hardware now. Queues that no longer exist are left out.
+    /// Records that a queue is on the hardware. Queues that no longer exist are ignored.
     pub fn mapped(&mut self, process: ProcessKey, queue: u32, place: HqdPlacement, connected: Connected) {
         if let Some(hardware) = self.hardware(process, queue) {
             hardware.place = Some(place);
@@ -193,7 +193,7 @@ impl Driver {
         }
     }
 
-    /// The gpu was reset: what was on it is lost, and processes that have an address space there stay off it.
+    /// Records a reset of the gpu: what was on it is lost, and processes that have an address space there stay off it.
     pub fn reset(&mut self, gpu: u32, monotonic_ns: u64) {
         let keys: Vec<_> = self.processes.keys().copied().collect();
         for key in keys {
@@ -206,8 +206,8 @@ impl Driver {
         }
     }
 
-    /// The processor wrote to the save areas of a process's queues. Those in shared virtual memory have moved to host
-    /// memory by that and stay there. Answers the compute queues that are off the hardware.
+    /// Records that the processor wrote to the save areas of a process's queues: those in shared virtual memory move to
+    /// host memory by that and stay there. Returns the suspended compute queues.
     pub fn wave_states_copied(&mut self, process: ProcessKey) -> Vec<u32> {
         let Some(process) = self.processes.get_mut(&process) else { return Vec::new() };
         let shared: Vec<u32> = process
@@ -241,8 +241,8 @@ impl Driver {
         Some(&mut self.processes.get_mut(&process)?.queues.get_mut(&queue)?.hardware)
     }
 
-    /// The queues of a process have to leave a gpu until [`Driver::restore`] was called as often. Answers what the
-    /// device has to do.
+    /// Evicts the queues of a process from a gpu until [`Driver::restore`] was called as often. Returns the cycle that
+    /// is to be executed.
     pub fn evict(&mut self, process: ProcessKey, gpu: u32, monotonic_ns: u64) -> Option<DeviceEffect> {
         let on = self.processes.get_mut(&process)?.gpus.get_mut(gpu as usize)?;
         on.vm?;
@@ -254,7 +254,7 @@ impl Driver {
         Some(DeviceEffect::Cycle { gpu, cause: Cause::Evict, grace: None })
     }
 
-    /// One reason less why they may not be on it.
+    /// Takes back one eviction. Returns the cycle that is to be executed.
     pub fn restore(&mut self, process: ProcessKey, gpu: u32, monotonic_ns: u64) -> Option<DeviceEffect> {
         let on = self.processes.get_mut(&process)?.gpus.get_mut(gpu as usize)?;
         on.evicted = on.evicted.checked_sub(1)?;

@@ -4,7 +4,7 @@
 //! registers and the driver's event page. The *render file* is what its render nodes map: every buffer at the offset
 //! that its allocation answered. Programs map them with plain `mmap`, so the offsets in answers are file offsets.
 //!
-//! The real driver packs kind and gpu into the upper bits of an offset instead; nobody but the driver looks at them.
+//! The real driver packs kind and gpu into the upper bits of an offset instead; only the driver looks at them.
 //! One rule of its clients has to be kept: a runtime computes the first mapping of doorbells with their size still
 //! unknown, which only works if the low 32 bits of the base are zero.
 

@@ -157,7 +157,7 @@ impl Driver {
     }
 
     /// Removes a process that is gone: everything it had is released, and processes that it debugged are resumed.
-    /// Returns what is to be done; the process effects tell what was released and have nobody left to apply them.
+    /// Returns what is to be done; the process effects list what was released, for a process that is no longer there.
     pub fn close(&mut self, key: ProcessKey) -> Effects {
         let mut effects = Effects::default();
         self.end_debugging(key, &mut effects.device);

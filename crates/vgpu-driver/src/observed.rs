@@ -1,8 +1,8 @@
-//! What only the running device knows, asked for when somebody reads a file that shows it.
+//! State that only the running device has, for files that show it.
 
 use super::ProcessKey;
 
-/// What the device knows of a process at this moment.
+/// State of a process on the device, at the time of the question.
 pub trait Observed {
     /// The 64 bits at an address of a process; `None` if they cannot be read.
     fn read(&self, process: ProcessKey, address: u64) -> Option<u64>;
@@ -14,7 +14,7 @@ pub trait Observed {
     fn sdma_us(&self, process: ProcessKey, gpu: u32) -> u64;
 }
 
-/// A device of which nothing is known: files show what the driver itself knows.
+/// A device without state: files show what the driver itself knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unobserved;
 

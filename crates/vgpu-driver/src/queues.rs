@@ -40,13 +40,13 @@ pub(super) struct Queue {
     mappings: Vec<u64>,
     /// Later queues of the machine have higher numbers; ids do not tell, they are used again.
     pub(super) serial: u64,
-    /// A debugger stopped it.
+    /// Whether a debugger stopped it.
     pub(super) suspended: bool,
-    /// Somebody waits to destroy it.
+    /// Whether a call waits to destroy it.
     pub(super) being_destroyed: bool,
     /// The hardware's side of it.
     pub(super) hardware: Hardware,
-    /// What happened to it, for a debugger.
+    /// Exceptions for a debugger.
     pub(super) exceptions: ExceptionMask,
 }
 
@@ -306,7 +306,7 @@ impl Driver {
             return Err(Errno::EBUSY);
         }
         queue.being_destroyed = true;
-        // Whether somebody debugs the process counts only when the wait begins.
+        // Whether the process is debugged counts only when the wait begins.
         if queue.suspended && (waited || process.debug.enabled) {
             call.blocked = Some(Blocked::DestroyQueue { id });
             return Ok(0);
@@ -337,7 +337,7 @@ impl Driver {
         Ok(0)
     }
 
-    /// What a queue has of what all processes share.
+    /// Releases what a queue has of the slots that all processes share.
     fn release_slots(&mut self, queue: &Queue) {
         if let Some(state) = self.gpus.get_mut(queue.spec.gpu as usize) {
             state.queues -= 1;
@@ -348,7 +348,7 @@ impl Driver {
         }
     }
 
-    /// All queues of a process that is no longer among the processes.
+    /// Releases all queues of a process that was removed.
     pub(super) fn release_queues(&mut self, process: &mut Process, effects: &mut Vec<DeviceEffect>) {
         for (id, queue) in std::mem::take(&mut process.queues) {
             self.release_slots(&queue);

@@ -1,4 +1,4 @@
-//! What happened to queues, gpus and processes, for whoever debugs them.
+//! Exceptions of queues, gpus and processes, recorded for their debugger.
 
 use kfd_abi::debug::{QueryDebugEvent, QueryExceptionInfo, SendRuntimeEvent, SetExceptionsEnabled};
 use kfd_abi::exception::{ExceptionCode, ExceptionMask};
@@ -35,7 +35,7 @@ impl Process {
         queues.chain((0..self.gpus.len()).map(Source::Gpu)).chain([Source::Process])
     }
 
-    /// Something happened. It is remembered if somebody debugs the process, and told if the debugger wants to hear.
+    /// Records exceptions if the process is debugged, and notifies the debugger if it subscribed to one of them.
     pub(in super::super) fn raise(
         &mut self,
         key: ProcessKey,
@@ -164,7 +164,7 @@ impl Driver {
         }
         let process = self.process_mut(target)?;
         if exceptions.has(ExceptionMask::PROCESS_RUNTIME) {
-            // Counts even if nobody waits: the next who would does not.
+            // Counts even if no call waits: the next one that would does not.
             process.runtime.permits = process.runtime.permits.saturating_add(1);
             call.effects.device.push(FollowUp::Wake { process: target }.into());
             exceptions = exceptions.without(ExceptionMask::PROCESS_RUNTIME);

@@ -23,7 +23,7 @@ pub(super) use events::Source;
 pub(super) use runtime::Runtime;
 use serde::{Deserialize, Serialize};
 
-/// When the driver lets one process debug another. Kernels differ.
+/// Which check the driver makes before one process may debug another. Kernels differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DebugPermission {
@@ -35,19 +35,19 @@ pub enum DebugPermission {
     Original,
 }
 
-/// What debuggers have to do with a process.
+/// Debugging state of a process.
 #[derive(Debug, Default)]
 pub(super) struct Debug {
-    /// It is being debugged.
+    /// Whether it is being debugged.
     pub(super) enabled: bool,
-    /// By whom, if not by itself. Stays that of a process whose attempt failed because there was a debugger already.
+    /// The debugger, if it is another process. Stays that of a process whose attempt failed because there was a debugger already.
     pub(super) debugger: Option<ProcessKey>,
     /// How many processes it debugs. An attempt on a process that is being debugged is not counted and yet counted
     /// off, so it can become negative.
     pub(super) targets: i32,
-    /// What its debugger wants to hear of.
+    /// Exceptions that its debugger subscribed to.
     subscribed: ExceptionMask,
-    /// What happened that concerns no queue and no gpu.
+    /// Exceptions that concern no queue and no gpu.
     exceptions: ExceptionMask,
     flags: TrapFlags,
 }

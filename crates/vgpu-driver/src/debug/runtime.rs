@@ -15,7 +15,7 @@ pub(in super::super) struct Runtime {
     pub(in super::super) ttmp_setup: bool,
     /// A signal ended its last call while that waited for the debugger: the next one only waits on.
     pub(in super::super) retry: bool,
-    /// How often a debugger said that the runtime may go on, and nobody waited yet.
+    /// How often a debugger let the runtime go on while no call waited for that.
     pub(super) permits: u32,
 }
 

@@ -18,7 +18,7 @@ impl Driver {
         call: &mut Call,
     ) -> Result<i64, Errno> {
         let process = self.process_mut(target)?;
-        // The real driver notes who asks before it looks whether somebody else was first, and leaves it at that.
+        // The real driver notes the caller before it checks for another debugger, and does not undo that.
         if target != caller {
             process.debug.debugger = Some(caller);
         }
@@ -74,7 +74,7 @@ impl Driver {
         self.refresh_runlists(effects);
     }
 
-    /// Ends debugging of a process, if there is any. Whoever of it waits for the debugger goes on waiting.
+    /// Ends debugging of a process, if there is any. Calls of it that wait for the debugger go on waiting.
     pub(super) fn debug_disable(&mut self, target: ProcessKey, effects: &mut Vec<DeviceEffect>) {
         let Some(process) = self.processes.get(&target).filter(|process| process.debug.enabled) else { return };
         if process.runtime.state == RuntimeState::ENABLED {

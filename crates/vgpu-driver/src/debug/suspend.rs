@@ -121,7 +121,7 @@ impl Driver {
             }
         }
         if total > 0 {
-            // Somebody may wait to destroy one of them.
+            // A call may wait to destroy one of them.
             effects.push(FollowUp::Wake { process: target }.into());
         }
         total

@@ -1,6 +1,6 @@
 //! The registers of the hardware's slots.
 //!
-//! Addresses of registers, and what they hold in a slot that nobody uses, were read from an MI308X.
+//! Addresses of registers, and what they hold in an unused slot, were read from an MI308X.
 
 use std::fmt::Write;
 
@@ -27,7 +27,7 @@ const SDMA_STRETCHES: [(u32, usize); 4] = [(0, 19), (0xA0, 6), (0xBC, 7), (0x100
 /// Words of a copy descriptor that are registers.
 const SDMA_WORDS: usize = 42;
 
-/// What a compute slot holds that nobody uses: offset in a descriptor, value.
+/// Registers of an unused compute slot: offset in a descriptor, value.
 const IDLE_COMPUTE: &[(usize, u32)] = &[
     (mqd::PERSISTENT_STATE, 0x0BE0_5301),
     (mqd::PQ_CONTROL, 0x0030_8509),
@@ -62,9 +62,9 @@ const OWN_QUEUE: &[(usize, u32)] = &[
 /// Its ring's control word on the first XCC, which reports for all, and on the others.
 const OWN_QUEUE_CONTROL: (u32, u32) = (0xD000_8508, 0xD800_8508);
 
-/// What a copy slot holds whoever uses it.
+/// Registers of a copy slot that do not depend on its queue.
 const SDMA_SLOT_WORDS: &[(usize, u32)] = &[(0x1C, 0x0040_3000), (0x28, 0x100), (0x44, 4), (0x6C, 0xF), (0x78, 0x4000)];
-/// What else it holds if nobody does.
+/// Further registers of an unused copy slot.
 const IDLE_SDMA: &[(usize, u32)] = &[(mqd::sdma::RB_CNTL, 0x0004_0000), (mqd::sdma::RB_RPTR_ADDR_LO, 1)];
 
 fn filled(size: usize, words: &[(usize, u32)]) -> Descriptor {

@@ -30,7 +30,7 @@ impl Driver {
             return Some(Node::Dir(FILES.iter().map(entry).collect()));
         }
         let text = match rest.strip_prefix('/')? {
-            // What it answers whoever reads it; its use is to be written.
+            // What reading it returns; the file is meant to be written.
             "hang_hws" => "echo gpu_id > hang_hws\n".to_owned(),
             "hqds" => self.by_gpu(|text, gpu| self.hqds(text, gpu, observed)),
             "mem_limit" => self.mem_limit(),

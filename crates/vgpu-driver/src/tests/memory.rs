@@ -210,7 +210,7 @@ fn a_dma_buffer_holds_its_memory() {
     // No page is counted twice, and none is given back while anyone holds it.
     assert_eq!(machine.driver.gpus[0].vram_used, PAGE);
     assert!(machine.free(ALICE, handle).call.effects.is_empty());
-    // The descriptor holds it as well, and nobody says when that is closed.
+    // The descriptor holds it as well, and the driver is not told when that is closed.
     assert!(machine.free(ALICE, import).call.effects.is_empty());
     assert_eq!(machine.driver.gpus[0].vram_used, PAGE);
 
@@ -257,7 +257,7 @@ fn sysfs_shows_what_a_process_has() {
     let gpu_id = machine.gpu_id(0);
     machine.alloc(ALICE, VA, PAGE, AllocFlags::VRAM | RW).ok();
     let file = |path: &str| match machine.driver.sysfs(path) {
-        Some(crate::sysfs::Node::File(text)) => text,
+        Some(sysfs::Node::File(text)) => text,
         other => panic!("{path}: {other:?}"),
     };
     assert_eq!(file(&format!("/sys/class/kfd/kfd/proc/100/vram_{gpu_id}")), "4096\n");

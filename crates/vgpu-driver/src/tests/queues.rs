@@ -69,9 +69,9 @@ fn a_queue_lives_from_creation_to_destruction() {
 
     let dir = "/sys/class/kfd/kfd/proc/100/queues";
     let file = |name: &str| machine.driver.sysfs(&format!("{dir}/1/{name}"));
-    assert_eq!(file("size"), Some(crate::sysfs::Node::File("65536".into())));
-    assert_eq!(file("type"), Some(crate::sysfs::Node::File("0".into())));
-    assert_eq!(file("gpuid"), Some(crate::sysfs::Node::File(machine.gpu_id(0).to_string())));
+    assert_eq!(file("size"), Some(sysfs::Node::File("65536".into())));
+    assert_eq!(file("type"), Some(sysfs::Node::File("0".into())));
+    assert_eq!(file("gpuid"), Some(sysfs::Node::File(machine.gpu_id(0).to_string())));
 
     let destroy = machine.run(ALICE, DestroyQueueArgs { queue_id: 0, pad: 0 });
     // It leaves the gpu before it is gone.
@@ -220,7 +220,7 @@ fn copy_queues_have_slots_of_their_engines() {
     // In sysfs a queue on a chosen engine is one of that engine's kind.
     for (id, kind) in [(0, "1"), (1, "4"), (2, "4")] {
         let path = format!("/sys/class/kfd/kfd/proc/{}/queues/{id}/type", BOB.pid);
-        assert_eq!(machine.driver.sysfs(&path), Some(crate::sysfs::Node::File(kind.to_owned())));
+        assert_eq!(machine.driver.sysfs(&path), Some(sysfs::Node::File(kind.to_owned())));
     }
     machine.run(BOB, DestroyQueueArgs { queue_id: 2, pad: 0 }).ok();
     // The queue that could not be made left no trace.
@@ -406,7 +406,7 @@ fn the_queues_of_tinygrad_are_accepted() {
         profile.vram_mib = 4096;
         let xccs = u64::from(profile.xcc);
         let mut machine = Machine::with(profile);
-        let Some(crate::sysfs::Node::File(text)) =
+        let Some(sysfs::Node::File(text)) =
             machine.driver.sysfs("/sys/devices/virtual/kfd/kfd/topology/nodes/1/properties")
         else {
             panic!("no properties");

@@ -1,4 +1,4 @@
-//! What a running virtual gpu says about itself: `gpreempt vgpu status`, and what tests count.
+//! Status of a running virtual gpu: `gpreempt vgpu status`, and what tests count.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Status {
     pub cus: u32,
     /// Pid of the supervisor.
     pub supervisor: u32,
-    /// How it behaves.
+    /// Options it was started with.
     pub options: Options,
     /// Its gpus.
     pub gpus: Vec<GpuStatus>,
@@ -32,7 +32,7 @@ pub struct Status {
     pub tokens: TokenStatus,
     /// Places in the chip's memory that stand for client processes.
     pub seats: u32,
-    /// How often each named point was passed, and how often somebody died there; empty without a page of points.
+    /// How often each named point was passed, and how often a process was killed there; empty without a page of points.
     pub points: BTreeMap<String, PointStatus>,
 }
 
@@ -182,7 +182,7 @@ pub struct ProcessGpuStatus {
     pub sdma_us: u64,
 }
 
-/// Execution tokens: who holds one may execute waves.
+/// Execution tokens: an executor needs one to execute waves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenStatus {
     /// How many there are.
@@ -194,8 +194,8 @@ pub struct TokenStatus {
 /// One named point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PointStatus {
-    /// How often anybody came by.
+    /// How often it was passed.
     pub passed: u64,
-    /// How often somebody was killed there.
+    /// How often a process was killed there.
     pub hits: u64,
 }

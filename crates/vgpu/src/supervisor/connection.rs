@@ -20,7 +20,7 @@ use crate::protocol::{self, CallStage, Reply, Request, Welcome};
 use crate::sys::{self, Frame};
 use crate::sysfs::Node;
 
-/// Serves until the other end closes.
+/// Serves a connection until the other end closes it.
 pub(super) fn serve(supervisor: &Arc<Supervisor>, stream: &UnixStream) {
     let Ok((pid, uid)) = sys::peer(stream) else { return };
     // SAFETY: takes no argument and cannot fail.
@@ -172,7 +172,7 @@ impl Client<'_> {
         (result.unwrap_or_else(|errno| -i64::from(errno.0)), call)
     }
 
-    /// Points that a call passes when the driver has decided and the device does not know.
+    /// Passes the kill points between the driver's decision and its execution on the device.
     fn pass_points(&self, effects: &[DeviceEffect]) {
         for effect in effects {
             match effect {
@@ -188,7 +188,7 @@ impl Client<'_> {
         }
     }
 
-    /// The process that a debugger's call is about, and whether the calling thread traces it.
+    /// Finds the process that a debugger's call is about, and whether the calling thread traces it.
     fn find_target(&self, made: &Made, call: &mut Call) -> Option<Arc<Member>> {
         if made.target != protocol::Device::Kfd || made.number != u32::from(ioctl::DBG_TRAP.nr) {
             return None;
@@ -205,7 +205,7 @@ impl Client<'_> {
 struct Made {
     target: protocol::Device,
     number: u32,
-    /// It had to wait.
+    /// Whether it is the retry of a call that had to wait.
     again: bool,
 }
 

@@ -21,12 +21,12 @@ use ledger::Ledger;
 use model::{Bytes, Model};
 pub(super) use tally::Tallies;
 
-/// What one gpu's scheduler knows.
+/// State of one gpu's scheduler.
 #[derive(Default)]
 struct State {
-    /// What is on the gpu.
+    /// Processes whose queues are on the gpu.
     mapped: Vec<Arc<ProcessChannel>>,
-    /// What waits for its turn.
+    /// Processes whose queues wait for their turn.
     waiting: Vec<Arc<ProcessChannel>>,
     /// Processes that left with nothing to do, and how often their doorbells had been rung before.
     calm: HashMap<ProcessKey, u64>,
@@ -35,14 +35,14 @@ struct State {
     groups: usize,
     resetting: bool,
     resets: u64,
-    /// What is in save areas.
+    /// Bytes in save areas, by queue.
     ledger: Ledger,
     tallies: Tallies,
 }
 
 impl State {
-    /// Whether anybody who waits for a turn may have something to do.
-    fn is_anybody_eager(&self) -> bool {
+    /// Whether a process that waits for its turn may have something to do.
+    fn is_any_eager(&self) -> bool {
         self.waiting.iter().any(|channel| self.calm.get(&channel.process) != Some(&channel.rings()))
     }
 }
@@ -57,7 +57,7 @@ pub(super) struct SchedulerCounts {
     pub(super) tallies: Tallies,
 }
 
-/// What a cycle is for.
+/// Parameters of one cycle.
 struct Turn {
     cause: Cause,
     grace: Option<u32>,
@@ -104,7 +104,7 @@ impl Hws {
         self.state().mapped.push(channel);
     }
 
-    /// Takes everything off the gpu, does something, and puts what the driver lists back.
+    /// Unmaps all queues, runs `meanwhile`, and maps what the driver lists in the runlist.
     ///
     /// # Errors
     /// EIO during a reset, ETIME if waves did not stop in time, which begins one. Then `meanwhile` is done, too.
@@ -121,12 +121,12 @@ impl Hws {
             meanwhile();
             return Err(Errno::EIO);
         }
-        // The turns of an over-subscribed runlist go on: whoever changes it often must not keep the others from theirs.
+        // The turns of an over-subscribed runlist go on: a process that changes it often must not keep others from theirs.
         let group = state.group;
         self.turn(&mut state, supervisor, &Turn { cause, grace, group }, meanwhile)
     }
 
-    /// A cycle that ends with the given group of the runlist on the gpu.
+    /// Runs a cycle that ends with the given group of the runlist on the gpu.
     fn turn(
         &self,
         state: &mut State,
@@ -137,7 +137,7 @@ impl Hws {
         let Turn { cause, grace, group } = *turn;
         let begun = Instant::now();
         let leaving = std::mem::take(&mut state.mapped);
-        // What is rung after this may come too late for the engine to see.
+        // What is rung after this may come too late for the executors to see.
         let rings: HashMap<_, _> = leaving.iter().map(|channel| (channel.process, channel.rings())).collect();
         let Some(departures) = self.unmap(&leaving, grace) else {
             self.hang(state, supervisor);
@@ -252,7 +252,7 @@ impl Hws {
         restored
     }
 
-    /// The gpu does not answer: it is reset, and what was on it is lost. Its processes stay off it until they end.
+    /// Resets a gpu that does not answer: what was on it is lost, and its processes stay off it until they end.
     fn hang(&self, state: &mut State, supervisor: &Arc<Supervisor>) {
         super::say(&format!("gpu {} did not stop its waves within {:?} and is reset", self.gpu, self.timeout));
         state.resetting = true;
@@ -288,8 +288,8 @@ impl Hws {
             drop(state);
             std::thread::sleep(self.model.quantum());
             let mut state = self.state();
-            if state.groups > 1 && !state.resetting && state.is_anybody_eager() {
-                // A gpu that hangs is being reset; there is nobody to tell.
+            if state.groups > 1 && !state.resetting && state.is_any_eager() {
+                // A gpu that hangs is being reset; no call waits for the result.
                 let turn = Turn { cause: Cause::Quantum, grace: None, group: state.group + 1 };
                 let _ = self.turn(&mut state, supervisor, &turn, || {});
             }

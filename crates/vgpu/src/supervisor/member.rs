@@ -77,7 +77,7 @@ impl Member {
         self.lock_calls().iter().map(status).collect()
     }
 
-    /// Waits until nobody else makes a call on the process.
+    /// Locks the process against other calls on it. Waits for the one in progress.
     pub(super) fn busy(&self) -> MutexGuard<'_, ()> {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,12 +87,12 @@ impl Member {
         *self.debugger.lock().unwrap_or_else(PoisonError::into_inner) = file.map(std::fs::File::from);
     }
 
-    /// Tells the debugger that something happened.
+    /// Notifies the debugger of an event, if it has a file.
     pub(super) fn notify(&self) {
         let mut file = self.debugger.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = file.as_mut().filter(|file| has_room(file)) {
-            // Who reads nothing loses nothing either: there is something to read already. Other failures are the
-            // debugger's own doing.
+            // A debugger that has not read yet loses nothing: there is something to read already. Other failures are its
+            // own doing.
             let _ = file.write_all(b".");
         }
     }

@@ -1,4 +1,4 @@
-//! What the supervisor says about its gpu.
+//! Builds the status of the virtual gpu.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -75,9 +75,9 @@ impl Supervisor {
         }
     }
 
-    /// Waves of all processes, those that are gone included, that left a gpu and came back.
+    /// Sums up the waves that left a gpu and came back, of all processes, those that have ended included.
     fn preemption(&self, gpu: usize) -> PreemptionStatus {
-        // Whoever leaves moves from one to the other while both are locked, so nobody is missed or counted twice.
+        // A process that ends moves from one to the other while both are locked, so none is missed or counted twice.
         let members = self.lock_members();
         let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sum = gone.get(gpu).copied().unwrap_or_default();
@@ -103,7 +103,7 @@ impl Supervisor {
         Some(member)
     }
 
-    /// Keeps what a process that leaves has counted.
+    /// Adds the counters of a process that leaves to those of processes that have ended.
     fn keep_counters(&self, member: &Member) {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         for (gpu, sum) in gone.iter_mut().enumerate() {
@@ -135,7 +135,7 @@ mod tests {
         supervisor.lock_members().insert(process, Arc::new(Member::new(channel)));
         assert_eq!(supervisor.preemption(0).saves, 7);
         std::thread::scope(|scope| {
-            // Nobody can be added to those that are gone while this is held.
+            // No process can be added to those that are gone while this is held.
             let gone = supervisor.gone.lock().expect("nobody panics");
             scope.spawn(|| supervisor.leave(process));
             loop {

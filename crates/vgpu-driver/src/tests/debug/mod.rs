@@ -1,4 +1,4 @@
-//! The debugger's calls: who may make them, and in which order they are refused. Bob debugs Alice.
+//! The debugger's calls: which processes may make them, and in which order they are refused. Bob debugs Alice.
 
 mod events;
 mod queues;
@@ -178,7 +178,7 @@ fn of_two_processes_with_one_pid_the_newer_is_meant() {
     machine.enable(BOB, Attached).ok();
     assert!(machine.driver.process(newer).unwrap().debug.enabled);
     assert!(!machine.driver.process(ALICE).unwrap().debug.enabled);
-    // Whoever knows better says so.
+    // The owner of the driver knows better.
     let mut call = Call::new(&DbgTrapArgs::new(ALICE.pid, Disable {}));
     call.target = Some(ALICE);
     assert_eq!(machine.trap_call::<Disable>(ALICE, call, &[]).errno(), Some(Errno::EINVAL));
