@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kfd::Pid;
-use kfd::waiting::{self, Call};
+use kfd::waiting::{self, WaitingCall};
 
 use super::{Leaving, Scouted};
 use crate::identity::Status;
@@ -61,10 +61,10 @@ impl Watched {
             threads.rotate_left(self.turn);
             threads.truncate(MOST_THREADS);
         }
-        let calls: Vec<Call> = threads.iter().filter_map(|thread| waiting::call(pid, *thread)).collect();
+        let calls: Vec<WaitingCall> = threads.iter().filter_map(|thread| waiting::call(pid, *thread)).collect();
         let holds = |reason: &Leaving| match reason {
-            Leaving::Destroying => calls.contains(&Call::DestroyQueue),
-            Leaving::Exiting => status.is_dead() || calls.contains(&Call::Exit),
+            Leaving::Destroying => calls.contains(&WaitingCall::DestroyQueue),
+            Leaving::Exiting => status.is_dead() || calls.contains(&WaitingCall::Exit),
             Leaving::Terminated => status.pending & ENDING_SIGNALS != 0,
         };
         REASONS.into_iter().filter(holds).collect()
