@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 
 use kfd_runtime::{Arguments, CodeObject, GpuAddr, Launch};
-use kfd_suite::corpus::{Kernel, LEVELS, Library, Manifest};
+use kfd_suite::corpus::{CorpusKernel, LEVELS, Library, Manifest};
 use rig::{Rig, Weather};
 use storm::{Hail, QUIET, Storm};
 
@@ -55,7 +55,7 @@ fn the_corpus_gives_the_same_bits_in_a_storm() {
 #[ignore = "needs clang-19"]
 fn the_shortest_kernel_of_the_corpus_is_preempted_after_every_instruction() {
     let Built { directory, library, kernels } = &*BUILT;
-    let size = |kernel: &&Kernel| {
+    let size = |kernel: &&CorpusKernel| {
         let file = directory.join(format!("{}.O2.hsaco", kernel.name));
         std::fs::metadata(file).map(|file| file.len()).unwrap_or(u64::MAX)
     };
@@ -76,7 +76,7 @@ fn the_shortest_kernel_of_the_corpus_is_preempted_after_every_instruction() {
 struct Built {
     directory: PathBuf,
     library: Library,
-    kernels: Vec<Kernel>,
+    kernels: Vec<CorpusKernel>,
 }
 
 /// Compiled once for all tests.
@@ -91,7 +91,7 @@ static BUILT: LazyLock<Built> = LazyLock::new(|| {
 });
 
 /// Runs every kernel at all levels with all seeds by `run`, which says what is in the output then.
-fn whole_corpus(run: impl Fn(&Kernel, &CodeObject, &[u8], u64) -> Result<Vec<u8>, String> + Sync) {
+fn whole_corpus(run: impl Fn(&CorpusKernel, &CodeObject, &[u8], u64) -> Result<Vec<u8>, String> + Sync) {
     let Built { directory, library, kernels } = &*BUILT;
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(Vec::new());
@@ -112,10 +112,10 @@ fn whole_corpus(run: impl Fn(&Kernel, &CodeObject, &[u8], u64) -> Result<Vec<u8>
 
 /// Runs a kernel at all levels with all seeds; a line for each run that is wrong.
 fn check(
-    kernel: &Kernel,
+    kernel: &CorpusKernel,
     library: &Library,
     directory: &Path,
-    run: impl Fn(&Kernel, &CodeObject, &[u8], u64) -> Result<Vec<u8>, String>,
+    run: impl Fn(&CorpusKernel, &CodeObject, &[u8], u64) -> Result<Vec<u8>, String>,
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     for seed in SEEDS {
@@ -136,13 +136,13 @@ fn check(
 }
 
 /// Bytes that a run needs.
-fn room(kernel: &Kernel, object: &CodeObject, input: &[u8]) -> usize {
+fn room(kernel: &CorpusKernel, object: &CodeObject, input: &[u8]) -> usize {
     object.size() + input.len() + kernel.output.start().len()
 }
 
 /// What a kernel leaves in its output, or what went wrong.
 fn run(
-    kernel: &Kernel,
+    kernel: &CorpusKernel,
     object: &CodeObject,
     input: &[u8],
     rig: &mut Rig,
