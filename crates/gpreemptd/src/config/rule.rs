@@ -17,7 +17,7 @@ pub struct Rule {
     /// Claims of the process itself.
     pub requests: Requests,
     /// Settings of matching processes; `None` for `manage = false`.
-    pub gives: Option<Gives>,
+    pub settings: Option<RuleSettings>,
 }
 
 /// Keys that match what a process cannot choose.
@@ -69,7 +69,7 @@ pub struct Requests {
 
 /// Settings that a rule assigns to its processes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Gives {
+pub struct RuleSettings {
     /// Highest level that a process may request.
     pub max_level: Level,
     /// Which processes form a job.
@@ -78,7 +78,7 @@ pub struct Gives {
     pub params: JobParams,
 }
 
-impl Gives {
+impl RuleSettings {
     /// Returns the level of a process that requests none.
     #[must_use]
     pub fn level(&self) -> Level {

@@ -9,7 +9,7 @@ use gpreempt_proto::EventKind;
 use kfd::{Pid, ProcessMemory, QueueId};
 
 use crate::actuate::TracedQueue;
-use crate::config::Treatment;
+use crate::config::Assignment;
 use crate::observe::Eye;
 use crate::scout::{self, Format, Ring};
 
@@ -102,7 +102,7 @@ impl Engine {
     fn add_process(&mut self, found: &scout::Process) {
         let identity = found.identity.clone();
         let unmanaged = self.keep.by_hand.unmanaged.get(&identity.pid) == Some(&identity.started);
-        let treatment = self.config.treat(&identity);
+        let treatment = self.config.assignment(&identity);
         for note in treatment.iter().flat_map(|treatment| &treatment.notes) {
             tracing::warn!("process {}: {note}", identity.pid);
         }
@@ -241,7 +241,7 @@ impl Engine {
         }
     }
 
-    fn job_for(&mut self, treatment: &Treatment, uid: u32, kept: String, now: Nanos) -> Option<gpreempt_core::JobId> {
+    fn job_for(&mut self, treatment: &Assignment, uid: u32, kept: String, now: Nanos) -> Option<gpreempt_core::JobId> {
         if let Some(job) = self.world.jobs.get(&treatment.job) {
             return Some(job.core);
         }
@@ -275,7 +275,7 @@ impl Engine {
     fn tune_job(&mut self, name: &str) {
         let Some(job) = self.world.jobs.get_mut(name) else { return };
         let members = job.pids.iter().filter_map(|pid| self.world.processes.get(pid)?.treatment.as_ref());
-        let Some(treatment) = Treatment::of_job(members) else { return };
+        let Some(treatment) = Assignment::of_job(members) else { return };
         let before = (job.params, job.max_level, &job.rule);
         if before != (treatment.params, treatment.max_level, &treatment.rule) {
             (job.params, job.max_level, job.rule) = (treatment.params, treatment.max_level, treatment.rule);
@@ -354,8 +354,8 @@ impl Engine {
     /// Judges a process anew.
     fn judge(&mut self, pid: Pid, now: Nanos) {
         let Some(process) = self.world.processes.get_mut(&pid) else { return };
-        let treatment = self.config.treat(&process.identity);
-        let job = |treatment: &Option<Treatment>| treatment.as_ref().map(|treatment| treatment.job.clone());
+        let treatment = self.config.assignment(&process.identity);
+        let job = |treatment: &Option<Assignment>| treatment.as_ref().map(|treatment| treatment.job.clone());
         let stays = job(&process.treatment) == job(&treatment);
         process.treatment.clone_from(&treatment);
         if let (true, Some(new)) = (stays, &treatment) {

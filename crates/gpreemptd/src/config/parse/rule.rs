@@ -6,7 +6,7 @@ use gpreempt_core::{JobParams, Level, Patience};
 use toml_source::{Field, Table};
 
 use super::values::{glob, refuse_unmanaged, share, time};
-use crate::config::{Account, Gives, Glob, Grouping, Requests, Rule, Trusted, accounts};
+use crate::config::{Account, Glob, Grouping, Requests, Rule, RuleSettings, Trusted, accounts};
 
 /// Keys of `[[rule]]`.
 pub(in crate::config) const KEYS: &[&str] = &[
@@ -39,7 +39,7 @@ pub(in crate::config) const KEYS: &[&str] = &[
 ];
 
 /// Where in [`KEYS`] those begin that a rule with `manage = false` has no use for.
-const GIVES: usize = 11;
+const SETTINGS: usize = 11;
 
 /// Most characters of names.
 const MAX_NAME: usize = 64;
@@ -85,7 +85,7 @@ fn rule(table: &Table<'_>, number: usize) -> Rule {
         command: glob(table.field("command")),
         environment: environment(table),
     };
-    Rule { name: name.unwrap_or_else(|| format!("rule-{number}")), trusted, requests, gives: gives(table) }
+    Rule { name: name.unwrap_or_else(|| format!("rule-{number}")), trusted, requests, settings: settings(table) }
 }
 
 /// Whether a text can stand in a table of names.
@@ -131,9 +131,9 @@ fn environment(table: &Table<'_>) -> BTreeMap<String, Glob> {
     variables
 }
 
-fn gives(table: &Table<'_>) -> Option<Gives> {
+fn settings(table: &Table<'_>) -> Option<RuleSettings> {
     if table.field("manage").flag() == Some(false) {
-        refuse_unmanaged(table, &KEYS[GIVES..]);
+        refuse_unmanaged(table, &KEYS[SETTINGS..]);
         return None;
     }
     if !table.has("level") {
@@ -161,7 +161,7 @@ fn gives(table: &Table<'_>) -> Option<Gives> {
             table.field(key).complain(format!("{key} needs period_ms, the time between two releases"));
         }
     }
-    Some(Gives { max_level, grouping: grouping(table).unwrap_or_default(), params })
+    Some(RuleSettings { max_level, grouping: grouping(table).unwrap_or_default(), params })
 }
 
 fn level(field: Field<'_, '_>) -> Option<Level> {
@@ -218,6 +218,6 @@ mod tests {
 
     #[test]
     fn keys_that_exempt_rules_refuse_begin_with_the_level() {
-        assert_eq!(KEYS[GIVES], "level");
+        assert_eq!(KEYS[SETTINGS], "level");
     }
 }
