@@ -2,7 +2,7 @@
 //! described in `docs/control.md`.
 //!
 //! ```text
-//!   clients ══> Server (one thread, poll) ── Input::{Asked, Notified, Publish, Configured} ──> engine
+//!   clients ══> Server (one thread, poll) ── Input::{Request, Notified, Publish, Configured} ──> engine
 //!                  ^                                                                             │
 //!                  └───────────────── Publisher: events, newest status and statistics <──────────────┘
 //! ```
