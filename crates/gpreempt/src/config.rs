@@ -1,4 +1,4 @@
-//! `gpreempt config`: check, print or begin a configuration.
+//! `gpreempt config`: checks a configuration, prints the settings in effect, or prints a file to start from.
 
 use std::io::Write;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(crate) fn run(action: &Config, out: &mut impl Write) -> Result<()> {
     }
 }
 
-/// Whether the error is about what the user gave us.
+/// Returns whether the error is about the file that the user gave.
 pub(crate) fn is_input(error: &anyhow::Error) -> bool {
     error.is::<ConfigError>()
 }
@@ -59,7 +59,7 @@ fn check(options: &ConfigFile, out: &mut impl Write) -> Result<()> {
 
 fn print(options: &ConfigFile, out: &mut impl Write) -> Result<()> {
     let path = file(options);
-    // Without a file at the usual place the daemon runs with the defaults, so those are in effect.
+    // Without a file at the default path the daemon runs with the defaults.
     let config = match &options.file {
         None if !path.exists() => Configuration::default(),
         _ => Configuration::load(path)?,

@@ -44,8 +44,8 @@ impl Config {
         RuleMatch::Managed(Assignment { rule: rule.name.clone(), job, max_level: settings.max_level, params, notes })
     }
 
-    /// Returns the job that a process requests. It begins with the name of the user, so that no other user and no rule has a
-    /// job of that name.
+    /// Returns the job that a process requests. It begins with the name of the user, so that no other user and no rule
+    /// has a job of that name.
     fn requested_job(&self, process: &Identity, notes: &mut Vec<String>) -> Option<String> {
         let name = process.environment.get(JOB_VARIABLE)?;
         let is_plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
@@ -59,7 +59,8 @@ impl Config {
         None
     }
 
-    /// Returns the job of a process that requests none. A process that lacks what the rule groups by is a job of its own.
+    /// Returns the job of a process that requests none. A process that lacks what the rule groups by is a job of its
+    /// own.
     fn job(&self, grouping: &Grouping, process: &Identity) -> String {
         let alone = || format!("pid-{}", process.pid);
         match grouping {

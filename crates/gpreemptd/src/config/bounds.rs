@@ -44,8 +44,8 @@ impl Config {
         classes
     }
 
-    /// Returns the longest time until a change is detected. Polling may slow down to keep to its share of a core, scans do
-    /// not.
+    /// Returns the longest time until a change is detected. Polling may slow down to keep to its share of a core, scans
+    /// do not.
     pub(super) fn detection(&self) -> Nanos {
         let keeps_pace = self.watch.fixed || self.watch.spin_core.is_some();
         let time = if keeps_pace { self.watch.period.min(self.scan) } else { self.scan };

@@ -36,7 +36,8 @@ use self::accounts::Accounts;
 /// The commented file with the defaults that `gpreempt config init` prints.
 pub const INIT: &str = include_str!("../../../../deploy/gpreempt.toml");
 
-/// How the daemon stops processes: through the driver's debug interface. Bounds, warnings and the scheduler use its costs.
+/// How the daemon stops processes: through the driver's debug interface. Bounds, warnings and the scheduler use its
+/// costs.
 pub(crate) const ACTUATOR: ActuatorKind = ActuatorKind::DebugTrap;
 
 /// Files that are read. Opening a pipe would wait for a writer, and the daemon reads while it runs.
@@ -169,8 +170,8 @@ impl Config {
         self.gpus.iter().find(|rule| rule.matches(address))
     }
 
-    /// Returns the name of a user, or the number if `/etc/passwd` has no name. Never asks a directory service, so that the
-    /// thread that decides may call it.
+    /// Returns the name of a user, or the number if `/etc/passwd` has no name. Never asks a directory service, so that
+    /// the thread that decides may call it.
     #[must_use]
     pub fn user_name(&self, uid: u32) -> String {
         self.accounts.user(uid)

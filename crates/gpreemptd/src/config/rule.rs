@@ -138,8 +138,8 @@ impl Trusted {
         let user = self.user.as_ref().is_none_or(|user| user.matches(process.uid));
         let group = self.group.as_ref().is_none_or(|group| group.matches(process.gid));
         let cgroup = self.cgroup.as_ref().is_none_or(|cgroup| cgroup.matches(&process.cgroup));
-        // Users choose the names of their own control groups, so the name of a container proves nothing there unless the
-        // rule also names the owner.
+        // Users choose the names of their own control groups, so the name of a container proves nothing there unless
+        // the rule also names the owner.
         let container = self.container.as_ref().is_none_or(|pattern| {
             let is_trusted = self.names_an_account() || !cgroup::is_user_owned(&process.cgroup);
             is_trusted && process.container.as_ref().is_some_and(|name| pattern.matches(name))

@@ -20,10 +20,10 @@ pub(in crate::config) const KEYS: &[&str] = &[
     "cycle_estimate_us",
 ];
 
-/// Where in [`KEYS`] those begin that an entry with `manage = false` has no use for.
+/// Index in [`KEYS`] of the first key that `manage = false` excludes.
 const SETTINGS: usize = 2;
 
-/// One entry; none if it cannot be said which gpus it is for.
+/// Reads one entry; `None` if its pattern is missing or wrong.
 pub(super) fn gpu(table: &Table<'_>) -> Option<GpuRule> {
     let default = GpuParams::default();
     let params = GpuParams {

@@ -38,7 +38,7 @@ pub(in crate::config) const KEYS: &[&str] = &[
     "runtime_ms",
 ];
 
-/// Where in [`KEYS`] those begin that a rule with `manage = false` has no use for.
+/// Index in [`KEYS`] of the first key that `manage = false` excludes.
 const SETTINGS: usize = 11;
 
 /// Most characters of names.
@@ -88,13 +88,13 @@ fn rule(table: &Table<'_>, number: usize) -> Rule {
     Rule { name: name.unwrap_or_else(|| format!("rule-{number}")), trusted, requests, settings: settings(table) }
 }
 
-/// Whether a text can stand in a table of names.
+/// Returns whether a text can be a name in a table of `gpreempt ps`.
 fn is_name(text: &str) -> bool {
     let fits = (1..=MAX_NAME).contains(&text.chars().count());
     fits && !text.chars().any(char::is_control) && text.trim() == text
 }
 
-/// A user or group, by name or by number.
+/// Reads a user or group, by name or by number.
 fn account(
     table: &Table<'_>,
     (name_key, number_key): (&str, &str),
@@ -168,7 +168,7 @@ fn level(field: Field<'_, '_>) -> Option<Level> {
     field.byte(0..=Level::MAX.get()).and_then(Level::new)
 }
 
-/// A number, or `"adaptive"` with an upper limit.
+/// Reads a number, or `"adaptive"` with an upper limit.
 fn patience(table: &Table<'_>) -> Option<Patience> {
     const LONGEST: f64 = 1_000_000.0;
     let longest = time(table.field("patience_max_us"), 0.0..=LONGEST);
@@ -191,7 +191,7 @@ fn patience(table: &Table<'_>) -> Option<Patience> {
     time(patience, 0.0..=LONGEST).map(Patience::Fixed)
 }
 
-/// Which processes form a job.
+/// Reads which processes form a job.
 fn grouping(table: &Table<'_>) -> Option<Grouping> {
     let text = table.field("job").text("\"process\", \"cgroup\", \"user\", \"slurm\" or a name in quotes")?;
     let fixed = [Grouping::Process, Grouping::Cgroup, Grouping::User, Grouping::Slurm];
