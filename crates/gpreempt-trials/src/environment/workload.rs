@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use gpreempt_output::BlameUser as _;
 use toml_source::{Document, InvalidDocument, ReadError, ReadLimits, Source, Table};
 
 /// The built-in workload.
@@ -66,20 +67,16 @@ enum WorkloadError {
     Invalid(#[from] InvalidDocument),
 }
 
-/// Returns whether an error is about what the user gave.
-pub fn is_input(error: &anyhow::Error) -> bool {
-    error.is::<WorkloadError>()
-}
-
 impl Workload {
     /// Reads the workload of a file, or the built-in one.
     pub(crate) fn load(file: Option<&Path>) -> Result<Workload> {
         let source = match file {
             None => Source::new("the built-in workload", BUILT_IN),
             Some(path) => Source::read(path, LIMITS)
-                .map_err(|error| WorkloadError::Unreadable { file: path.display().to_string(), error })?,
+                .map_err(|error| WorkloadError::Unreadable { file: path.display().to_string(), error })
+                .blame_user()?,
         };
-        Ok(Workload::parse(&source)?)
+        Ok(Workload::parse(&source).blame_user()?)
     }
 
     fn parse(source: &Source) -> Result<Workload, WorkloadError> {
@@ -139,6 +136,7 @@ impl Workload {
 
 #[cfg(test)]
 mod tests {
+    use gpreempt_output::UserError;
     use std::fs;
 
     use super::*;
@@ -156,7 +154,7 @@ mod tests {
     fn mistakes_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let error = Workload::load(Some(&folder.path().join("none.toml"))).unwrap_err();
-        assert!(is_input(&error) && error.to_string().contains("--print-config"), "{error:#}");
+        assert!(error.is::<UserError>() && error.to_string().contains("--print-config"), "{error:#}");
         let file = folder.path().join("mine.toml");
         for (from, to, said) in [
             ("duty = 0.3", "duty = 3", ":9:8: online.duty: found 3, expected a number from 0.001 to 0.95"),
@@ -167,7 +165,7 @@ mod tests {
             assert!(BUILT_IN.contains(from), "{from}");
             fs::write(&file, BUILT_IN.replace(from, to)).unwrap();
             let error = Workload::load(Some(&file)).unwrap_err();
-            assert!(is_input(&error));
+            assert!(error.is::<UserError>());
             let error = format!("{error:#}");
             assert!(error.contains(said) && error.contains("mine.toml"), "{error}");
         }

@@ -1,5 +1,5 @@
-//! Prints what memory instructions cost on this machine: nanoseconds for one instruction of one wave, in the best of
-//! many short batches, so that other work on the machine counts little.
+//! Measures memory instructions on this machine: nanoseconds for one instruction of one wave, in the best of many short
+//! batches, so that other work on the machine counts little.
 
 use std::time::Instant;
 
