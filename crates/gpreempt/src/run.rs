@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
 use gpreempt_proto::Mode;
-use gpreemptd::config::{Config, JOB_VARIABLE, LEVEL_VARIABLE, Verdict};
+use gpreemptd::config::{Config, JOB_VARIABLE, LEVEL_VARIABLE, RuleMatch};
 use gpreemptd::identity::Identity;
 use kfd::Pid;
 
@@ -51,7 +51,7 @@ fn prepare(options: &Launch) -> Vec<String> {
         None => Some(Config::default()),
     };
     if let (Some(config), Ok(identity)) = (config, identity(options)) {
-        warnings.extend(refused(config.verdict(&identity)));
+        warnings.extend(refused(config.match_rules(&identity)));
     }
     warnings
 }
@@ -69,15 +69,15 @@ fn identity(options: &Launch) -> io::Result<Identity> {
 }
 
 /// What the rules will not give it.
-fn refused(verdict: Verdict) -> Vec<String> {
+fn refused(verdict: RuleMatch) -> Vec<String> {
     match verdict {
-        Verdict::Managed(treatment) => {
-            treatment.notes.into_iter().map(|note| format!("{note} (rule {})", treatment.rule)).collect()
+        RuleMatch::Managed(assignment) => {
+            assignment.notes.into_iter().map(|note| format!("{note} (rule {})", assignment.rule)).collect()
         }
-        Verdict::Exempt { rule } => {
+        RuleMatch::Exempt { rule } => {
             vec![format!("the level has no effect: rule {rule} says that this program is not managed")]
         }
-        Verdict::Unmatched => {
+        RuleMatch::Unmatched => {
             vec!["the level has no effect: no rule of the daemon's configuration matches this program".to_owned()]
         }
     }
@@ -93,7 +93,7 @@ mod tests {
         let reach = crate::cli::Reach { socket: None };
         let options = Launch { level: 12, job: Some("serve".to_owned()), reach, command };
         let identity = identity(&options).unwrap();
-        let said = |rules: &str| refused(Config::parse("test.toml", rules).unwrap().verdict(&identity));
+        let said = |rules: &str| refused(Config::parse("test.toml", rules).unwrap().match_rules(&identity));
         let rule = "[[rule]]\nname = \"all\"\nuser = \"*\"\nlevel = 3\n";
         assert_eq!(said(rule), ["GPREEMPT_LEVEL=12 is above max_level of the rule: the process gets 3 (rule all)"]);
         assert_eq!(said(&format!("{rule}max_level = 15\n")), [""; 0]);

@@ -1,4 +1,4 @@
-//! What the demo runs: `demo.toml`.
+//! The workload of the demo: `demo.toml`.
 
 use std::path::Path;
 
