@@ -1,4 +1,4 @@
-//! What a host shows: how jobs stand, and which bounds hold for them.
+//! Snapshots of jobs and gpus for display, and the bounds that hold for them.
 
 use crate::bounds;
 use crate::cost::{Batch, Cost};
@@ -8,40 +8,40 @@ use crate::scheduler::Scheduler;
 use crate::state::{GpuSlot, JobSlot, Phase, Storage};
 use crate::{GpuId, GpuSet, JobId, Level, Nanos};
 
-/// How a job stands, for display.
+/// State of a job, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobSnapshot {
-    /// Its level.
+    /// The job's level.
     pub level: Level,
-    /// Whether it is stopped.
+    /// Whether the core has decided that the job runs.
     pub phase: Phase,
-    /// Since when, if it is stopped.
+    /// When it was stopped; meaningless while it runs.
     pub stopped_at: Nanos,
-    /// Why, if it is stopped.
+    /// Why it was stopped; meaningless while it runs.
     pub reason: Reason,
-    /// For whom, if it is stopped and that job still exists.
+    /// The job for which it was stopped; `None` if there is none or it was removed.
     pub cause: Option<JobId>,
-    /// Whether it has work.
+    /// Whether it had work at the last decision.
     pub works: bool,
-    /// Jobs stopped on its account.
+    /// Number of jobs stopped for this one.
     pub victims: u16,
 }
 
-/// How a gpu stands, for display.
+/// State of a gpu, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuSnapshot {
-    /// What a cycle takes: measured, or the operator's estimate before the first.
+    /// Time of a cycle: measured, or the operator's estimate before the first.
     pub cycle: Nanos,
-    /// It is being reset.
+    /// Whether the gpu is being reset.
     pub resetting: bool,
-    /// The job that has it reserved, if any.
+    /// The job that has the gpu reserved, if any.
     pub holder: Option<JobId>,
-    /// When the next aged job may take a turn there.
+    /// When the next aged job may take a turn on the gpu.
     pub gate: Nanos,
 }
 
 impl<S: Storage> Scheduler<S> {
-    /// How a gpu stands, as of the last decision.
+    /// Returns the state of a gpu as of the last decision; `None` if it does not exist.
     pub fn gpu(&mut self, id: GpuId) -> Option<GpuSnapshot> {
         let tables = self.storage.tables();
         let gpu = tables.gpu(id)?;
@@ -53,7 +53,7 @@ impl<S: Storage> Scheduler<S> {
         })
     }
 
-    /// How a job stands.
+    /// Returns the state of a job; `None` if it does not exist.
     pub fn job(&mut self, id: JobId) -> Option<JobSnapshot> {
         let mut tables = self.storage.tables();
         let job = *tables.find_job(id)?;
@@ -68,8 +68,9 @@ impl<S: Storage> Scheduler<S> {
         })
     }
 
-    /// The reason for which the policy of `gpu` could ever stop `lower` for `upper`; `None` if it never would, or if one
-    /// of them does not exist. Hosts ask this to decide whom to watch and whom to attach; they know no policy themselves.
+    /// Returns the reason for which the policy of `gpu` could ever stop `lower` for `upper`; `None` if it never would,
+    /// or if one of them does not exist. Hosts ask this to decide which tenants to observe closely and which processes
+    /// to attach; they know no policy themselves.
     pub fn could_displace(&mut self, upper: JobId, lower: JobId, gpu: GpuId) -> Option<Reason> {
         if upper == lower {
             return None;
@@ -80,15 +81,15 @@ impl<S: Storage> Scheduler<S> {
         policy::of(gpu.params.policy).displaces(&upper, &lower, gpu)
     }
 
-    /// Whether the policy of `gpu` could ever stop the job although no other job wants the gpu.
+    /// Returns whether the policy of `gpu` could ever stop the job although no other job wants the gpu.
     pub fn could_throttle(&mut self, id: JobId, gpu: GpuId) -> bool {
         let mut tables = self.storage.tables();
         let Some(job) = tables.find_job(id).copied() else { return false };
         tables.gpu(gpu).is_some_and(|gpu| policy::of(gpu.params.policy).throttles(&job))
     }
 
-    /// The bound on inversions that `upper` suffers on `gpu` from jobs below, when the host looks every `detection`.
-    /// `None` if job or gpu do not exist.
+    /// Returns the terms of the bound on inversions that `upper` suffers on `gpu` from lower jobs, when the host
+    /// observes every `detection`. `None` if the job or the gpu does not exist.
     pub fn inversion_bound(
         &mut self,
         gpu: GpuId,
@@ -109,8 +110,8 @@ impl<S: Storage> Scheduler<S> {
             terms.turn = terms.turn.max(job.params.turn());
             gpus = gpus.with(job.now.gpus);
         }
-        // A job is stopped as a whole, so what its other gpus take counts too, and budgets may have to be waited for one
-        // after the other.
+        // A job is stopped as a whole, so the cycles of its other gpus count too, and the budgets may refill one after
+        // the other.
         for (id, slot) in tables.gpus.iter().enumerate().filter(|(_, slot)| slot.live) {
             let id = GpuId(u8::try_from(id).unwrap_or(u8::MAX));
             let mut all = Batch::EMPTY;
@@ -133,15 +134,15 @@ impl<S: Storage> Scheduler<S> {
                 terms.small = terms.small.max(bounds::small(price, None));
             }
         }
-        // One plan may be under way when the next is made; and exempt times and turns are counted without their cycles.
+        // One plan may be in progress when the next is made; exempt times and turns do not include their cycles.
         terms.cost = plan.times(2);
         terms.exempt = terms.exempt.plus(plan);
         terms.turn = terms.turn.plus(plan);
         Some(terms)
     }
 
-    /// The bound on how long a job stays stopped by jobs above, when the host looks every `detection`. `None` if the job
-    /// does not exist.
+    /// Returns the terms of the bound on how long higher jobs keep a job stopped, when the host observes every
+    /// `detection`. `None` if the job does not exist.
     pub fn starvation_bound(&mut self, id: JobId, detection: Nanos) -> Option<bounds::Starvation> {
         let mut tables = self.storage.tables();
         let params = tables.find_job(id)?.params;

@@ -1,7 +1,7 @@
 //! Instants and durations: nanoseconds on a monotonic clock of the host's choice.
 //!
-//! All arithmetic saturates. A clock that jumps or a setting out of range makes a decision early or late; it never causes
-//! a panic or a wrap-around.
+//! All arithmetic saturates. A clock that jumps or a setting out of range makes a decision early or late; it never
+//! causes a panic or a wrap-around.
 
 use core::fmt;
 use core::time::Duration;
@@ -55,7 +55,8 @@ impl Nanos {
     /// Returns `n` thousandths of this duration.
     #[must_use]
     pub const fn permille(self, n: u64) -> Nanos {
-        // Divides first where the product would overflow. That happens from hours on, where an error below 1 us is nothing.
+        // Divides first where the product would overflow. That happens from hours on, where an error below 1 us is
+        // nothing.
         match self.0.checked_mul(n) {
             Some(product) => Nanos(product / 1_000),
             None => Nanos((self.0 / 1_000).saturating_mul(n)),
@@ -82,8 +83,8 @@ const UNITS: [(u64, &str); 4] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000
 
 impl fmt::Display for Nanos {
     /// Writes three significant digits and a unit: `1.50 ms`, `23.4 us`, `120 s`; `0` for zero and `never` for
-    /// [`Nanos::NEVER`]. The value is rounded to the nearest, ties to even; one that is rounded up to a power of ten keeps
-    /// its decimals (`10.00 us`). Width and precision of the formatter are ignored.
+    /// [`Nanos::NEVER`]. The value is rounded to the nearest, ties to even; one that is rounded up to a power of ten
+    /// keeps its decimals (`10.00 us`). Width and precision of the formatter are ignored.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Nanos::ZERO => return f.write_str("0"),

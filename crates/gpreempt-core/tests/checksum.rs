@@ -1,7 +1,7 @@
 //! Plans do not change by accident: random histories give the plans that an earlier version of the core gave.
 //!
-//! The histories come from a generator of this file and not from a library, so that only a change of the core can change
-//! the result. A change of the core that is meant to change plans computes the constant anew and says why.
+//! The histories come from a generator of this file and not from a library, so that only a change of the core can
+//! change the result. A change of the core that is meant to change plans computes the constant anew and says why.
 
 use gpreempt_core::{
     Action, Activity, ActuatorKind, Bound, Entry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
@@ -10,7 +10,8 @@ use gpreempt_core::{
 
 /// Checksum over [`PLANS`] plans, computed with the sources of commit 3e469db.
 const RECORDED: u64 = 0x2875_08F7_C44C_AD80;
-/// Plans with at least one entry that are folded into the checksum; those without one are folded, too, but do not count.
+/// Plans with at least one entry that are folded into the checksum; those without one are folded, too, but do not
+/// count.
 const PLANS: u64 = 100_000;
 /// Decisions per history.
 const STEPS: u64 = 400;

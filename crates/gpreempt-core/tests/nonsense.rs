@@ -1,5 +1,5 @@
-//! Whatever the host says, in whatever order, the core neither panics nor hangs nor plans for what does not exist.
-#![allow(missing_docs)]
+//! Any sequence of calls with any arguments neither panics nor hangs, and no plan names a tenant that does not exist.
+#![allow(missing_docs, reason = "test names are the documentation")]
 
 mod support;
 
@@ -140,7 +140,7 @@ proptest! {
         let mut tenants: Vec<TenantId> = Vec::new();
         let mut gone: Vec<TenantId> = Vec::new();
         for call in calls {
-            // Errors are answers too; what matters here is that there is one.
+            // An error is a valid answer here.
             match call {
                 Call::SetGpu(gpu, params) => { let _ = core.set_gpu(GpuId(gpu), params); }
                 Call::Resetting(gpu, on) => { let _ = core.set_resetting(GpuId(gpu), on); }

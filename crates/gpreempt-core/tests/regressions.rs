@@ -1,5 +1,5 @@
 //! Mistakes the core has made once, each with the scene that showed it.
-#![allow(missing_docs)]
+#![allow(missing_docs, reason = "test names are the documentation")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! What the core does, told one story at a time.
-#![allow(missing_docs)]
+#![allow(missing_docs, reason = "test names are the documentation")]
 
 mod support;
 
@@ -18,7 +18,7 @@ fn a_wanting_higher_job_stops_every_lower_job_where_they_meet_and_no_other() {
     for actor in [b, c, elsewhere] {
         stage.does(actor, Activity::Running);
     }
-    assert!(stage.at(ms(2)).is_empty(), "levels alone stop nobody until the higher job wants");
+    assert!(stage.at(ms(2)).is_empty(), "levels alone stop no job until the higher job wants");
 
     stage.does(a, Activity::Wants);
     let plan = stage.at(ms(3));
@@ -239,7 +239,7 @@ fn lower_jobs_are_left_running_while_stopping_them_would_cost_the_higher_one_mor
     stage.holds_share(online, 300);
     assert!(stage.at(ms(2)).is_empty(), "beside 40 % of the gpu a millisecond takes 1.7, a cycle takes 4");
     assert!(stage.wake < ms(3), "but that may change with the next kernel");
-    // The online job is waiting now, and nobody can tell for how long.
+    // The online job is waiting now, for an unknown time.
     stage.does(online, Activity::Wants);
     stage.at(stage.wake);
     assert!(!stage.is_stopped(low), "it may be between two kernels");
@@ -412,7 +412,7 @@ fn a_gpu_is_given_up_when_its_last_tenant_is_gone() {
     stage.does(actor, Activity::Running);
     stage.at(ms(2));
     assert_eq!(stage.core.gpu(GpuId(0)).and_then(|gpu| gpu.holder), Some(job));
-    assert!(stage.core.remove_gpu(GpuId(0)).is_err(), "somebody works there");
+    assert!(stage.core.remove_gpu(GpuId(0)).is_err(), "a tenant works there");
     stage.core.remove_tenant(stage.actors[actor].id).expect("known");
     stage.core.remove_gpu(GpuId(0)).expect("empty");
     assert!(stage.core.gpu(GpuId(0)).is_none());

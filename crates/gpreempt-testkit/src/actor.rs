@@ -31,9 +31,10 @@ use kfd::{ExceptionMask, Grace, Kfd, Pid, QueueId};
 use kfd_abi::debug::{RuntimeEnableArgs, RuntimeMode};
 use kfd_abi::ioctl::{Argument, Request};
 use kfd_abi::queue::{DestroyQueueArgs, GetQueueWaveStateArgs, SetCuMaskArgs, UpdateQueueArgs};
-use kfd_workload::{
-    Arguments, Buffer, CodeObject, CopyQueue, Executable, Launch, Order, Placement, Queue, Runtime, Signal, suite,
+use kfd_runtime::{
+    Arguments, Buffer, CodeObject, CopyQueue, Executable, Launch, Order, Placement, Queue, Runtime, Signal,
 };
+use kfd_suite::suite;
 
 /// Precedes an answer, to tell it from what the test harness prints.
 pub const MARK: &str = "<actor>";
@@ -53,10 +54,10 @@ enum Failure {
 
 type Result<T> = std::result::Result<T, Failure>;
 
-impl From<kfd_workload::Error> for Failure {
-    fn from(error: kfd_workload::Error) -> Failure {
+impl From<kfd_runtime::Error> for Failure {
+    fn from(error: kfd_runtime::Error) -> Failure {
         match &error {
-            kfd_workload::Error::Call { source, .. } => source.into(),
+            kfd_runtime::Error::Call { source, .. } => source.into(),
             _ => Failure::Words(error.to_string()),
         }
     }

@@ -21,7 +21,7 @@ use gpreempt_trials::soak::SoakArgs;
 use gpreempt_trials::storm::{StormArgs, StormProgram};
 use gpreempt_trials::stress::{StressArgs, StressClientArgs, StressTracerArgs};
 pub(crate) use groups::{GROUPS, command, summaries};
-use kfd_workload::suite::{self, Test};
+use kfd_suite::suite::{self, Test};
 pub(crate) use lab::{Compare, Lab, Plausibility, Run, Timeline};
 pub(crate) use vgpu::{VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell, VgpuStatus};
 

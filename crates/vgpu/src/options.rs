@@ -59,7 +59,7 @@ pub struct Options {
     pub hang_at_cycle: Option<u64>,
     /// The driver's variant.
     pub debug_permission: DebugPermission,
-    /// Path of a page of [points](crate::points) at which processes die.
+    /// Path of a page of [points](crate::kill_points) at which processes die.
     pub points: Option<String>,
 }
 

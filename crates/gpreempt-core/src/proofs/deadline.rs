@@ -20,7 +20,7 @@ struct Task {
     runtime: Nanos,
 }
 
-/// Task sets that use nearly all of the gpu and never more.
+/// Returns task sets that use nearly all of the gpu and never more.
 fn task_sets() -> impl Strategy<Value = Vec<Task>> {
     (prop::collection::vec((4..60u64, 1..100u64), 2..6), 850..1000u64).prop_map(|(tasks, load)| {
         let weights: u64 = tasks.iter().map(|&(_, weight)| weight).sum();
@@ -37,13 +37,13 @@ struct Client {
     tenant: TenantId,
     due: Nanos,
     next_release: Nanos,
-    /// Work left of the present release.
+    /// Remaining work of the current release.
     left: Nanos,
     since: Nanos,
     stopped: bool,
 }
 
-/// How releases follow each other.
+/// The distance of releases.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Releases {
     /// Exactly a period apart.
@@ -52,13 +52,13 @@ enum Releases {
     Sporadic,
 }
 
-/// Some time between nothing and `most`; the same sequence for the same seed.
+/// Returns a time between zero and `most`; equal seeds give equal sequences.
 fn delay(seed: &mut u64, most: Nanos) -> Nanos {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     Nanos((*seed >> 33) % most.0.max(1))
 }
 
-/// Plays the tasks for two seconds. The gpu runs whoever has work and is not stopped; two at once is a failure.
+/// Runs the tasks for two seconds. The gpu runs every task with work that is not stopped; two at once is a failure.
 fn meets_deadlines(tasks: &[Task], releases: Releases) -> Result<(), String> {
     let mut seed = tasks.iter().fold(1u64, |seed, task| seed.wrapping_mul(31).wrapping_add(task.runtime.0));
     let mut core = heap(1);
@@ -133,7 +133,7 @@ fn meets_deadlines(tasks: &[Task], releases: Releases) -> Result<(), String> {
     Ok(())
 }
 
-/// Looks, decides, carries the plan out at once; again, if that changed anything.
+/// Observes, decides and executes the plan at once; repeats this while plans have entries.
 fn ask(core: &mut crate::Scheduler<super::world::Heap>, clients: &mut [Client], now: Nanos) -> Nanos {
     for client in clients.iter() {
         let activity = if client.left > Nanos::ZERO { Activity::Running } else { Activity::Idle };

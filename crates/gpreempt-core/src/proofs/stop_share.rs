@@ -11,7 +11,7 @@ use super::{holds, notices};
 use crate::mutant::Mutant;
 use crate::{Activity, ActuatorKind, GpuParams, JobParams, Level, Nanos, Patience, Permille, bounds};
 
-/// A job that never stops wanting, with a cap, above one that never stops running.
+/// Returns a job with a cap that always has work, above one that always has work.
 fn greedy() -> impl Strategy<Value = Scenario> {
     (100..900u16, 100..2_000u64, 10..200u64).prop_map(|(share, period, cycle)| {
         let upper = JobParams {
@@ -34,7 +34,7 @@ fn greedy() -> impl Strategy<Value = Scenario> {
     })
 }
 
-/// In no window of two seconds is the lower job stopped for longer than the cap allows.
+/// Checks that in no window of two seconds the lower job is stopped for longer than the cap allows.
 fn cap_is_kept(scenario: &Scenario) -> Result<(), String> {
     let window = Nanos::from_secs(2);
     let most = bounds::stop_time(&scenario.jobs[0].params, window, scenario.period.times(2), scenario.cycle.times(2));

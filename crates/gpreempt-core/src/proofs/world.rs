@@ -1,4 +1,4 @@
-//! A host and a driver for the core: looks at tenants, carries plans out, lies when the history says so.
+//! A host and a driver for the core: observes tenants, executes plans, and fails where the history says so.
 
 use std::vec;
 use std::vec::Vec;
@@ -11,10 +11,10 @@ use crate::{
 
 pub(super) type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
 
-/// Slots for everything a history can give birth to.
+/// Slots for every job and tenant of a history.
 const ROOM: usize = 96;
 
-/// A core over vectors, for tests.
+/// Creates a core over vectors.
 pub(super) fn heap(gpus: usize) -> Scheduler<Heap> {
     Scheduler::new(Parts {
         gpus: vec![GpuSlot::default(); gpus],
@@ -26,7 +26,7 @@ pub(super) fn heap(gpus: usize) -> Scheduler<Heap> {
     .unwrap()
 }
 
-/// The truth about a tenant.
+/// The true state of a tenant.
 #[derive(Clone, Debug)]
 pub(super) struct Tenant {
     pub(super) id: TenantId,
@@ -39,9 +39,9 @@ pub(super) struct Tenant {
     pub(super) occupancy: Option<Permille>,
     pub(super) queues: u16,
     pub(super) stopped: u16,
-    /// An entry is under way.
+    /// Whether an entry is being executed.
     pub(super) in_flight: bool,
-    /// The last two looks.
+    /// The last two observations.
     last_look: Observation,
     old_look: Observation,
 }
@@ -51,7 +51,7 @@ impl Tenant {
         self.alive && self.activity.has_work()
     }
 
-    /// Queues an action changes: the host acts on those it has seen.
+    /// Returns the number of queues that an action changes: the host acts on those it has observed.
     pub(super) fn queues_for(&self, action: Action) -> u16 {
         match action {
             Action::Preempt => self.last_look.queues.saturating_sub(self.stopped),
@@ -59,30 +59,30 @@ impl Tenant {
         }
     }
 
-    /// The share of the gpu it held at the last look, if it had work then; `Some(None)` if that was not measured.
+    /// Returns its occupancy at the last observation, if it had work then; `Some(None)` if that was not measured.
     pub(super) fn seen_share(&self) -> Option<Option<Permille>> {
         let look = &self.last_look;
         look.activity.has_work().then_some(look.occupancy)
     }
 
-    /// Has work on queues that are not stopped.
+    /// Returns whether it has work on queues that are not stopped.
     pub(super) fn runs(&self) -> bool {
         self.works() && self.stopped < self.queues
     }
 }
 
-/// The truth about a job.
+/// The true state of a job.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) id: JobId,
     pub(super) params: JobParams,
 }
 
-/// A call to the driver under way.
+/// A call to the driver in progress.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     tenant: usize,
-    /// Queues the host knew when it called.
+    /// Number of queues the host knew when it called.
     known: u16,
     action: Action,
     ends: Nanos,
@@ -91,7 +91,7 @@ struct Call {
     lost: bool,
 }
 
-/// A plan entry as the world carried it out.
+/// A plan entry that the world executes.
 #[derive(Clone, Debug)]
 pub(super) struct Done {
     pub(super) entry: Entry,
@@ -119,7 +119,7 @@ pub(super) struct World {
     slow: Nanos,
     wake: Nanos,
     next_look: Nanos,
-    /// The last thing that changed who may expect what (levels, members, resets, failures).
+    /// Time of the last event that changes what jobs may expect (levels, members, resets, failures).
     pub(super) upset: Nanos,
 }
 
@@ -179,7 +179,7 @@ impl World {
         });
     }
 
-    /// The living tenants of a job.
+    /// Returns the tenants of a job that exist, without those on gpus in reset.
     pub(super) fn members(&self, job: usize) -> impl Iterator<Item = &Tenant> {
         self.tenants.iter().filter(move |tenant| tenant.alive && tenant.job == job && !self.resetting[tenant.gpu])
     }
@@ -289,13 +289,13 @@ impl World {
         tenant.activity = activity;
     }
 
-    /// The next instant at which something is due: a look, the core's wish, the end of a call.
+    /// Returns the next instant at which something is due: an observation, a decision, the end of a call.
     pub(super) fn next_due(&self) -> Nanos {
         let calls = self.calls.iter().map(|call| call.ends).min().unwrap_or(Nanos::NEVER);
         self.next_look.min(self.wake.max(self.now)).min(calls)
     }
 
-    /// Moves to `now` and does what is due. Returns the plan, if one was asked for, as carried out.
+    /// Advances to `now` and does what is due. Returns the entries of the decision, if there was one.
     pub(super) fn step(&mut self, now: Nanos) -> Vec<Done> {
         self.now = now;
         self.finish_calls();
@@ -338,7 +338,7 @@ impl World {
         let before = self.busy.clone();
         for Done { entry, tenant } in &done {
             if self.scenario.actuator == ActuatorKind::Combined {
-                // One cycle for all of a plan: every call starts where the first did.
+                // One cycle for the whole plan: every call starts when the first did.
                 self.busy[self.tenants[*tenant].gpu] = before[self.tenants[*tenant].gpu];
             }
             self.call(*tenant, entry.action);
@@ -360,7 +360,7 @@ impl World {
         let took = self.scenario.cycle.times(u64::from(cycles)).plus(core::mem::take(&mut self.slow));
         let ends = self.busy[tenant.gpu].max(self.now).plus(took);
         self.busy[tenant.gpu] = ends;
-        // What the host measures is the time of one cycle.
+        // The host measures the time of one cycle.
         let took = Nanos(took.0 / u64::from(cycles.max(1)));
         self.calls.push(Call { known, tenant: at, action, ends, took, refused, lost });
     }
@@ -384,7 +384,7 @@ impl World {
             let stopped_queues = (!call.refused).then_some(tenant.stopped);
             let report = Report { at: call.ends, took: call.took, stopped_queues };
             self.core.report(tenant.id, call.action, report).unwrap();
-            // A report is news: the core is asked at once.
+            // A report causes a decision at once.
             self.wake = Nanos::ZERO;
         }
     }

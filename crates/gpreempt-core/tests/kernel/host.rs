@@ -1,6 +1,7 @@
-//! What a kernel would link: the whole interface of the core over static storage. Compiled by `tests/kernel.rs`, never run.
+//! A host as a kernel would link it: the whole interface of the core over static storage. `tests/kernel.rs` compiles
+//! it; it is never run.
 #![no_std]
-#![allow(missing_docs)]
+#![allow(missing_docs, reason = "compiled for its object code only")]
 
 use gpreempt_core::*;
 

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use gpreempt_output::BlameUser as _;
-use kfd_workload::KFD;
+use kfd::KFD;
 use vgpu::launch::{self, Running, Setup, Started};
 use vgpu::profile::Profile;
 use vgpu::protocol::Status;

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use anyhow::{Result, bail, ensure};
-use kfd_workload::chain::{self, Chain, Work};
-use kfd_workload::{Device, Runtime, Signal};
+use kfd_runtime::{Device, Runtime, Signal};
+use kfd_suite::chain::{self, Chain, Work};
 
 use super::LoadCalibrate;
 use super::{LOST, Line, now, say};

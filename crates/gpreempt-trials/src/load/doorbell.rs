@@ -3,7 +3,7 @@
 use std::io::{BufRead, Write};
 
 use anyhow::{Context, Result};
-use kfd_workload::{Order, Queue, Runtime, Signal};
+use kfd_runtime::{Order, Queue, Runtime, Signal};
 
 use super::LoadDoorbell;
 use super::{LOST, Line, now, say};

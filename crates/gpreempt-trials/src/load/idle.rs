@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 
 use anyhow::{Context, Result};
-use kfd_workload::{Queue, Runtime};
+use kfd_runtime::{Queue, Runtime};
 
 use super::LoadIdle;
 use super::{Line, say};

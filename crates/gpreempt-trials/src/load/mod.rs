@@ -15,7 +15,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Result;
-use kfd_workload::chain::{Chain, State, Work};
+use kfd_suite::chain::{Chain, State, Work};
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 

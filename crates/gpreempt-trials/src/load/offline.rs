@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
-use kfd_workload::chain::{self, Chain, Work};
-use kfd_workload::{Runtime, Signal};
+use kfd_runtime::{Runtime, Signal};
+use kfd_suite::chain::{self, Chain, Work};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal as UnixSignal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};

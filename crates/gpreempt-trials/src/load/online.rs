@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use gpreempt_proto::{Client, Request};
-use kfd_workload::chain::{Chain, Work};
-use kfd_workload::{Runtime, Signal};
+use kfd_runtime::{Runtime, Signal};
+use kfd_suite::chain::{Chain, Work};
 
 use super::LoadOnline;
 use super::{End, LOST, Line, arrivals, now, say};

@@ -8,13 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use kfd_workload::suite::{self, Argument, BufferArgument, Job};
-use kfd_workload::{
+use kfd_runtime::{
     Arguments, Buffer, CodeObject, CopyQueue, Device, Error, Executable, Order, Placement, Queue, Runtime, Signal,
 };
+use kfd_suite::suite::{self, Argument, BufferArgument, Job};
 use rand_core::Rng;
 use rand_pcg::Pcg64;
-use vgpu::points::{self, Point};
+use vgpu::kill_points::{self, Point};
 
 use super::StressClientArgs;
 use super::words;
@@ -32,7 +32,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// If the driver refuses something that it must not refuse.
 pub fn run(options: &StressClientArgs, out: &mut impl Write) -> Result<()> {
     if let Some(page) = &options.points {
-        points::use_page(page);
+        kill_points::use_page(page);
     }
     vgpu::sys::allow_tracing();
     let ended = watch_input();
@@ -85,7 +85,7 @@ impl<'a> Client<'a> {
             let job = suite::find(name).and_then(|test| test.job(self.random.next_u64()));
             running.push(Running::start(queue, job.with_context(|| format!("there is no kernel {name}"))?)?);
         }
-        points::hit(Point::Running);
+        kill_points::hit(Point::Running);
         for (queue, running) in self.queues.iter().zip(running) {
             queue.wait(&running.done, LIMIT)?;
             wrong.extend(running.check()?);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rand_pcg::Pcg64;
-use vgpu::points::{Page, Point};
+use vgpu::kill_points::{Page, Point};
 
 use crate::random::below;
 

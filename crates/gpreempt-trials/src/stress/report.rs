@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
-use vgpu::points::{Page, Point};
+use vgpu::kill_points::{Page, Point};
 use vgpu::protocol::PointStatus;
 
 use super::StressArgs;

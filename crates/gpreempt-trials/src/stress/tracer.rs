@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 use kfd::{Batch, Error, Grace, Kfd, Pid, QueueId, Tracer, Verdict, process};
 use rand_pcg::Pcg64;
-use vgpu::points::{self, Point};
+use vgpu::kill_points::{self, Point};
 
 use super::StressTracerArgs;
 use super::client::watch_input;
@@ -26,7 +26,7 @@ const TURNS: u64 = 12;
 /// If the driver refuses something that it must not refuse.
 pub fn run(options: &StressTracerArgs, out: &mut impl Write) -> Result<()> {
     if let Some(page) = &options.points {
-        points::use_page(page);
+        kill_points::use_page(page);
     }
     let ended = watch_input();
     let kfd = Arc::new(Kfd::open()?);
@@ -64,17 +64,17 @@ impl Counts {
 /// Stops and releases random queues of a process a few times.
 fn disturb(kfd: &Arc<Kfd>, victim: Pid, random: &mut Pcg64, counts: &mut Counts) -> kfd::Result<()> {
     let (tracer, _events) = Tracer::attach(Arc::clone(kfd), victim)?;
-    points::hit(Point::TracerAttach);
+    kill_points::hit(Point::TracerAttach);
     for _ in 0..1 + below(random, TURNS) {
         let snapshot = tracer.snapshot()?;
         let some = |_: &QueueId| below(random, 2) == 0;
         let queues: Vec<QueueId> = snapshot.iter().map(|queue| QueueId(queue.queue_id)).filter(some).collect();
         let grace = Grace::kiloclocks(below(random, 4) as u8);
         counts.suspended += done(&tracer.suspend(&queues, grace)?);
-        points::hit(Point::TracerSuspend);
+        kill_points::hit(Point::TracerSuspend);
         thread::sleep(Duration::from_micros(below(random, 2000)));
         counts.resumed += done(&tracer.resume(&queues)?);
-        points::hit(Point::TracerResume);
+        kill_points::hit(Point::TracerResume);
         thread::sleep(Duration::from_micros(below(random, 2000)));
     }
     tracer.detach()

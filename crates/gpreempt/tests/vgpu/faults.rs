@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use gpreempt_testkit::{ThisTest, this_test};
-use kfd_workload::{Arguments, CodeObject, Error, Executable, GpuAddr, Launch, Order, Placement, Queue};
-use kfd_workload::{Result, Runtime, Signal, suite};
+use kfd_runtime::{Arguments, CodeObject, Error, Executable, GpuAddr, Launch, Order, Placement, Queue};
+use kfd_runtime::{Result, Runtime, Signal};
+use kfd_suite::suite;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -25,7 +26,7 @@ pub(super) fn on_the_gpu(test: ThisTest, body: fn() -> Result<()>) {
 }
 
 /// Starts `fill` with a destination of our choice; it completes `done`.
-fn start_fill(queue: &mut Queue, to: GpuAddr, items: u32, done: &Signal) -> Result<(Executable, kfd_workload::Buffer)> {
+fn start_fill(queue: &mut Queue, to: GpuAddr, items: u32, done: &Signal) -> Result<(Executable, kfd_runtime::Buffer)> {
     let job = suite::find("fill").and_then(|test| test.job(1)).expect("in the suite");
     let program = Executable::load(queue, &CodeObject::parse(job.object)?)?;
     let kernel = program.kernel(job.kernel)?;

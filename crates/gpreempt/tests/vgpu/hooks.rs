@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use gpreempt_testkit::this_test;
-use kfd_workload::{
-    Arguments, Buffer, CodeObject, Executable, Launch, Order, Placement, Queue, Result, Runtime, Signal, suite,
+use kfd_runtime::{
+    Arguments, Buffer, CodeObject, Executable, Launch, Order, Placement, Queue, Result, Runtime, Signal,
 };
+use kfd_suite::suite;
 
 use super::faults::on_the_gpu;
 use super::life::{engines, until};

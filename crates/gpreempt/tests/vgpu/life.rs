@@ -79,7 +79,7 @@ fn sockets(launcher: u32) -> Vec<String> {
 
 /// Engine processes of a client.
 pub(super) fn engines(client: u32) -> Vec<u32> {
-    let is_engine = |stat: Stat| stat.comm == "vgpu-engine" && stat.parent == client;
+    let is_engine = |stat: Stat| stat.comm == "vgpu-executor" && stat.parent == client;
     process::pids().filter(|&pid| Stat::read(pid).is_some_and(is_engine)).collect()
 }
 

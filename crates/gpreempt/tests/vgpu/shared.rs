@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use gpreempt_testkit::this_test;
-use kfd_workload::{Result, Runtime};
+use kfd_runtime::{Result, Runtime};
 
 use super::faults::on_the_gpu;
 
@@ -50,7 +50,7 @@ fn allocate(kfd: RawFd, gpu: u32, at: u64) -> std::result::Result<(), i32> {
 fn with_gpu(body: impl FnOnce(RawFd, u32)) -> Result<()> {
     let runtime = Runtime::open()?;
     let kfd: OwnedFd = std::fs::File::open("/dev/kfd").expect("can be opened").into();
-    body(kfd.as_raw_fd(), runtime.device(0)?.node().gpu_id);
+    body(kfd.as_raw_fd(), runtime.device(0)?.node().gpu.id.0);
     Ok(())
 }
 

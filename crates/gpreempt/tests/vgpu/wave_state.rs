@@ -9,7 +9,7 @@ use kfd::{Grace, Kfd, ProcessMemory, QueueId, QueueSnapshotEntry, Tracer};
 use kfd_abi::Abi;
 use kfd_abi::control_stack::{CONTROL_STACK_SKIP, ControlWord, StateWord, Variant};
 use kfd_abi::save_area::{SaveAreaHeader, WaveLayout, hwreg};
-use kfd_workload::suite;
+use kfd_suite::suite;
 use object::{Object, ObjectSymbol};
 
 const GROUPS: u32 = 24;

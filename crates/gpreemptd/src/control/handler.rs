@@ -13,7 +13,7 @@ use super::publisher::{Published, Publisher};
 use super::rate::{Limiter, Rate};
 use super::reload::{Load, reload};
 use crate::clock;
-use crate::inbox::{Asked, Input, Reply};
+use crate::inbox::{ClientRequest, Input, Responder};
 
 /// Longest age of a publication in an answer, and shortest time between two requests for one.
 const PUBLICATION: Nanos = Nanos::from_millis(20);
@@ -164,13 +164,13 @@ impl RequestHandler {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let (to, waker) = (self.answer.clone(), self.publisher.waker().clone());
-        let reply = Reply::new(move |answer| {
+        let reply = Responder::new(move |answer| {
             // The control thread may have ended meanwhile, and its clients with it.
             let _ = to.send((ticket, answer));
             waker.wake();
         });
-        let asked = Asked { uid: client.peer.uid, request, answer: reply };
-        self.to_engine.send(Input::Asked(asked)).map_err(|_| ending())?;
+        let asked = ClientRequest { uid: client.peer.uid, request, answer: reply };
+        self.to_engine.send(Input::Request(asked)).map_err(|_| ending())?;
         client.waiting = Waiting::Engine { ticket, until: now.plus(CHANGE_PATIENCE) };
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! engine. `docs/control.md` describes the protocol.
 //!
 //! ```text
-//!   clients ══> Server (one thread, poll) ── Input::{Asked, Notified, Publish, Configured} ──> engine
+//!   clients ══> Server (one thread, poll) ── Input::{Request, Notified, Publish, Configured} ──> engine
 //!                  ^                                                                             │
 //!                  └─────────────── Publisher: events, newest status and statistics <────────────┘
 //! ```

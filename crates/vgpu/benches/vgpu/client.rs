@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kfd_abi::hsa::AmdSignal;
-use kfd_workload::{
-    Arguments, Bench, Buffer, CodeObject, Device, Executable, Kernel, Launch, Order, Placement, Runtime,
-};
-use kfd_workload::{Result, Signal, suite};
+use kfd_runtime::{Arguments, Buffer, CodeObject, Device, Executable, Kernel, Launch, Order, Placement, Runtime};
+use kfd_runtime::{Result, Signal};
+use kfd_suite::Bench;
+use kfd_suite::suite;
 use serde_json::{Value, json};
 use vgpu::sys::monotonic_raw_ns;
 
@@ -169,7 +169,7 @@ fn engine_time() -> f64 {
             let fields: Vec<&str> = rest.split(' ').collect();
             let number = |n: usize| fields.get(n).and_then(|field| field.parse::<u32>().ok());
             // State, parent, and at 11 and 12 the time in user and kernel mode.
-            (name.ends_with("(vgpu-engine") && number(1)? == own)
+            (name.ends_with("(vgpu-executor") && number(1)? == own)
                 .then_some(f64::from(number(11)? + number(12)?) / ticks)
         })
         .sum()

@@ -7,9 +7,11 @@ use kfd_abi::Abi;
 use kfd_abi::aql::{FenceScope, Header, KernelDispatch, PacketType};
 use kfd_abi::exception::ExceptionCode;
 use kfd_abi::hsa::AmdQueue;
-use kfd_workload::{Arguments, CodeObject, GpuAddr, Launch, suite};
+use kfd_runtime::{Arguments, CodeObject, GpuAddr, Launch};
+use kfd_suite::suite;
 use vgpu::device::{
-    Config, Doorbell, Engine, Geometry, Interrupts, LocalSlots, Pulse, QueueId, QueueKind, QueueSpec, SaveArea, Worker,
+    DeviceActivity, DeviceConfig, Doorbell, Geometry, HardwareQueueSpec, Interrupts, LocalSlots, PacketFormat,
+    ProcessDevice, QueueId, SaveArea, Worker,
 };
 use vgpu_isa::inst::Target;
 use vgpu_isa::memory::{Fault, Mapping, Port, Space};
@@ -46,10 +48,10 @@ impl Interrupts for Complain {
 
 /// A device with 32 megabytes.
 pub(crate) struct Machine {
-    pub(crate) engine: Mutex<Engine>,
+    pub(crate) device: Mutex<ProcessDevice>,
     pub(crate) worker: Worker,
     pub(crate) space: Arc<Space>,
-    pub(crate) config: Config,
+    pub(crate) config: DeviceConfig,
     ring: u64,
     write: u64,
     doorbell: u64,
@@ -81,12 +83,12 @@ impl Machine {
         // SAFETY: the memory lives as long as the machine, and is made of atomics.
         unsafe { space.insert(all) };
         let space = Arc::new(space);
-        let config = Config { target: Target::Gfx942, clock: vgpu::sys::realtime_100mhz };
+        let config = DeviceConfig { target: Target::Gfx942, clock: vgpu::sys::realtime_100mhz };
         let slots = Arc::new(LocalSlots::new(Geometry::cdna(4, 1)));
-        let mut engine = Engine::new(config, Arc::new(Complain), slots);
-        engine.set_space(Arc::clone(&space));
+        let mut device = ProcessDevice::new(config, Arc::new(Complain), slots);
+        device.set_space(Arc::clone(&space));
         let mut machine = Self {
-            engine: Mutex::new(engine),
+            device: Mutex::new(device),
             worker: Worker::new(config, QUANTUM),
             space,
             config,
@@ -109,9 +111,9 @@ impl Machine {
         self.write = object + AmdQueue::WRITE_INDEX;
         self.set_u64(self.doorbell, Doorbell::SILENT);
         let word = host.wrapping_add((self.doorbell - BASE) as usize).cast_const().cast();
-        let spec = QueueSpec {
+        let spec = HardwareQueueSpec {
             id: QUEUE,
-            kind: QueueKind::Aql,
+            kind: PacketFormat::Aql,
             ring: self.ring,
             ring_bytes: RING,
             read_pointer: object + AmdQueue::READ_INDEX,
@@ -122,7 +124,7 @@ impl Machine {
             percent: 100,
             save_area: Some(area),
         };
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner).create_queue(spec);
+        self.device.lock().unwrap_or_else(PoisonError::into_inner).create_queue(spec);
     }
 
     fn port(&self) -> Port<'_> {
@@ -223,6 +225,6 @@ impl Machine {
     /// Runs a dispatch to its end.
     pub(crate) fn run(&mut self, loaded: &Loaded) {
         self.submit(loaded);
-        while self.worker.turn(&self.engine) == Pulse::Busy {}
+        while self.worker.turn(&self.device) == DeviceActivity::Busy {}
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use kfd_workload::Launch;
+use kfd_runtime::Launch;
 
 use crate::machine::{Machine, Needs, QUEUE};
 use crate::measure::ROUNDS;
@@ -43,7 +43,7 @@ pub(crate) fn run(report: &mut Report) {
         machine.submit(&loaded);
         // Every workgroup has run a little, and none has come to its end.
         for _ in 0..10 * shape.groups {
-            machine.worker.turn(&machine.engine);
+            machine.worker.turn(&machine.device);
         }
         let (waves, bytes) = extent(&machine);
         let name = format!("{waves} waves, {}: ", shape.name);
@@ -57,23 +57,23 @@ pub(crate) fn run(report: &mut Report) {
 
 /// Waves that are saved, and their bytes.
 fn extent(machine: &Machine) -> (u32, usize) {
-    let mut engine = machine.engine.lock().unwrap_or_else(PoisonError::into_inner);
-    engine.suspend(QUEUE);
-    let extent = engine.save(QUEUE).expect("the waves fit");
-    engine.restore(QUEUE).expect("nobody has touched them");
+    let mut device = machine.device.lock().unwrap_or_else(PoisonError::into_inner);
+    device.suspend(QUEUE);
+    let extent = device.save(QUEUE).expect("the waves fit");
+    device.restore(QUEUE).expect("nobody has touched them");
     (extent.waves, extent.bytes as usize)
 }
 
 fn measure(machine: &Machine, bytes: usize) -> Fastest {
     let mut fastest = Fastest { save: f64::INFINITY, restore: f64::INFINITY, copy: f64::INFINITY };
     let (from, mut to) = (vec![1_u8; bytes], vec![0_u8; bytes]);
-    let mut engine = machine.engine.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut device = machine.device.lock().unwrap_or_else(PoisonError::into_inner);
     for _ in 0..ROUNDS {
-        engine.suspend(QUEUE);
+        device.suspend(QUEUE);
         let begin = Instant::now();
-        engine.save(QUEUE).expect("the waves fit");
+        device.save(QUEUE).expect("the waves fit");
         let saved = begin.elapsed();
-        engine.restore(QUEUE).expect("nobody has touched them");
+        device.restore(QUEUE).expect("nobody has touched them");
         let both = begin.elapsed();
         let begin = Instant::now();
         to.copy_from_slice(std::hint::black_box(&from));

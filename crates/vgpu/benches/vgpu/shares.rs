@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use vgpu::device::{Outcome, WaveState, Worker};
+use vgpu::device::{WaveProgress, Worker, WorkgroupOutcome};
 use vgpu_isa::decode::{MAX_DWORDS, decode};
 use vgpu_isa::inst::{Encoding, Inst, Target};
 use vgpu_isa::memory::Port;
@@ -74,17 +74,17 @@ fn count(machine: &mut Machine, loaded: &Loaded) -> BTreeMap<usize, u64> {
     let mut step = Worker::new(machine.config, 1);
     machine.submit(loaded);
     loop {
-        let mut engine = machine.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        engine.advance();
-        let Some(mut work) = engine.take() else { return counts };
-        drop(engine);
-        while work.outcome == Outcome::Unfinished {
-            for member in work.group.waves.iter().filter(|member| member.state == WaveState::Running) {
+        let mut device = machine.device.lock().unwrap_or_else(PoisonError::into_inner);
+        device.advance();
+        let Some(mut work) = device.take() else { return counts };
+        drop(device);
+        while work.outcome == WorkgroupOutcome::Unfinished {
+            for member in work.group.waves.iter().filter(|member| member.state == WaveProgress::Running) {
                 *counts.entry(kind(&next(machine, member.wave.pc))).or_default() += 1;
             }
             step.run(&mut work);
         }
-        machine.engine.lock().unwrap_or_else(PoisonError::into_inner).put_back(work);
+        machine.device.lock().unwrap_or_else(PoisonError::into_inner).put_back(work);
     }
 }
 

@@ -14,7 +14,7 @@ use kfd_abi::event::{
     UNSIGNALED_SLOT, WaitResult,
 };
 
-use crate::engine;
+use crate::executor;
 use crate::sys::{self, Map};
 
 struct Event {
@@ -57,7 +57,7 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 impl Events {
     /// The table, for us alone. `None` if an engine process died with it.
     fn table(&self) -> Option<MutexGuard<'_, Table>> {
-        engine::lock(&self.table)
+        executor::lock(&self.table)
     }
 
     /// Does something to the table, if there is one.
@@ -167,7 +167,7 @@ impl Events {
             if *timeout == TIMEOUT_IMMEDIATE || left.is_some_and(|left| left.is_zero()) {
                 break Ok(WaitResult::TIMEOUT);
             }
-            if lost || engine::has_failed() {
+            if lost || executor::has_failed() {
                 break Err(libc::EIO);
             }
             let interrupted =

@@ -13,12 +13,12 @@ use kfd_abi::memory::AllocFlags;
 use vgpu_isa::memory::{Mapping, Space};
 
 use crate::driver::Backing;
-use crate::sys::{self, Known, Map};
+use crate::sys::{self, Map, VerifiedFd};
 
 /// All buffers and address spaces of one process.
 pub(crate) struct Memory {
-    kfd: Known<OwnedFd>,
-    render: Known<OwnedFd>,
+    kfd: VerifiedFd<OwnedFd>,
+    render: VerifiedFd<OwnedFd>,
     state: Mutex<State>,
 }
 
@@ -33,8 +33,8 @@ impl Memory {
     pub(crate) fn new(kfd: OwnedFd, render: OwnedFd, gpus: usize) -> Self {
         let spaces = (0..gpus).map(|_| Arc::new(Space::new())).collect();
         Self {
-            kfd: Known::new(kfd),
-            render: Known::new(render),
+            kfd: VerifiedFd::new(kfd),
+            render: VerifiedFd::new(render),
             state: Mutex::new(State { maps: HashMap::new(), spaces }),
         }
     }
@@ -144,7 +144,7 @@ fn change(state: &mut State, gpu: usize, mapping: Mapping) -> Arc<Space> {
 
 /// Waits until nobody uses an address space that was replaced. An engine that crashed keeps what it had for ever.
 pub(crate) fn wait_until_unused(space: &Arc<Space>) {
-    while Arc::strong_count(space) > 1 && !crate::engine::has_failed() {
+    while Arc::strong_count(space) > 1 && !crate::executor::has_failed() {
         std::thread::yield_now();
     }
 }

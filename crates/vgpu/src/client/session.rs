@@ -10,13 +10,13 @@ use super::attached::Attached;
 use super::paths;
 use super::shared::Shared;
 use crate::driver::ProcessKey;
-use crate::points;
+use crate::kill_points;
 use crate::protocol::{Reply, Request};
-use crate::sys::{self, Known};
+use crate::sys::{self, VerifiedFd};
 
 /// One process's dealings with its virtual gpu.
 pub(super) struct Session {
-    stream: Known<UnixStream>,
+    stream: VerifiedFd<UnixStream>,
     /// Held from a question to its answer.
     asking: Mutex<()>,
     /// Held from a call until what it decided is carried out: numbers and addresses that one call gives back are another
@@ -70,7 +70,7 @@ pub(super) fn get() -> Option<&'static Session> {
     // SAFETY: takes no argument and cannot fail.
     let pid = unsafe { libc::getpid() };
     let session = Session {
-        stream: Known::new(stream),
+        stream: VerifiedFd::new(stream),
         asking: Mutex::new(()),
         calls: Mutex::new(()),
         attached: OnceLock::new(),
@@ -88,8 +88,8 @@ pub(super) fn get() -> Option<&'static Session> {
 /// In the child of a fork: the gpu is the parent's. Locks may be held by threads that do not exist here, so nothing is
 /// taken apart.
 extern "C" fn forget() {
-    crate::engine::forget();
-    points::set_client(0);
+    crate::executor::forget();
+    kill_points::set_client(0);
     let session = SESSION.swap(std::ptr::null_mut(), Ordering::AcqRel);
     // SAFETY: sessions are never freed.
     if let Some(stream) = unsafe { session.as_ref() }.and_then(|session| session.stream.get()) {
@@ -142,7 +142,7 @@ impl Session {
     }
 
     /// The connection.
-    pub(super) fn connection(&self) -> &Known<UnixStream> {
+    pub(super) fn connection(&self) -> &VerifiedFd<UnixStream> {
         &self.stream
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::cu_mask::CuMask;
-use super::slots::{Geometry, MAX_WAVES, Need, Place, Request};
+use super::slots::{CuPlacement, Geometry, MAX_WAVES, Need, SlotRequest};
 
 /// SIMDs of a compute unit.
 pub(super) const SIMDS: usize = 4;
@@ -49,16 +49,16 @@ impl Cu {
     }
 
     /// Adds a workgroup where it was decided that it fits.
-    pub(super) fn add(&mut self, place: &Place) {
+    pub(super) fn add(&mut self, place: &CuPlacement) {
         self.each_wave(place, u32::saturating_add);
     }
 
     /// Takes a workgroup away.
-    pub(super) fn remove(&mut self, place: &Place) {
+    pub(super) fn remove(&mut self, place: &CuPlacement) {
         self.each_wave(place, u32::saturating_sub);
     }
 
-    fn each_wave(&mut self, place: &Place, apply: fn(u32, u32) -> u32) {
+    fn each_wave(&mut self, place: &CuPlacement, apply: fn(u32, u32) -> u32) {
         let need = &place.need;
         self.lds = apply(self.lds, need.lds);
         for &number in place.simds.iter().take(need.waves as usize) {
@@ -137,13 +137,18 @@ pub(super) struct Refused {
 impl Refused {
     /// The compute units worth asking when `version` workgroups have left; `None` if all are. `recent` tells which
     /// compute unit the workgroup of that number left.
-    pub(super) fn worth(&self, request: &Request<'_>, version: u64, recent: impl Fn(u64) -> u32) -> Option<Vec<u32>> {
+    pub(super) fn worth(
+        &self,
+        request: &SlotRequest<'_>,
+        version: u64,
+        recent: impl Fn(u64) -> u32,
+    ) -> Option<Vec<u32>> {
         let (.., then) = self.kinds.iter().find(|kind| Self::same(kind, request))?;
         (version.wrapping_sub(*then) <= RECENT).then(|| (*then..version).map(recent).collect())
     }
 
     /// The request fits nowhere.
-    pub(super) fn note(&mut self, request: &Request<'_>, version: u64) {
+    pub(super) fn note(&mut self, request: &SlotRequest<'_>, version: u64) {
         self.kinds.retain(|kind| !Self::same(kind, request));
         if self.kinds.len() == KINDS {
             self.kinds.pop_front();
@@ -151,7 +156,7 @@ impl Refused {
         self.kinds.push_back((request.need, request.allowed.copied(), version));
     }
 
-    fn same(kind: &(Need, Option<CuMask>, u64), request: &Request<'_>) -> bool {
+    fn same(kind: &(Need, Option<CuMask>, u64), request: &SlotRequest<'_>) -> bool {
         kind.0 == request.need && kind.1.as_ref() == request.allowed
     }
 }

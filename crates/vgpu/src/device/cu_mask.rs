@@ -5,7 +5,7 @@ pub const MOST_CUS: u32 = 1024;
 
 const WORDS: usize = MOST_CUS as usize / 64;
 
-/// A set of compute units, by the numbers that [`Place::cu`](super::Place::cu) has.
+/// A set of compute units, by the numbers that [`CuPlacement::cu`](super::CuPlacement::cu) has.
 ///
 /// They are the numbers of bits in the driver's mask, too: neighbours lie on different XCCs, then on different shader
 /// engines of an XCC, and only then on the same.

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::launch::Launch;
-use super::slots::{Need, Place};
+use super::kernel_launch::KernelLaunch;
+use super::slots::{CuPlacement, Need};
 
 /// Dispatches of one queue that may overlap.
 const MOST: usize = 64;
@@ -13,7 +13,7 @@ const MOST: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Dispatch {
     pub(crate) serial: u64,
-    pub(crate) launch: Arc<Launch>,
+    pub(crate) launch: Arc<KernelLaunch>,
     /// Workgroup to start next, if any are left.
     next: [u32; 3],
     /// Workgroups not started.
@@ -21,7 +21,7 @@ pub(crate) struct Dispatch {
     /// Workgroups started and not ended.
     running: u64,
     /// Places of the next workgroups: they are on the device, but have executed nothing.
-    reserved: VecDeque<Place>,
+    reserved: VecDeque<CuPlacement>,
     /// Workgroup to find a place for next, if any are left.
     ahead: [u32; 3],
     /// Workgroups without a place.
@@ -34,7 +34,7 @@ pub(crate) struct Dispatch {
 
 impl Dispatch {
     /// Starts the next workgroup, if it has a place: its number and the place.
-    pub(crate) fn start(&mut self, clock: fn() -> u64) -> Option<([u32; 3], Place)> {
+    pub(crate) fn start(&mut self, clock: fn() -> u64) -> Option<([u32; 3], CuPlacement)> {
         let place = self.reserved.pop_front()?;
         let number = self.next;
         self.started.get_or_insert_with(clock);
@@ -45,7 +45,7 @@ impl Dispatch {
     }
 
     /// Workgroups with a place return to the grid.
-    fn withdraw(&mut self) -> impl Iterator<Item = Place> {
+    fn withdraw(&mut self) -> impl Iterator<Item = CuPlacement> {
         self.ahead = self.next;
         self.unplaced = self.unstarted;
         self.reserved.drain(..)
@@ -72,7 +72,7 @@ impl Dispatches {
     }
 
     /// Adds a dispatch of `workgroups` workgroups.
-    pub(crate) fn push(&mut self, launch: Launch, workgroups: u64, signal: u64) {
+    pub(crate) fn push(&mut self, launch: KernelLaunch, workgroups: u64, signal: u64) {
         self.serial += 1;
         let next = launch.start;
         self.list.push_back(Dispatch {
@@ -111,7 +111,7 @@ impl Dispatches {
     }
 
     /// Gives the next workgroup without a place one; the place comes back if there is no such workgroup.
-    pub(crate) fn reserve(&mut self, place: Place) -> Option<Place> {
+    pub(crate) fn reserve(&mut self, place: CuPlacement) -> Option<CuPlacement> {
         let Some(dispatch) = self.list.iter_mut().find(|dispatch| dispatch.unplaced > 0) else { return Some(place) };
         dispatch.ahead = dispatch.launch.after(dispatch.ahead);
         dispatch.unplaced -= 1;
@@ -120,7 +120,7 @@ impl Dispatches {
     }
 
     /// Takes back the places of workgroups that have not started.
-    pub(crate) fn withdraw(&mut self) -> impl Iterator<Item = Place> {
+    pub(crate) fn withdraw(&mut self) -> impl Iterator<Item = CuPlacement> {
         self.list.iter_mut().flat_map(Dispatch::withdraw)
     }
 

@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::engine::Engine;
 use super::errors;
+use super::process_device::ProcessDevice;
 use super::queue::QueueId;
 use super::signal;
-use super::workgroup::{Outcome, Work, Workgroup};
+use super::workgroup::{Workgroup, WorkgroupOutcome, WorkgroupRun};
 
 /// Turns that workgroups on the device get before another one joins them. Most end within a few: then few are resident
 /// at a time and their registers stay in the cache. Those that wait for others not yet started get them in the end.
@@ -16,9 +16,9 @@ const PATIENCE: u32 = 4;
 /// Workgroups handed out before places are looked for again, unless there is nothing else to hand out.
 const FILL_EVERY: u32 = 8;
 
-impl Engine {
-    /// A workgroup to run, if there is one. It comes back by [`Engine::put_back`].
-    pub fn take(&mut self) -> Option<Work> {
+impl ProcessDevice {
+    /// A workgroup to run, if there is one. It comes back by [`ProcessDevice::put_back`].
+    pub fn take(&mut self) -> Option<WorkgroupRun> {
         self.unfilled += 1;
         if self.unfilled >= FILL_EVERY {
             self.fill();
@@ -40,12 +40,12 @@ impl Engine {
             queue.handed_out += 1;
         }
         let (space, generation) = (Arc::clone(&self.space), self.generation);
-        Some(Work { group, space, generation, messages: Vec::new(), outcome: Outcome::Unfinished })
+        Some(WorkgroupRun { group, space, generation, messages: Vec::new(), outcome: WorkgroupOutcome::Unfinished })
     }
 
     /// Takes a workgroup back after a quantum.
-    pub fn put_back(&mut self, work: Work) {
-        let Work { group, space, messages, outcome, .. } = work;
+    pub fn put_back(&mut self, work: WorkgroupRun) {
+        let WorkgroupRun { group, space, messages, outcome, .. } = work;
         for message in messages {
             self.interrupts.message(message);
         }
@@ -55,8 +55,8 @@ impl Engine {
         };
         queue.handed_out = queue.handed_out.saturating_sub(1);
         match outcome {
-            Outcome::Unfinished => self.keep(group),
-            Outcome::Finished => {
+            WorkgroupOutcome::Unfinished => self.keep(group),
+            WorkgroupOutcome::Finished => {
                 let ended = queue.dispatches.end_workgroup(group.dispatch);
                 self.recycle(group);
                 if let Some(dispatch) = ended {
@@ -67,7 +67,7 @@ impl Engine {
                     }
                 }
             }
-            Outcome::Stopped { wave, stop } => {
+            WorkgroupOutcome::Stopped { wave, stop } => {
                 let halt = errors::of_wave(&stop, group.waves.get(wave).map_or(0, |member| member.wave.pc));
                 self.keep(group);
                 // The mapping may have been made after the quantum began; then the access succeeds the next time.

@@ -4,31 +4,15 @@
 //! their waves; mapping brings some of them back.
 
 use kfd_abi::Abi;
-use kfd_abi::save_area::{SaveAreaHeader, WaveState as Header};
+use kfd_abi::save_area::{SaveAreaHeader, WaveState};
 use vgpu_isa::memory::Port;
 
-use super::engine::Engine;
-use super::queue::{Queue, QueueId};
-use super::save::{Extent, SaveArea, SaveError};
+use super::process_device::ProcessDevice;
+use super::queue::{HardwareQueue, QueueId};
+use super::save::{SaveArea, SaveError};
+use crate::driver::{SaveExtent, UnmappedQueue};
 
-/// A queue after it was taken off the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unmapped {
-    /// The queue.
-    pub id: QueueId,
-    /// What its read pointer says, if it can be read.
-    pub read_pointer: Option<u64>,
-    /// What its write pointer says, if it can be read.
-    pub write_pointer: Option<u64>,
-    /// What is in its save area.
-    pub saved: Extent,
-    /// Whether that was put there just now. What an earlier stop left there cost nothing this time.
-    pub written: bool,
-    /// Whether it has nothing to do until its doorbell rings.
-    pub idle: bool,
-}
-
-impl Engine {
+impl ProcessDevice {
     /// Starts nothing any more; what runs may end.
     pub fn drain(&mut self) {
         self.draining = true;
@@ -39,7 +23,7 @@ impl Engine {
         self.ready.is_empty() && self.queues.values().all(|queue| queue.handed_out == 0)
     }
 
-    /// Takes all queues off the device. [`Engine::is_unmapped`] once workers have put back what they hold.
+    /// Takes all queues off the device. [`ProcessDevice::is_unmapped`] once workers have put back what they hold.
     pub fn unmap(&mut self) {
         let ids: Vec<_> = self.queues.keys().copied().collect();
         for id in ids {
@@ -68,33 +52,33 @@ impl Engine {
 
     /// Saves the waves of all queues, which are off the device. Queues without waves leave their save area alone, and one
     /// that has met an error keeps its waves where they are: it never runs again.
-    pub fn save_all(&mut self) -> Vec<Unmapped> {
+    pub fn save_all(&mut self) -> Vec<UnmappedQueue> {
         let ids: Vec<_> = self.queues.keys().copied().collect();
         ids.into_iter().map(|id| self.save_unmapped(id)).collect()
     }
 
-    fn save_unmapped(&mut self, id: QueueId) -> Unmapped {
+    fn save_unmapped(&mut self, id: QueueId) -> UnmappedQueue {
         let to_save = self.queues.get(&id).is_some_and(|queue| {
             let waves = !queue.parked.is_empty() || queue.saved.is_some();
             waves && !queue.stopped
         });
         let written = to_save && !self.is_saved(id);
         // A failure has stopped the queue and is told to the program as such.
-        let saved = if to_save { self.save(id).unwrap_or_default() } else { Extent::default() };
-        let (read, write) = self.queues.get(&id).map_or((0, 0), Queue::pointers);
+        let saved = if to_save { self.save(id).unwrap_or_default() } else { SaveExtent::default() };
+        let (read, write) = self.queues.get(&id).map_or((0, 0), HardwareQueue::pointers);
         let mut memory = Port::new(&self.space);
-        let (read_pointer, write_pointer) = (memory.read_u64(read).ok(), memory.read_u64(write).ok());
+        let (rptr, wptr) = (memory.read_u64(read).ok(), memory.read_u64(write).ok());
         // What waits for memory that anybody may write has to look at it now and then: no doorbell tells of it.
         let under_way = self.queues.get(&id).is_some_and(|queue| !queue.idle() || queue.holds_packet());
-        let idle = !under_way && saved.waves == 0 && read_pointer.is_some() && read_pointer == write_pointer;
+        let idle = !under_way && saved.waves == 0 && rptr.is_some() && rptr == wptr;
         // One that has met an error does nothing, whatever is in its ring.
         let idle = idle || self.stopped(id);
-        Unmapped { id, read_pointer, write_pointer, saved, written, idle }
+        UnmappedQueue { id: id.0, rptr, wptr, saved, written, idle }
     }
 
     /// Preempts a queue that is on the device and has waves, without being asked: they are saved, their records
     /// overwritten, and everything comes back from the save area. Whether that could be done at the moment.
-    pub fn strike(&mut self, id: QueueId) -> bool {
+    pub fn preempt(&mut self, id: QueueId) -> bool {
         let on_device = self.queues.get(&id).is_some_and(|queue| queue.active() && queue.spec.save_area.is_some());
         if !on_device || self.draining {
             return false;
@@ -127,7 +111,7 @@ impl Engine {
     ///
     /// # Errors
     /// See [`SaveError`].
-    pub fn wave_state(&mut self, id: QueueId, address: Option<u64>) -> Result<Extent, SaveError> {
+    pub fn wave_state(&mut self, id: QueueId, address: Option<u64>) -> Result<SaveExtent, SaveError> {
         let extent = self.save(id)?;
         let area = self.queues.get(&id).and_then(|queue| queue.spec.save_area);
         if let (Some(area), Some(address)) = (area, address.filter(|address| *address != 0)) {
@@ -157,10 +141,10 @@ impl Engine {
 
 /// Copies header and control stack of an XCC's part.
 fn copy_part(memory: &mut Port<'_>, from: u64, to: u64) -> Result<(), SaveError> {
-    let mut bytes = [0; Header::SIZE];
+    let mut bytes = [0; WaveState::SIZE];
     memory.read(from, &mut bytes)?;
     memory.write(to, &bytes)?;
-    let Some(header) = Header::decode(&bytes) else { return Ok(()) };
+    let Some(header) = WaveState::decode(&bytes) else { return Ok(()) };
     let mut stack = vec![0; header.control_stack_size as usize];
     let offset = u64::from(header.control_stack_offset);
     memory.read(from.wrapping_add(offset), &mut stack)?;

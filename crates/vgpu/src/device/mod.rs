@@ -1,8 +1,8 @@
 //! The hardware behind the doorbells: command processor, copy engine, dispatcher, compute units.
 //!
-//! An [`Engine`] is all of it as far as one process on one gpu is concerned. It knows no processes, sockets or shared
-//! memory: whoever owns it tells it of queues and of the address space, calls [`Engine::advance`] so that packets are
-//! processed, and runs what [`Engine::take`] hands out with a [`Worker`]. Nothing here blocks. A packet that waits
+//! An [`ProcessDevice`] is all of it as far as one process on one gpu is concerned. It knows no processes, sockets or shared
+//! memory: whoever owns it tells it of queues and of the address space, calls [`ProcessDevice::advance`] so that packets are
+//! processed, and runs what [`ProcessDevice::take`] hands out with a [`Worker`]. Nothing here blocks. A packet that waits
 //! stays where it is and is looked at again with the next `advance`; a workgroup runs for a quantum and comes back.
 //! Everything that is under way stands in records (queue, dispatch, workgroup, wave), so a queue can be stopped between
 //! any two instructions of its waves, saved, and continued.
@@ -14,16 +14,16 @@ mod context;
 mod cu;
 mod cu_mask;
 mod dispatch;
-mod engine;
 mod errors;
 mod hand_out;
 mod kernel;
-mod launch;
+mod kernel_launch;
 mod mapping;
 mod pm4;
 mod pm4_dispatch;
 mod pm4_memory;
 mod pool;
+mod process_device;
 mod queue;
 mod reserve;
 mod save;
@@ -43,14 +43,13 @@ use vgpu_isa::inst::Target;
 use vgpu_isa::memory::Fault;
 
 pub use cu_mask::{CuMask, MOST_CUS};
-pub use engine::{Engine, Pulse};
-pub use launch::Launch;
-pub use mapping::Unmapped;
-pub use queue::{Doorbell, QueueId, QueueKind, QueueSpec, QueueUpdate};
-pub use save::{Extent, SaveArea, SaveCounters, SaveError};
-pub use slots::{Class, Geometry, LocalSlots, Need, Place, Request, Slots};
+pub use kernel_launch::KernelLaunch;
+pub use process_device::{DeviceActivity, ProcessDevice};
+pub use queue::{Doorbell, HardwareQueueSpec, HardwareQueueUpdate, PacketFormat, QueueId};
+pub use save::{SaveArea, SaveCounters, SaveError};
+pub use slots::{CuPlacement, Geometry, LocalSlots, Need, PriorityClass, SlotRequest, Slots};
 pub use worker::Worker;
-pub use workgroup::{Member, Outcome, WaveState, Work, Workgroup};
+pub use workgroup::{WaveProgress, Workgroup, WorkgroupOutcome, WorkgroupRun, WorkgroupWave};
 
 /// What the device tells the driver. Called with the engine's lock held: implementations post and return.
 pub trait Interrupts: Send + Sync {
@@ -76,7 +75,7 @@ pub trait Interrupts: Send + Sync {
 
 /// What an engine is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Config {
+pub struct DeviceConfig {
     /// Instruction set.
     pub target: Target,
     /// Fixed 100 MHz counter that timestamps show.

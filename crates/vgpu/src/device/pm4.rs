@@ -43,7 +43,7 @@ const UCONFIG_REGISTERS: u32 = 0xC000;
 const DEPTH: usize = 8;
 
 /// What to do after a packet.
-pub(super) enum Verdict {
+pub(super) enum PacketProgress {
     /// Go on.
     Next,
     /// Look at it again later.
@@ -120,23 +120,23 @@ impl Pm4 {
         if length > 1 && opcode(header) != op::NOP {
             stream.read(cx, 1, length - 1, &mut body)?;
         }
-        let verdict = if length == 1 { Ok(Verdict::Next) } else { self.execute(header, &body, cx, dispatches) };
+        let verdict = if length == 1 { Ok(PacketProgress::Next) } else { self.execute(header, &body, cx, dispatches) };
         self.body = body;
         self.go_on(verdict?, length, ring)
     }
 
-    fn go_on(&mut self, verdict: Verdict, length: u64, ring: Option<&mut Stream>) -> Result<Step, Halt> {
+    fn go_on(&mut self, verdict: PacketProgress, length: u64, ring: Option<&mut Stream>) -> Result<Step, Halt> {
         let skipped = match verdict {
-            Verdict::Wait => return Ok(Step::Wait),
-            Verdict::Skip(dwords) => u64::from(dwords),
+            PacketProgress::Wait => return Ok(Step::Wait),
+            PacketProgress::Skip(dwords) => u64::from(dwords),
             _ => 0,
         };
         if let Some(stream) = self.stack.last_mut().or(ring) {
             stream.skip(length + skipped);
         }
         match verdict {
-            Verdict::Call(buffer) => self.call(buffer)?,
-            Verdict::Chain(buffer) => {
+            PacketProgress::Call(buffer) => self.call(buffer)?,
+            PacketProgress::Chain(buffer) => {
                 self.stack.pop();
                 self.call(buffer)?;
             }
@@ -151,14 +151,14 @@ impl Pm4 {
         body: &[u32],
         cx: &mut Context<'_>,
         dispatches: &mut Dispatches,
-    ) -> Result<Verdict, Halt> {
+    ) -> Result<PacketProgress, Halt> {
         let verdict = match (opcode(header), body) {
-            (op::NOP | op::CLEAR_STATE | op::CONTEXT_CONTROL | op::PFP_SYNC_ME, _) => Verdict::Next,
+            (op::NOP | op::CLEAR_STATE | op::CONTEXT_CONTROL | op::PFP_SYNC_ME, _) => PacketProgress::Next,
             (op::SET_SH_REG, [offset, values @ ..]) => self.set_registers(SH_REGISTERS, *offset, values),
             (op::SET_UCONFIG_REG, [offset, values @ ..]) => self.set_registers(UCONFIG_REGISTERS, *offset, values),
             (op::SET_BASE, [_, low, high]) => {
                 self.indirect_base = address(low & !7, *high);
-                Verdict::Next
+                PacketProgress::Next
             }
             (op::DISPATCH_DIRECT, &[x, y, z, initiator]) => self.dispatch([x, y, z], initiator, cx, dispatches)?,
             (op::DISPATCH_INDIRECT, &[low, high, initiator]) => {
@@ -170,11 +170,11 @@ impl Pm4 {
             }
             (op::COND_EXEC, &[low, high, .., count]) => {
                 let execute = cx.memory.read_u32(address(low & !3, high))? != 0;
-                Verdict::Skip(if execute { 0 } else { count & 0x3FFF })
+                PacketProgress::Skip(if execute { 0 } else { count & 0x3FFF })
             }
             (op::PRED_EXEC, [select]) => {
                 const FIRST_XCC: u32 = 1 << 24;
-                Verdict::Skip(if select & FIRST_XCC != 0 { 0 } else { select & 0x3FFF })
+                PacketProgress::Skip(if select & FIRST_XCC != 0 { 0 } else { select & 0x3FFF })
             }
             (op::INDIRECT_BUFFER, &[low, high, size]) => indirect_buffer(low, high, size),
             (op::EVENT_WRITE, [event, ..]) => event_write(*event, dispatches),
@@ -183,12 +183,12 @@ impl Pm4 {
                 if control & INSTRUCTION_CACHE != 0 {
                     cx.invalidate_code();
                 }
-                Verdict::Next
+                PacketProgress::Next
             }
             (op::RELEASE_MEM, &[_, select, low, high, data_low, data_high, context]) => {
                 // It reports the end of all that came before.
                 if !dispatches.idle() {
-                    return Ok(Verdict::Wait);
+                    return Ok(PacketProgress::Wait);
                 }
                 super::pm4_memory::release(cx, select, address(low, high), address(data_low, data_high), context)?
             }
@@ -215,11 +215,11 @@ impl Pm4 {
         Ok(verdict)
     }
 
-    fn set_registers(&mut self, first: u32, offset: u32, values: &[u32]) -> Verdict {
+    fn set_registers(&mut self, first: u32, offset: u32, values: &[u32]) -> PacketProgress {
         for (n, value) in values.iter().enumerate() {
             self.registers.insert(first + (offset & 0xFFFF) + n as u32, *value);
         }
-        Verdict::Next
+        PacketProgress::Next
     }
 
     /// A register; those never set are zero.
@@ -229,15 +229,15 @@ impl Pm4 {
 }
 
 /// Waits for kernels at CS_PARTIAL_FLUSH. Other events concern caches and counters that are not there.
-fn event_write(event: u32, dispatches: &Dispatches) -> Verdict {
+fn event_write(event: u32, dispatches: &Dispatches) -> PacketProgress {
     const CS_PARTIAL_FLUSH: u32 = 7;
-    if event & 0x3F == CS_PARTIAL_FLUSH && !dispatches.idle() { Verdict::Wait } else { Verdict::Next }
+    if event & 0x3F == CS_PARTIAL_FLUSH && !dispatches.idle() { PacketProgress::Wait } else { PacketProgress::Next }
 }
 
-fn indirect_buffer(low: u32, high: u32, size: u32) -> Verdict {
+fn indirect_buffer(low: u32, high: u32, size: u32) -> PacketProgress {
     const CHAIN: u32 = 1 << 20;
     let buffer = Stream::buffer(address(low, high), u64::from(size & 0xF_FFFF));
-    if size & CHAIN != 0 { Verdict::Chain(buffer) } else { Verdict::Call(buffer) }
+    if size & CHAIN != 0 { PacketProgress::Chain(buffer) } else { PacketProgress::Call(buffer) }
 }
 
 fn opcode(header: u32) -> u32 {

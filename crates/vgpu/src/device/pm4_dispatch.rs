@@ -7,8 +7,8 @@ use super::context::Context;
 use super::dispatch::Dispatches;
 use super::errors::Halt;
 use super::kernel::Kernel;
-use super::launch::Launch;
-use super::pm4::{Pm4, SH_REGISTERS, Verdict};
+use super::kernel_launch::KernelLaunch;
+use super::pm4::{PacketProgress, Pm4, SH_REGISTERS};
 
 /// Registers of a dispatch.
 mod register {
@@ -43,12 +43,12 @@ impl Pm4 {
         initiator: u32,
         cx: &mut Context<'_>,
         dispatches: &mut Dispatches,
-    ) -> Result<Verdict, Halt> {
+    ) -> Result<PacketProgress, Halt> {
         if initiator & initiator::ENABLE == 0 {
-            return Ok(Verdict::Next);
+            return Ok(PacketProgress::Next);
         }
         if dispatches.full() {
-            return Ok(Verdict::Wait);
+            return Ok(PacketProgress::Wait);
         }
         let launch = self.launch(dimensions, initiator, cx)?;
         let workgroups = launch.workgroups().ok_or_else(|| {
@@ -59,7 +59,7 @@ impl Pm4 {
             dispatches.push(launch, workgroups, 0);
             self.launched = true;
         }
-        Ok(Verdict::Next)
+        Ok(PacketProgress::Next)
     }
 
     /// DISPATCH_INDIRECT: dimensions are read from memory.
@@ -69,7 +69,7 @@ impl Pm4 {
         initiator: u32,
         cx: &mut Context<'_>,
         dispatches: &mut Dispatches,
-    ) -> Result<Verdict, Halt> {
+    ) -> Result<PacketProgress, Halt> {
         let mut dimensions = [0; 3];
         for (n, dimension) in (0..).zip(&mut dimensions) {
             *dimension = cx.memory.read_u32(at.wrapping_add(4 * n))?;
@@ -77,7 +77,7 @@ impl Pm4 {
         self.dispatch(dimensions, initiator, cx, dispatches)
     }
 
-    fn launch(&self, dimensions: [u32; 3], initiator: u32, cx: &mut Context<'_>) -> Result<Launch, Halt> {
+    fn launch(&self, dimensions: [u32; 3], initiator: u32, cx: &mut Context<'_>) -> Result<KernelLaunch, Halt> {
         let threads: [u32; 3] = std::array::from_fn(|d| self.register(register::NUM_THREAD_X + d as u32));
         let size = threads.map(|threads| threads & 0xFFFF);
         let items = size.iter().try_fold(1_u32, |items, &d| items.checked_mul(d)).unwrap_or(u32::MAX);
@@ -100,7 +100,7 @@ impl Pm4 {
             rsrc3: self.register(register::PGM_RSRC3),
             ..Kernel::default()
         };
-        let launch = Launch {
+        let launch = KernelLaunch {
             target: cx.target,
             kernel,
             size,

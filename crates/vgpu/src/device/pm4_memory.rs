@@ -3,11 +3,17 @@
 use super::atomic::Atomic;
 use super::context::{Context, address, compares};
 use super::errors::Halt;
-use super::pm4::{Pm4, Verdict};
+use super::pm4::{PacketProgress, Pm4};
 use super::transfer::{Source, Transfer};
 
 /// RELEASE_MEM, once all before it has ended: writes data or the time, and interrupts.
-pub(super) fn release(cx: &mut Context<'_>, select: u32, to: u64, data: u64, context: u32) -> Result<Verdict, Halt> {
+pub(super) fn release(
+    cx: &mut Context<'_>,
+    select: u32,
+    to: u64,
+    data: u64,
+    context: u32,
+) -> Result<PacketProgress, Halt> {
     let value = match select >> 29 {
         3 | 4 => (cx.clock)(),
         _ => data,
@@ -27,7 +33,7 @@ pub(super) fn release(cx: &mut Context<'_>, select: u32, to: u64, data: u64, con
             cx.interrupts.mailbox(to, value);
         }
     }
-    Ok(Verdict::Next)
+    Ok(PacketProgress::Next)
 }
 
 impl Pm4 {
@@ -40,16 +46,16 @@ impl Pm4 {
         reference: u64,
         mask: u64,
         wide: bool,
-    ) -> Result<Verdict, Halt> {
+    ) -> Result<PacketProgress, Halt> {
         const MEMORY: u32 = 1;
         // Writes one register and waits for another: flushes of host data paths, of which there are none.
         const WRITE_WAIT: u32 = 1;
         let value = match (control >> 4 & 3, control >> 6 & 3) {
             (MEMORY, _) => cx.load(address(low & !3, high), wide)?,
-            (_, WRITE_WAIT) => return Ok(Verdict::Next),
+            (_, WRITE_WAIT) => return Ok(PacketProgress::Next),
             _ => u64::from(self.register(low & 0x3_FFFF)),
         };
-        Ok(if compares(control, value & mask, reference) { Verdict::Next } else { Verdict::Wait })
+        Ok(if compares(control, value & mask, reference) { PacketProgress::Next } else { PacketProgress::Wait })
     }
 
     /// WRITE_DATA.
@@ -60,7 +66,7 @@ impl Pm4 {
         low: u32,
         high: u32,
         data: &[u32],
-    ) -> Result<Verdict, Halt> {
+    ) -> Result<PacketProgress, Halt> {
         const STAY: u32 = 1 << 16;
         let step = u32::from(control & STAY == 0);
         match control >> 8 & 0xF {
@@ -77,7 +83,7 @@ impl Pm4 {
             }
             other => return Err(Halt::unsupported(format!("WRITE_DATA to destination {other}"))),
         }
-        Ok(Verdict::Next)
+        Ok(PacketProgress::Next)
     }
 
     /// COPY_DATA.
@@ -87,7 +93,7 @@ impl Pm4 {
         control: u32,
         source: u64,
         to: u64,
-    ) -> Result<Verdict, Halt> {
+    ) -> Result<PacketProgress, Halt> {
         let wide = control >> 16 & 1 != 0;
         let align = if wide { !7 } else { !3 };
         let register = |number: u64| number as u32 & 0x3_FFFF;
@@ -112,7 +118,7 @@ impl Pm4 {
             2 | 5 => cx.store(to & align, value, wide)?,
             other => return Err(Halt::unsupported(format!("COPY_DATA to destination {other}"))),
         }
-        Ok(Verdict::Next)
+        Ok(PacketProgress::Next)
     }
 
     /// ATOMIC_MEM: once, or again and again until a comparison succeeds.
@@ -121,7 +127,7 @@ impl Pm4 {
         cx: &mut Context<'_>,
         control: u32,
         [at, source, compare]: [u64; 3],
-    ) -> Result<Verdict, Halt> {
+    ) -> Result<PacketProgress, Halt> {
         const LOOP: u32 = 1;
         let atomic = Atomic { operation: control & 0x7F, address: at, source, compare };
         if !atomic.known() {
@@ -129,11 +135,17 @@ impl Pm4 {
         }
         self.atomic_result = atomic.execute(cx)?;
         let again = control >> 8 & 0xF == LOOP && !atomic.satisfied(self.atomic_result);
-        Ok(if again { Verdict::Wait } else { Verdict::Next })
+        Ok(if again { PacketProgress::Wait } else { PacketProgress::Next })
     }
 
     /// DMA_DATA: a copy or fill by the command processor.
-    pub(super) fn dma_data(&mut self, control: u32, source: u64, to: u64, command: u32) -> Result<Verdict, Halt> {
+    pub(super) fn dma_data(
+        &mut self,
+        control: u32,
+        source: u64,
+        to: u64,
+        command: u32,
+    ) -> Result<PacketProgress, Halt> {
         let from = match control >> 29 & 3 {
             0 | 3 => Source::Memory(source),
             2 => Source::Pattern(source as u32),
@@ -143,6 +155,6 @@ impl Pm4 {
             return Err(Halt::unsupported(format!("DMA_DATA to destination {}", control >> 20 & 3)));
         }
         self.transfer = Some(Transfer { from, to, left: u64::from(command & 0x3FF_FFFF) });
-        Ok(Verdict::Next)
+        Ok(PacketProgress::Next)
     }
 }

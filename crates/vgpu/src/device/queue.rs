@@ -10,7 +10,7 @@ use super::cu_mask::CuMask;
 use super::dispatch::Dispatches;
 use super::errors::Halt;
 use super::pm4::Pm4;
-use super::save::{SaveArea, Saved};
+use super::save::{SaveArea, SavedQueue};
 use super::sdma::Sdma;
 use super::stream::Stream;
 use super::workgroup::Workgroup;
@@ -21,7 +21,7 @@ pub struct QueueId(pub u32);
 
 /// What a queue's ring holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueKind {
+pub enum PacketFormat {
     /// AQL packets; pointers count packets.
     Aql,
     /// PM4 packets; pointers count dwords.
@@ -60,11 +60,11 @@ impl Doorbell {
 
 /// A queue as the driver creates it.
 #[derive(Clone, Copy, Debug)]
-pub struct QueueSpec {
+pub struct HardwareQueueSpec {
     /// Number.
     pub id: QueueId,
     /// Kind.
-    pub kind: QueueKind,
+    pub kind: PacketFormat,
     /// Address of the ring.
     pub ring: u64,
     /// Bytes of the ring.
@@ -85,7 +85,7 @@ pub struct QueueSpec {
 
 /// What the driver may change later.
 #[derive(Clone, Copy, Debug)]
-pub struct QueueUpdate {
+pub struct HardwareQueueUpdate {
     /// Address of the ring.
     pub ring: u64,
     /// Bytes of the ring; 0 stops the queue.
@@ -106,8 +106,8 @@ enum Processor {
 
 /// A queue and everything it has under way.
 #[derive(Debug)]
-pub(crate) struct Queue {
-    pub(crate) spec: QueueSpec,
+pub(crate) struct HardwareQueue {
+    pub(crate) spec: HardwareQueueSpec,
     /// Which of all queues of this engine: numbers are used again.
     pub(crate) serial: u64,
     processor: Processor,
@@ -117,7 +117,7 @@ pub(crate) struct Queue {
     /// Workgroups off the device.
     pub(crate) parked: Vec<Workgroup>,
     /// Workgroups whose waves are in the save area.
-    pub(crate) saved: Option<Saved>,
+    pub(crate) saved: Option<SavedQueue>,
     /// Workgroups in the hands of workers.
     pub(crate) handed_out: usize,
     /// Met an error; never runs again.
@@ -132,12 +132,12 @@ pub(crate) struct Queue {
     pub(crate) cu_mask: Option<CuMask>,
 }
 
-impl Queue {
-    pub(crate) fn new(spec: QueueSpec, serial: u64) -> Self {
+impl HardwareQueue {
+    pub(crate) fn new(spec: HardwareQueueSpec, serial: u64) -> Self {
         let processor = match spec.kind {
-            QueueKind::Aql => Processor::Aql(Aql::default()),
-            QueueKind::Pm4 => Processor::Pm4(Stream::ring(spec.ring, spec.ring_bytes)),
-            QueueKind::Sdma => Processor::Sdma(Sdma::new(spec.ring, spec.ring_bytes)),
+            PacketFormat::Aql => Processor::Aql(Aql::default()),
+            PacketFormat::Pm4 => Processor::Pm4(Stream::ring(spec.ring, spec.ring_bytes)),
+            PacketFormat::Sdma => Processor::Sdma(Sdma::new(spec.ring, spec.ring_bytes)),
         };
         Self {
             spec,
@@ -188,9 +188,9 @@ impl Queue {
             }
     }
 
-    pub(crate) fn update(&mut self, update: &QueueUpdate) {
-        let QueueUpdate { ring, ring_bytes, priority, percent } = *update;
-        self.spec = QueueSpec { ring, ring_bytes, priority, percent, ..self.spec };
+    pub(crate) fn update(&mut self, update: &HardwareQueueUpdate) {
+        let HardwareQueueUpdate { ring, ring_bytes, priority, percent } = *update;
+        self.spec = HardwareQueueSpec { ring, ring_bytes, priority, percent, ..self.spec };
         match &mut self.processor {
             Processor::Aql(_) => {}
             Processor::Pm4(stream) => stream.moved(ring, ring_bytes),
@@ -200,7 +200,7 @@ impl Queue {
 
     /// The runtime's queue object, if the pointers are those of one.
     pub(crate) fn object(&self) -> Option<u64> {
-        AmdQueue::base(self.spec.read_pointer, self.spec.write_pointer).filter(|_| self.spec.kind == QueueKind::Aql)
+        AmdQueue::base(self.spec.read_pointer, self.spec.write_pointer).filter(|_| self.spec.kind == PacketFormat::Aql)
     }
 
     /// Processes the next packet, or a part of it.
@@ -230,7 +230,7 @@ impl Queue {
 }
 
 /// Reads the write pointer of a ring of dwords. `unit` is what the pointers count a dword as.
-fn follow(cx: &mut Context<'_>, ring: &mut Stream, spec: &QueueSpec, unit: u64) -> Result<(), Halt> {
+fn follow(cx: &mut Context<'_>, ring: &mut Stream, spec: &HardwareQueueSpec, unit: u64) -> Result<(), Halt> {
     let end = cx.memory.read_u64(spec.write_pointer)? / unit;
     if end.wrapping_sub(ring.at) > ring.capacity() {
         let text = format!("the write pointer is {end} where {} of {} dwords are read", ring.at, ring.capacity());
@@ -241,7 +241,13 @@ fn follow(cx: &mut Context<'_>, ring: &mut Stream, spec: &QueueSpec, unit: u64) 
 }
 
 /// Writes the read pointer if packets were fetched.
-fn show_progress(cx: &mut Context<'_>, ring: &Stream, before: u64, spec: &QueueSpec, unit: u64) -> Result<(), Halt> {
+fn show_progress(
+    cx: &mut Context<'_>,
+    ring: &Stream,
+    before: u64,
+    spec: &HardwareQueueSpec,
+    unit: u64,
+) -> Result<(), Halt> {
     if ring.at != before {
         cx.memory.write_u64(spec.read_pointer, ring.at.wrapping_mul(unit))?;
     }

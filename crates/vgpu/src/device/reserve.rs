@@ -7,19 +7,19 @@
 use std::cmp::Reverse;
 
 use super::cu_mask::CuMask;
-use super::engine::Engine;
+use super::process_device::ProcessDevice;
 use super::queue::QueueId;
-use super::slots::{Class, Need, Request};
+use super::slots::{Need, PriorityClass, SlotRequest};
 
 /// Workgroups that find room in one go. The engine's lock is held meanwhile; the rest follows with the next turn.
 const BATCH: usize = 256;
 
-impl Engine {
+impl ProcessDevice {
     /// Finds places for workgroups: those that come back to the device, then the next of each grid. The queue with the
     /// highest priority has the choice, and among equals the one that has waited longest. Tells other processes what
     /// found none.
     ///
-    /// [`Engine::take`] does this; one who waits for something else and is woken because there is room may, too.
+    /// [`ProcessDevice::take`] does this; one who waits for something else and is woken because there is room may, too.
     pub fn fill(&mut self) {
         self.unfilled = 0;
         if self.draining {
@@ -48,7 +48,11 @@ impl Engine {
         }
         let best = best.and_then(|(id, need)| {
             let queue = self.queues.get(&id)?;
-            Some(Request { need, class: Class::of_priority(queue.spec.priority), allowed: queue.cu_mask.as_ref() })
+            Some(SlotRequest {
+                need,
+                class: PriorityClass::of_priority(queue.spec.priority),
+                allowed: queue.cu_mask.as_ref(),
+            })
         });
         self.slots.wait(best.as_ref());
     }
@@ -62,8 +66,8 @@ impl Engine {
     /// and so into its save area.
     fn find_place(&mut self, id: QueueId) -> Result<bool, Need> {
         let Some(queue) = self.queues.get_mut(&id) else { return Ok(false) };
-        let class = Class::of_priority(queue.spec.priority);
-        let request = |need| Request { need, class, allowed: queue.cu_mask.as_ref() };
+        let class = PriorityClass::of_priority(queue.spec.priority);
+        let request = |need| SlotRequest { need, class, allowed: queue.cu_mask.as_ref() };
         let mut refused = None;
         for index in (0..self.returning.len()).filter(|&index| self.returning[index].queue == id) {
             let group = &self.returning[index];

@@ -47,7 +47,7 @@ pub(crate) struct Sdma {
     body: Vec<u32>,
 }
 
-enum Verdict {
+enum PacketProgress {
     Next,
     Wait,
     Skip(u32),
@@ -102,10 +102,10 @@ impl Sdma {
         let verdict = self.execute(header, &body, cx);
         self.body = body;
         let (skipped, call) = match verdict? {
-            Verdict::Wait => return Ok(Step::Wait),
-            Verdict::Next => (0, None),
-            Verdict::Skip(dwords) => (u64::from(dwords), None),
-            Verdict::Call(buffer) => (0, Some(buffer)),
+            PacketProgress::Wait => return Ok(Step::Wait),
+            PacketProgress::Next => (0, None),
+            PacketProgress::Skip(dwords) => (u64::from(dwords), None),
+            PacketProgress::Call(buffer) => (0, Some(buffer)),
         };
         self.buffer.as_mut().unwrap_or(&mut self.ring).skip(length + skipped);
         if let Some(buffer) = call {
@@ -117,7 +117,7 @@ impl Sdma {
         Ok(Step::Done)
     }
 
-    fn execute(&mut self, header: u32, body: &[u32], cx: &mut Context<'_>) -> Result<Verdict, Halt> {
+    fn execute(&mut self, header: u32, body: &[u32], cx: &mut Context<'_>) -> Result<PacketProgress, Halt> {
         match (header & 0xFF, body) {
             (op::NOP | op::DUMMY_TRAP, _) => {}
             (op::COPY, &[count, _, from, from_high, to, to_high]) => {
@@ -138,7 +138,7 @@ impl Sdma {
                 }
             }
             (op::INDIRECT, &[low, high, size, ..]) => {
-                return Ok(Verdict::Call(Stream::buffer(address(low, high), u64::from(size & 0xF_FFFF))));
+                return Ok(PacketProgress::Call(Stream::buffer(address(low, high), u64::from(size & 0xF_FFFF))));
             }
             (op::FENCE, &[to, to_high, value]) => cx.memory.write_u32(address(to & !3, to_high), value)?,
             (op::TRAP, [context]) => cx.interrupts.event(context & 0xFFF_FFFF),
@@ -148,13 +148,13 @@ impl Sdma {
                 if header & MEMORY != 0 {
                     let value = cx.memory.read_u32(address(low & !3, high))? & mask;
                     if !compares(header >> 28, value.into(), reference.into()) {
-                        return Ok(Verdict::Wait);
+                        return Ok(PacketProgress::Wait);
                     }
                 }
             }
             (op::COND_EXE, &[low, high, reference, count]) => {
                 let execute = cx.memory.read_u32(address(low & !3, high))? == reference;
-                return Ok(Verdict::Skip(if execute { 0 } else { count & 0x3FFF }));
+                return Ok(PacketProgress::Skip(if execute { 0 } else { count & 0x3FFF }));
             }
             (op::ATOMIC, &[low, high, source, source_high, compare, compare_high, _]) => {
                 return atomic(header, cx, [(low, high), (source, source_high), (compare, compare_high)]);
@@ -168,11 +168,11 @@ impl Sdma {
             }
             _ => return Err(malformed(header, "is not executed")),
         }
-        Ok(Verdict::Next)
+        Ok(PacketProgress::Next)
     }
 }
 
-fn atomic(header: u32, cx: &mut Context<'_>, operands: [(u32, u32); 3]) -> Result<Verdict, Halt> {
+fn atomic(header: u32, cx: &mut Context<'_>, operands: [(u32, u32); 3]) -> Result<PacketProgress, Halt> {
     const LOOP: u32 = 1 << 16;
     let [at, source, compare] = operands.map(|(low, high)| address(low, high));
     let atomic = Atomic { operation: header >> 25, address: at, source, compare };
@@ -180,7 +180,7 @@ fn atomic(header: u32, cx: &mut Context<'_>, operands: [(u32, u32); 3]) -> Resul
         return Err(malformed(header, "is an atomic that is not executed"));
     }
     let old = atomic.execute(cx)?;
-    Ok(if header & LOOP != 0 && !atomic.satisfied(old) { Verdict::Wait } else { Verdict::Next })
+    Ok(if header & LOOP != 0 && !atomic.satisfied(old) { PacketProgress::Wait } else { PacketProgress::Next })
 }
 
 /// A fill: the count is in bytes, less one element.

@@ -23,7 +23,7 @@ pub struct Need {
 
 /// Where a workgroup runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CuPlacement {
     /// Compute unit, counted over the whole device.
     pub cu: u32,
     /// XCC it belongs to.
@@ -40,7 +40,7 @@ pub struct Place {
 
 /// How queues compete for room: the command processor knows three levels, whatever the 16 priorities are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
+pub enum PriorityClass {
     /// Priorities 0 to 6.
     Low,
     /// Priorities 7 to 10.
@@ -49,7 +49,7 @@ pub enum Class {
     High,
 }
 
-impl Class {
+impl PriorityClass {
     /// The class of a queue's priority.
     pub fn of_priority(priority: u32) -> Self {
         match priority {
@@ -62,16 +62,16 @@ impl Class {
 
 /// Room that a workgroup asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request<'a> {
+pub struct SlotRequest<'a> {
     /// What it occupies.
     pub need: Need,
     /// How its queue competes with those of other processes.
-    pub class: Class,
+    pub class: PriorityClass,
     /// Compute units it may use; all without a mask.
     pub allowed: Option<&'a CuMask>,
 }
 
-impl Request<'_> {
+impl SlotRequest<'_> {
     /// Whether it may use a compute unit.
     pub(super) fn allows(&self, cu: u32) -> bool {
         self.allowed.is_none_or(|mask| mask.contains(cu))
@@ -81,16 +81,16 @@ impl Request<'_> {
 /// The compute units as a dispatcher sees them.
 pub trait Slots: Send + Sync {
     /// Occupies room for a workgroup, if there is any and nobody else is to have it first.
-    fn take(&self, request: &Request<'_>) -> Option<Place>;
+    fn take(&self, request: &SlotRequest<'_>) -> Option<CuPlacement>;
 
     /// Gives it back.
-    fn give(&self, place: &Place);
+    fn give(&self, place: &CuPlacement);
 
     /// Whether an empty compute unit could hold the workgroup.
     fn possible(&self, need: &Need) -> bool;
 
     /// Tells others which of the workgroups that found no room is to have it first; `None` if none waits.
-    fn wait(&self, best: Option<&Request<'_>>);
+    fn wait(&self, best: Option<&SlotRequest<'_>>);
 }
 
 /// Size of the device.
@@ -122,10 +122,10 @@ impl Geometry {
 
     /// A place on a compute unit. Compute units are numbered so that neighbours lie on different XCCs, then on
     /// different shader engines.
-    pub(super) fn place(&self, cu: u32, simds: [u8; MAX_WAVES], need: Need) -> Place {
+    pub(super) fn place(&self, cu: u32, simds: [u8; MAX_WAVES], need: Need) -> CuPlacement {
         let (xccs, engines) = (self.xccs.max(1), self.engines.max(1));
         let in_xcc = cu / xccs;
-        Place { cu, xcc: cu % xccs, engine: in_xcc % engines, unit: in_xcc / engines, simds, need }
+        CuPlacement { cu, xcc: cu % xccs, engine: in_xcc % engines, unit: in_xcc / engines, simds, need }
     }
 
     /// Whether an empty compute unit could hold a workgroup.
@@ -177,7 +177,7 @@ impl LocalSlots {
 }
 
 impl Slots for LocalSlots {
-    fn take(&self, request: &Request<'_>) -> Option<Place> {
+    fn take(&self, request: &SlotRequest<'_>) -> Option<CuPlacement> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { cus, cursor, refused, version, recent } = &mut *state;
         let few = refused.worth(request, *version, |number| recent[(number % RECENT) as usize]);
@@ -192,7 +192,7 @@ impl Slots for LocalSlots {
         Some(self.size.place(index, simds, request.need))
     }
 
-    fn give(&self, place: &Place) {
+    fn give(&self, place: &CuPlacement) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { cus, version, recent, .. } = &mut *state;
         if let Some(cu) = cus.get_mut(place.cu as usize) {
@@ -207,7 +207,7 @@ impl Slots for LocalSlots {
     }
 
     /// There is nobody to tell.
-    fn wait(&self, _best: Option<&Request<'_>>) {}
+    fn wait(&self, _best: Option<&SlotRequest<'_>>) {}
 }
 
 #[cfg(test)]
@@ -216,8 +216,8 @@ mod tests {
 
     const SMALL: Need = Need { waves: 1, vgprs: 8, sgprs: 16, lds: 0 };
 
-    fn request(need: Need) -> Request<'static> {
-        Request { need, class: Class::Medium, allowed: None }
+    fn request(need: Need) -> SlotRequest<'static> {
+        SlotRequest { need, class: PriorityClass::Medium, allowed: None }
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
     fn a_mask_limits_the_compute_units() {
         let slots = LocalSlots::new(Geometry::cdna(12, 2));
         let mask = CuMask::of_dwords(&[1 << 3 | 1 << 8]);
-        let masked = Request { allowed: Some(&mask), ..request(SMALL) };
+        let masked = SlotRequest { allowed: Some(&mask), ..request(SMALL) };
         let places: Vec<_> = std::iter::from_fn(|| slots.take(&masked)).collect();
         assert_eq!(places.len(), 64);
         assert!(places.iter().all(|place| [3, 8].contains(&place.cu)));
@@ -258,7 +258,7 @@ mod tests {
         let place = places.iter().find(|place| place.cu == 8).expect("both are used");
         assert_eq!((place.xcc, place.engine, place.unit), (0, 0, 1));
         let empty = CuMask::of_dwords(&[]);
-        assert_eq!(slots.take(&Request { allowed: Some(&empty), ..masked }), None);
+        assert_eq!(slots.take(&SlotRequest { allowed: Some(&empty), ..masked }), None);
         assert!(slots.take(&request(SMALL)).is_some());
     }
 }

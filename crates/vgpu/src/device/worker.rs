@@ -4,16 +4,16 @@ use std::sync::{Mutex, PoisonError};
 
 use vgpu_isa::code::Code;
 
-use super::Config;
-use super::engine::{Engine, Pulse};
-use super::workgroup::{Outcome, Work};
+use super::DeviceConfig;
+use super::process_device::{DeviceActivity, ProcessDevice};
+use super::workgroup::{WorkgroupOutcome, WorkgroupRun};
 
 /// Workgroups that end within their quantum and are run before packets are looked at again.
 const IN_A_ROW: u32 = 8;
 
 /// Executes workgroups, with its own decoded code.
 pub struct Worker {
-    config: Config,
+    config: DeviceConfig,
     code: Code,
     generation: u64,
     quantum: u64,
@@ -22,7 +22,7 @@ pub struct Worker {
 
 impl Worker {
     /// A worker that runs each wave of a workgroup for `quantum` instructions at a time.
-    pub fn new(config: Config, quantum: u64) -> Self {
+    pub fn new(config: DeviceConfig, quantum: u64) -> Self {
         Self {
             config,
             code: Code::new(config.target),
@@ -45,32 +45,32 @@ impl Worker {
     }
 
     /// Runs a workgroup for a quantum. Needs no lock.
-    pub fn run(&mut self, work: &mut Work) {
+    pub fn run(&mut self, work: &mut WorkgroupRun) {
         if self.generation != work.generation {
             self.generation = work.generation;
             self.code.invalidate();
         }
-        let Work { group, space, messages, outcome, .. } = work;
+        let WorkgroupRun { group, space, messages, outcome, .. } = work;
         *outcome = group.run(space, &mut self.code, self.config.clock, self.quantum, &self.interrupted, messages);
     }
 
     /// Processes packets, then runs a workgroup if there is one; more if they are short.
-    pub fn turn(&mut self, engine: &Mutex<Engine>) -> Pulse {
-        let lock = || engine.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn turn(&mut self, device: &Mutex<ProcessDevice>) -> DeviceActivity {
+        let lock = || device.lock().unwrap_or_else(PoisonError::into_inner);
         let (pulse, work) = {
-            let mut engine = lock();
-            (engine.advance(), engine.take())
+            let mut device = lock();
+            (device.advance(), device.take())
         };
         let Some(mut work) = work else { return pulse };
         for left in (0..IN_A_ROW).rev() {
             self.run(&mut work);
-            let finished = work.outcome == Outcome::Finished;
-            let mut engine = lock();
-            engine.put_back(work);
-            let next = if finished && left > 0 { engine.take() } else { None };
+            let finished = work.outcome == WorkgroupOutcome::Finished;
+            let mut device = lock();
+            device.put_back(work);
+            let next = if finished && left > 0 { device.take() } else { None };
             let Some(next) = next else { break };
             work = next;
         }
-        Pulse::Busy
+        DeviceActivity::Busy
     }
 }

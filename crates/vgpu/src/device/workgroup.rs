@@ -9,16 +9,16 @@ use vgpu_isa::run::{self, run};
 use vgpu_isa::wave::{Wave, status};
 
 use super::errors::TRAP_DEBUG;
-use super::launch::Launch;
+use super::kernel_launch::KernelLaunch;
 use super::queue::QueueId;
-use super::slots::{MAX_WAVES, Place};
+use super::slots::{CuPlacement, MAX_WAVES};
 
 /// Instructions of a wave between two looks whether it is to stop.
 const SLICE: u64 = 512;
 
 /// What a wave does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaveState {
+pub enum WaveProgress {
     /// It executes instructions.
     Running,
     /// It waits for the others at a barrier.
@@ -29,11 +29,11 @@ pub enum WaveState {
 
 /// A wave of a workgroup.
 #[derive(Debug)]
-pub struct Member {
+pub struct WorkgroupWave {
     /// Its registers.
     pub wave: Box<Wave>,
     /// What it does.
-    pub state: WaveState,
+    pub state: WaveProgress,
 }
 
 /// A workgroup that was started and has not ended.
@@ -46,22 +46,22 @@ pub struct Workgroup {
     /// Dispatch it belongs to.
     pub(crate) dispatch: u64,
     /// What all its workgroups have in common.
-    pub launch: Arc<Launch>,
+    pub launch: Arc<KernelLaunch>,
     /// Its number in the grid.
     pub id: [u32; 3],
     /// Its waves.
-    pub waves: Vec<Member>,
+    pub waves: Vec<WorkgroupWave>,
     /// Its LDS.
     pub lds: Vec<u8>,
     /// Where it runs; `None` while it is off the device.
-    pub place: Option<Place>,
+    pub place: Option<CuPlacement>,
     /// Where it ran last; `None` before it first left the device.
-    pub(crate) was: Option<Place>,
+    pub(crate) was: Option<CuPlacement>,
 }
 
 /// How a quantum ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WorkgroupOutcome {
     /// There is more to do.
     Unfinished,
     /// All waves ended.
@@ -77,7 +77,7 @@ pub enum Outcome {
 
 /// A workgroup in the hands of a worker, with the surroundings it is to be run in.
 #[derive(Debug)]
-pub struct Work {
+pub struct WorkgroupRun {
     /// The workgroup.
     pub group: Workgroup,
     /// Address space.
@@ -87,19 +87,19 @@ pub struct Work {
     /// Interrupts that waves asked for.
     pub(crate) messages: Vec<u32>,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: WorkgroupOutcome,
 }
 
 impl Workgroup {
     /// Leaves its place; which one that was.
-    pub(crate) fn leave(&mut self) -> Option<Place> {
+    pub(crate) fn leave(&mut self) -> Option<CuPlacement> {
         let place = self.place.take()?;
         self.was = Some(place);
         Some(place)
     }
 
     /// Takes another place, and tells the waves; whether it is another one than before.
-    pub(crate) fn land(&mut self, place: Place) -> bool {
+    pub(crate) fn land(&mut self, place: CuPlacement) -> bool {
         for (index, member) in (0..).zip(&mut self.waves) {
             self.launch.locate(&mut member.wave, index, &place);
         }
@@ -117,7 +117,7 @@ impl Workgroup {
         quantum: u64,
         interrupted: &dyn Fn() -> bool,
         messages: &mut Vec<u32>,
-    ) -> Outcome {
+    ) -> WorkgroupOutcome {
         let Self { waves, lds, .. } = self;
         let mut env = Env { memory: Port::new(space), lds, clock, stop: None };
         let mut budgets = [quantum; MAX_WAVES];
@@ -125,7 +125,7 @@ impl Workgroup {
             let mut ran = false;
             for (index, member) in waves.iter_mut().enumerate() {
                 let budget = &mut budgets[index % MAX_WAVES];
-                if member.state != WaveState::Running || *budget == 0 {
+                if member.state != WaveProgress::Running || *budget == 0 {
                     continue;
                 }
                 ran = true;
@@ -138,14 +138,14 @@ impl Workgroup {
                         break outcome;
                     }
                     if interrupted() {
-                        return Outcome::Unfinished;
+                        return WorkgroupOutcome::Unfinished;
                     }
                 };
                 match outcome {
                     run::RunEnd::Budget => {}
-                    run::RunEnd::End => member.state = WaveState::Ended,
+                    run::RunEnd::End => member.state = WaveProgress::Ended,
                     run::RunEnd::Barrier => {
-                        member.state = WaveState::AtBarrier;
+                        member.state = WaveProgress::AtBarrier;
                         member.wave.status |= status::IN_BARRIER;
                     }
                     // Whatever it waits for comes from others.
@@ -158,27 +158,27 @@ impl Workgroup {
                         member.wave.pc = member.wave.pc.wrapping_add(4);
                         *budget = budget.saturating_sub(1);
                     }
-                    run::RunEnd::Stopped(stop) => return Outcome::Stopped { wave: index, stop },
+                    run::RunEnd::Stopped(stop) => return WorkgroupOutcome::Stopped { wave: index, stop },
                 }
             }
             let released = release_barrier(waves);
-            if waves.iter().all(|member| member.state == WaveState::Ended) {
-                return Outcome::Finished;
+            if waves.iter().all(|member| member.state == WaveProgress::Ended) {
+                return WorkgroupOutcome::Finished;
             }
             if !ran && !released {
-                return Outcome::Unfinished;
+                return WorkgroupOutcome::Unfinished;
             }
         }
     }
 }
 
 /// Lets the waves go on if all that have not ended stand at the barrier; whether they do.
-fn release_barrier(waves: &mut [Member]) -> bool {
-    let here = waves.iter().any(|member| member.state == WaveState::AtBarrier);
-    let complete = here && waves.iter().all(|member| member.state != WaveState::Running);
+fn release_barrier(waves: &mut [WorkgroupWave]) -> bool {
+    let here = waves.iter().any(|member| member.state == WaveProgress::AtBarrier);
+    let complete = here && waves.iter().all(|member| member.state != WaveProgress::Running);
     if complete {
-        for member in waves.iter_mut().filter(|member| member.state == WaveState::AtBarrier) {
-            member.state = WaveState::Running;
+        for member in waves.iter_mut().filter(|member| member.state == WaveProgress::AtBarrier) {
+            member.state = WaveProgress::Running;
             member.wave.status &= !status::IN_BARRIER;
         }
     }

@@ -4,13 +4,13 @@
 //! that connects, and ends when the last connection closes. It lives in a session of its own, so a Ctrl-C meant for the
 //! program does not reach it. One thread for each connection; the driver's state is behind one lock, like the real one's.
 
-mod carry;
 mod connection;
+mod execute;
 mod hws;
 mod member;
 mod observe;
 mod poller;
-mod seat;
+mod process_channel;
 mod status;
 mod waiting;
 
@@ -27,7 +27,7 @@ use crate::device::{Geometry, SaveCounters};
 use crate::driver::{Driver, ProcessKey};
 use crate::launch::Setup;
 use crate::profile::{MAX_GPUS, Profile};
-use crate::{points, sys};
+use crate::{kill_points, sys};
 
 use hws::{Fault, Hws};
 use member::Member;
@@ -181,7 +181,7 @@ impl Supervisor {
         }
         if self.device.get().is_none() {
             if let Some(page) = &setup.options.points {
-                points::use_page(page);
+                kill_points::use_page(page);
             }
             let device = Device::new(setup).map_err(|error| format!("cannot make the memory of the gpus: {error}"))?;
             self.device.get_or_init(|| device);

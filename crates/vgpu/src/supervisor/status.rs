@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::member::Member;
 use super::{Device, Supervisor};
 use crate::driver::{Observed, ProcessKey};
-use crate::points;
+use crate::kill_points;
 use crate::protocol::{PointStatus, PreemptionStatus, Status, TokenStatus};
 
 impl Supervisor {
@@ -23,22 +23,24 @@ impl Supervisor {
         }
         let members = self.members();
         for process in &mut status.processes {
-            let Some(member) = members.iter().find(|member| member.seat.process.pid == process.pid) else { continue };
+            let Some(member) = members.iter().find(|member| member.channel.process.pid == process.pid) else {
+                continue;
+            };
             for (gpu, index) in process.gpus.iter_mut().zip(0..) {
-                gpu.waves = self.waves(member.seat.process, index);
-                gpu.waiting = device.chip.is_waiting(member.seat.number, index);
-                gpu.sdma_us = self.sdma_us(member.seat.process, index);
+                gpu.waves = self.waves(member.channel.process, index);
+                gpu.waiting = device.chip.is_waiting(member.channel.slot, index);
+                gpu.sdma_us = self.sdma_us(member.channel.process, index);
             }
         }
         status.tokens = TokenStatus { total: device.chip.tokens(), held: device.chip.tokens_held() };
-        status.seats = device.chip.seats();
+        status.seats = device.chip.processes();
         status.options = device.setup.options.clone();
         status.supervisor = std::process::id();
         status.holders = self.holders.load(Ordering::Relaxed);
-        let point = |(point, counts): (points::Point, points::Counts)| {
+        let point = |(point, counts): (kill_points::Point, kill_points::Counts)| {
             (point.name().to_owned(), PointStatus { passed: counts.passed, hits: counts.hits })
         };
-        status.points = points::counts().into_iter().map(point).collect();
+        status.points = kill_points::counts().into_iter().map(point).collect();
         status
     }
 
@@ -49,7 +51,7 @@ impl Supervisor {
         let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sum = gone.get(gpu).copied().unwrap_or_default();
         for member in members.values() {
-            sum = sum.plus(&member.seat.control.preempted(gpu));
+            sum = sum.plus(&member.channel.control.preempted(gpu));
         }
         PreemptionStatus {
             saves: sum.saves,
@@ -74,7 +76,7 @@ impl Supervisor {
     fn keep_counters(&self, member: &Member) {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         for (gpu, sum) in gone.iter_mut().enumerate() {
-            *sum = sum.plus(&member.seat.control.preempted(gpu));
+            *sum = sum.plus(&member.channel.control.preempted(gpu));
         }
     }
 }
@@ -84,7 +86,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::sync::{Arc, TryLockError};
 
-    use super::super::seat::Seat;
+    use super::super::process_channel::ProcessChannel;
     use super::*;
     use crate::control::Control;
     use crate::device::chip::Chip;
@@ -98,8 +100,8 @@ mod tests {
         let control = Control::new().expect("a page").0;
         control.show_preempted(0, &SaveCounters { saves: 7, ..SaveCounters::default() });
         let process = ProcessKey { pid: std::process::id(), start: 0 };
-        let seat = Arc::new(Seat::new(process, control, ours, &chip).expect("room"));
-        supervisor.lock_members().insert(process, Arc::new(Member::new(seat)));
+        let channel = Arc::new(ProcessChannel::new(process, control, ours, &chip).expect("room"));
+        supervisor.lock_members().insert(process, Arc::new(Member::new(channel)));
         assert_eq!(supervisor.preemption(0).saves, 7);
         std::thread::scope(|scope| {
             // Nobody can be added to those that are gone while this is held.

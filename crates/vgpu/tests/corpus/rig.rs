@@ -10,9 +10,10 @@ use kfd_abi::cwsr::{self, SaveAreaSize};
 use kfd_abi::exception::ExceptionCode;
 use kfd_abi::hsa::{AmdQueue, AmdSignal};
 use kfd_abi::topology::GfxVersion;
-use kfd_workload::{Arguments, CodeObject, GpuAddr, Launch};
+use kfd_runtime::{Arguments, CodeObject, GpuAddr, Launch};
 use vgpu::device::{
-    Config, Doorbell, Engine, Geometry, Interrupts, LocalSlots, Pulse, QueueId, QueueKind, QueueSpec, SaveArea, Worker,
+    DeviceActivity, DeviceConfig, Doorbell, Geometry, HardwareQueueSpec, Interrupts, LocalSlots, PacketFormat,
+    ProcessDevice, QueueId, SaveArea, Worker,
 };
 use vgpu_isa::inst::Target;
 use vgpu_isa::memory::{Fault, Mapping, Port, Space};
@@ -49,7 +50,7 @@ fn clock() -> u64 {
     TICKS.fetch_add(1, Ordering::Relaxed)
 }
 
-pub(crate) const CONFIG: Config = Config { target: Target::Gfx942, clock };
+pub(crate) const CONFIG: DeviceConfig = DeviceConfig { target: Target::Gfx942, clock };
 
 /// The rig's only queue.
 pub(crate) const QUEUE: QueueId = QueueId(1);
@@ -68,7 +69,7 @@ impl Weather for () {
 }
 
 pub(crate) struct Rig {
-    pub(crate) engine: Mutex<Engine>,
+    pub(crate) device: Mutex<ProcessDevice>,
     quantum: u64,
     /// Where waves are saved.
     pub(crate) save_area: Option<SaveArea>,
@@ -115,9 +116,9 @@ impl Rig {
         let space = Arc::new(space);
         let complaints = Arc::new(Complaints::default());
         let slots = Arc::new(LocalSlots::new(geometry));
-        let mut engine = Engine::new(CONFIG, complaints.clone(), slots);
-        engine.set_space(space.clone());
-        Rig { engine: Mutex::new(engine), quantum, save_area: None, complaints, space, used: 0, memory }
+        let mut device = ProcessDevice::new(CONFIG, complaints.clone(), slots);
+        device.set_space(space.clone());
+        Rig { device: Mutex::new(device), quantum, save_area: None, complaints, space, used: 0, memory }
     }
 
     fn reserve(&mut self, bytes: usize) -> u64 {
@@ -186,7 +187,7 @@ impl Rig {
         let mut worker = Worker::new(CONFIG, self.quantum);
         let code = code..code + object.size() as u64;
         let mut turns = 0;
-        while worker.turn(&self.engine) == Pulse::Busy && turns < TURNS {
+        while worker.turn(&self.device) == DeviceActivity::Busy && turns < TURNS {
             weather.blow(self, &mut worker, &code)?;
             turns += 1;
         }
@@ -213,9 +214,9 @@ impl Rig {
         let (read_pointer, write_pointer) = (object + AmdQueue::READ_INDEX, object + AmdQueue::WRITE_INDEX);
         self.write(write_pointer, &1u64.to_le_bytes());
         let word: *const AtomicU64 = &raw const self.memory[(doorbell - BASE) as usize / 8];
-        self.engine.lock().unwrap().create_queue(QueueSpec {
+        self.device.lock().unwrap().create_queue(HardwareQueueSpec {
             id: QUEUE,
-            kind: QueueKind::Aql,
+            kind: PacketFormat::Aql,
             ring,
             ring_bytes: RING,
             read_pointer,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kfd_workload::suite::{self, Job};
+use kfd_suite::suite::{self, Job};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use vgpu::device::{SaveCounters, Worker};
@@ -26,11 +26,11 @@ pub(crate) fn preemptions() -> u64 {
 
 /// Saves the queue, looks at the area as a debugger would, and restores it.
 fn preempt(rig: &Rig, code: &Range<u64>) -> Result<(), String> {
-    let mut engine = rig.engine.lock().unwrap();
-    if !engine.suspend(QUEUE) || !engine.is_off_device(QUEUE) {
+    let mut device = rig.device.lock().unwrap();
+    if !device.suspend(QUEUE) || !device.is_off_device(QUEUE) {
         return Err("the queue stays on the device".to_owned());
     }
-    let extent = engine.save(QUEUE).map_err(|error| error.to_string())?;
+    let extent = device.save(QUEUE).map_err(|error| error.to_string())?;
     let area = rig.save_area.ok_or("the rig has no save area")?;
     let mut memory = rig.port();
     let waves: Vec<_> = (0..area.xccs).flat_map(|xcc| walk(&mut memory, area.part(xcc), area.control_stack)).collect();
@@ -43,7 +43,7 @@ fn preempt(rig: &Rig, code: &Range<u64>) -> Result<(), String> {
             return Err(format!("a wave is at {pc:#x}, the code at {code:x?}"));
         }
     }
-    engine.restore(QUEUE).map_err(|error| error.to_string())
+    device.restore(QUEUE).map_err(|error| error.to_string())
 }
 
 /// Preemptions after random numbers of instructions.
@@ -87,7 +87,7 @@ impl Weather for Storm {
         self.turns = self.random() % MOST_TURNS;
         self.left -= 1;
         preempt(rig, code)?;
-        self.counters = rig.engine.lock().unwrap().save_counters();
+        self.counters = rig.device.lock().unwrap().save_counters();
         if self.left == 0 {
             worker.set_quantum(QUIET);
         }
@@ -176,13 +176,13 @@ impl Weather for Thunder {
                 scope.spawn(move || {
                     let mut worker = Worker::new(CONFIG, quantum);
                     while !over.load(Ordering::Relaxed) {
-                        worker.turn(&rig.engine);
+                        worker.turn(&rig.device);
                     }
                 });
             }
             let done = (0..preemptions()).try_for_each(|_| {
-                rig.engine.lock().unwrap().suspend(QUEUE);
-                while !rig.engine.lock().unwrap().is_off_device(QUEUE) {
+                rig.device.lock().unwrap().suspend(QUEUE);
+                while !rig.device.lock().unwrap().is_off_device(QUEUE) {
                     std::thread::yield_now();
                 }
                 preempt(rig, code)

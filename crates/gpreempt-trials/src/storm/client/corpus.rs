@@ -6,8 +6,9 @@ use std::sync::mpsc;
 use std::thread;
 
 use anyhow::{Context, Result, bail};
-use kfd_workload::corpus::Corpus;
-use kfd_workload::{Bench, Runtime, suite};
+use kfd_runtime::Runtime;
+use kfd_suite::corpus::Corpus;
+use kfd_suite::{Bench, suite};
 
 use super::workload;
 

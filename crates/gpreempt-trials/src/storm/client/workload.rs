@@ -5,8 +5,9 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
-use kfd_workload::suite::{self, Test};
-use kfd_workload::{Bench, Device, Outcome, Runtime};
+use kfd_runtime::{Device, Runtime};
+use kfd_suite::suite::{self, Test};
+use kfd_suite::{Bench, Outcome};
 
 /// Threads that share the tests, each with a compute queue and a copy queue of its own.
 const THREADS: usize = 2;

@@ -10,32 +10,32 @@ use super::crash;
 use super::lock::LockWords;
 
 /// Client processes at a time.
-pub const MOST_SEATS: u32 = 256;
+pub const MAX_PROCESSES: u32 = 256;
 /// Execution tokens.
 pub const MOST_TOKENS: u32 = 64;
 /// Gpus.
 pub const MOST_GPUS: u32 = 64;
-/// Engine workers of a client process.
+/// ProcessDevice workers of a client process.
 pub const MOST_WORKERS: usize = 64;
-/// Words of a seat that have no meaning here.
+/// Words of a process that have no meaning here.
 pub const SPARE: usize = 16;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"gprechip");
 /// Changes with every change of what lies where.
 const VERSION: u64 = 1;
 
-/// A set of seats.
-pub(super) type SeatSet = [AtomicU64; MOST_SEATS as usize / 64];
+/// A set of processes.
+pub(super) type ProcessSet = [AtomicU64; MAX_PROCESSES as usize / 64];
 
 #[repr(C)]
-pub(super) struct Header {
+pub(super) struct ChipHeader {
     /// Magic, version, bytes, gpus, tokens, then the geometry.
     words: [AtomicU64; 16],
 }
 
 /// What belongs to a client process.
 #[repr(C, align(64))]
-pub(super) struct SeatWords {
+pub(super) struct ProcessWords {
     pub(super) state: AtomicU32,
     /// Counts what the engine is to look at.
     pub(super) wake: AtomicU32,
@@ -47,7 +47,7 @@ pub(super) struct SeatWords {
     pub(super) closed: AtomicU32,
     /// Workers that wait for a token.
     pub(super) token_waiters: AtomicU32,
-    /// Not 0: no token is left of a seat that died.
+    /// Not 0: no token is left of a process that died.
     pub(super) tokens_gone: AtomicU32,
     /// Time with tokens, weighted.
     pub(super) virtual_time: AtomicU64,
@@ -71,15 +71,15 @@ pub(super) struct GpuWords {
     pub(super) version: AtomicU64,
     /// Where the last of them were.
     pub(super) recent: [AtomicU32; RECENT as usize],
-    /// Seats with a workgroup that waits.
-    pub(super) waiting: SeatSet,
+    /// Process slots with a workgroup that waits.
+    pub(super) waiting: ProcessSet,
 }
 
-/// A seat's part of a gpu.
+/// A process's part of a gpu.
 #[repr(C, align(64))]
 pub(super) struct PartWords {
     pub(super) waves: AtomicU32,
-    /// Not 0: nothing is left of a seat that died.
+    /// Not 0: nothing is left of a process that died.
     pub(super) gone: AtomicU32,
     /// When a workgroup of it found room last, in workgroups.
     pub(super) served: AtomicU64,
@@ -96,7 +96,7 @@ pub(super) struct PartWords {
 /// A token.
 #[repr(C)]
 pub(super) struct TokenWords {
-    /// Seat that holds it and one; 0 if free.
+    /// Process that holds it and one; 0 if free.
     pub(super) holder: AtomicU32,
     reserved: AtomicU32,
     /// Since when it is held, up to which time that was accounted for, or since when it is free.
@@ -109,12 +109,12 @@ pub(super) struct TokensWords {
     pub(super) lock: LockWords,
     /// Virtual time of whoever has had least, never going back.
     pub(super) floor: AtomicU64,
-    /// Seats that wait.
-    pub(super) waiting: SeatSet,
+    /// Process slots that wait.
+    pub(super) waiting: ProcessSet,
     pub(super) tokens: [TokenWords; MOST_TOKENS as usize],
 }
 
-/// What is occupied of a compute unit: by everybody, or by one seat.
+/// What is occupied of a compute unit: by everybody, or by one process.
 #[repr(C)]
 pub(super) struct CuWords {
     simds: [AtomicU64; SIMDS],
@@ -145,11 +145,11 @@ impl CuWords {
 /// Where the parts of the memory start, and the sizes they follow from. Taken from the header once and checked: what
 /// a client writes there later changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct ChipLayout {
     pub(super) size: Geometry,
     pub(super) gpus: u32,
     pub(super) tokens: u32,
-    pub(super) seats: usize,
+    pub(super) processes: usize,
     pub(super) gpu_words: usize,
     pub(super) token_words: usize,
     pub(super) parts: usize,
@@ -158,7 +158,7 @@ pub(super) struct Layout {
     pub(super) bytes: usize,
 }
 
-impl Layout {
+impl ChipLayout {
     /// The layout for a device; `None` if something is out of range.
     pub(super) fn new(size: Geometry, gpus: u32, tokens: u32) -> Option<Self> {
         let within = |value: u32, most: u32| (1..=most).contains(&value);
@@ -180,15 +180,15 @@ impl Layout {
             bytes = (start + each * count).next_multiple_of(4096);
             start
         };
-        let (seat_count, gpu_count, cu_count) = (MOST_SEATS as usize, gpus as usize, size.cus as usize);
-        part(size_of::<Header>(), 1);
-        let seats = part(size_of::<SeatWords>(), seat_count);
+        let (process_count, gpu_count, cu_count) = (MAX_PROCESSES as usize, gpus as usize, size.cus as usize);
+        part(size_of::<ChipHeader>(), 1);
+        let processes = part(size_of::<ProcessWords>(), process_count);
         let gpu_words = part(size_of::<GpuWords>(), gpu_count);
         let token_words = part(size_of::<TokensWords>(), 1);
-        let parts = part(size_of::<PartWords>(), seat_count * gpu_count);
+        let parts = part(size_of::<PartWords>(), process_count * gpu_count);
         let totals = part(size_of::<CuWords>(), gpu_count * cu_count);
-        let shares = part(size_of::<CuWords>(), seat_count * gpu_count * cu_count);
-        Some(Self { size, gpus, tokens, seats, gpu_words, token_words, parts, totals, shares, bytes })
+        let shares = part(size_of::<CuWords>(), process_count * gpu_count * cu_count);
+        Some(Self { size, gpus, tokens, processes, gpu_words, token_words, parts, totals, shares, bytes })
     }
 
     fn header(&self) -> [u64; 12] {
@@ -199,14 +199,14 @@ impl Layout {
         words
     }
 
-    pub(super) fn write(&self, header: &Header) {
+    pub(super) fn write(&self, header: &ChipHeader) {
         for (word, value) in header.words.iter().zip(self.header()) {
             word.store(value, Ordering::Relaxed);
         }
     }
 
     /// The layout that a header tells of, in a file of `bytes` bytes.
-    pub(super) fn read(header: &Header, bytes: u64) -> io::Result<Self> {
+    pub(super) fn read(header: &ChipHeader, bytes: u64) -> io::Result<Self> {
         let words: [u64; 12] = std::array::from_fn(|n| header.words[n].load(Ordering::Relaxed));
         let number = |n: usize| u32::try_from(words[n]).unwrap_or(0);
         let size = Geometry {

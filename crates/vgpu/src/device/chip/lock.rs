@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::layout::MOST_SEATS;
-use super::{Chip, SeatId, crash};
+use super::layout::MAX_PROCESSES;
+use super::{Chip, ProcessSlot, crash};
 use crate::sys;
 
 /// Tries before the processor goes to others.
@@ -14,16 +14,16 @@ const YIELDS: u32 = SPINS + 20;
 /// Longest sleep: what the lock protects takes microseconds.
 const NAP: Duration = Duration::from_millis(1);
 /// The supervisor as an owner.
-const SUPERVISOR: u32 = MOST_SEATS + 1;
+const SUPERVISOR: u32 = MAX_PROCESSES + 1;
 
 /// A lock in shared memory.
 #[repr(C)]
 pub(super) struct LockWords {
-    /// Seat and one; 0 if free.
+    /// Process and one; 0 if free.
     owner: AtomicU32,
     /// Not 0: somebody sleeps.
     contended: AtomicU32,
-    /// Not 0: who held it died, or a seat did. What it protects must be made consistent first.
+    /// Not 0: who held it died, or a process did. What it protects must be made consistent first.
     repair: AtomicU32,
     reserved: AtomicU32,
 }
@@ -31,14 +31,14 @@ pub(super) struct LockWords {
 /// Who takes a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
-    Seat(SeatId),
+    Process(ProcessSlot),
     Supervisor,
 }
 
 impl Holder {
     fn word(self) -> u32 {
         match self {
-            Self::Seat(seat) => seat.0 + 1,
+            Self::Process(process) => process.0 + 1,
             Self::Supervisor => SUPERVISOR,
         }
     }
@@ -93,7 +93,7 @@ impl LockWords {
 impl Chip {
     /// Whether somebody alive holds a lock with this word in it.
     fn may_hold(&self, owner: u32) -> bool {
-        owner == SUPERVISOR || owner.checked_sub(1).is_some_and(|seat| self.is_live(SeatId(seat)))
+        owner == SUPERVISOR || owner.checked_sub(1).is_some_and(|process| self.is_live(ProcessSlot(process)))
     }
 }
 

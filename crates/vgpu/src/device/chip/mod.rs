@@ -1,7 +1,7 @@
 //! What all processes share of the device: compute units, the right to execute, and how they wake each other.
 //!
-//! A [`Chip`] is one piece of shared memory. The supervisor makes it; every client process maps it and has a *seat* in
-//! it. Each change happens under a lock whose word names the seat that holds it, and everything that belongs to a seat
+//! A [`Chip`] is one piece of shared memory. The supervisor makes it; every client process maps it and has a *process* in
+//! it. Each change happens under a lock whose word names the process that holds it, and everything that belongs to a process
 //! stands in a part of its own next to the totals. So a process may be killed between any two instructions: when the
 //! supervisor has seen it die, its part is dropped and the totals are added up anew by whoever takes the lock next.
 //!
@@ -11,8 +11,8 @@
 mod crash;
 mod layout;
 mod lock;
+mod process_slot;
 mod repair;
-mod seat;
 mod slots;
 mod tokens;
 mod waiting;
@@ -25,20 +25,20 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::slots::Geometry;
 use crate::sys::{self, Map};
-use layout::{CuWords, GpuWords, Header, Layout, PartWords, SeatWords, TokensWords};
+use layout::{ChipHeader, ChipLayout, CuWords, GpuWords, PartWords, ProcessWords, TokensWords};
 
-pub use layout::{MOST_GPUS, MOST_SEATS, MOST_TOKENS, MOST_WORKERS, SPARE};
+pub use layout::{MAX_PROCESSES, MOST_GPUS, MOST_TOKENS, MOST_WORKERS, SPARE};
 pub use slots::ChipSlots;
 pub use tokens::TokenGuard;
 
 /// The number of a client process on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SeatId(u32);
+pub struct ProcessSlot(u32);
 
-impl SeatId {
-    /// A seat by its number, as another process was told it.
+impl ProcessSlot {
+    /// A process by its number, as another process was told it.
     pub fn new(number: u32) -> Option<Self> {
-        (number < MOST_SEATS).then_some(Self(number))
+        (number < MAX_PROCESSES).then_some(Self(number))
     }
 
     /// Its number.
@@ -51,7 +51,7 @@ impl SeatId {
     }
 
     fn all() -> impl Iterator<Item = Self> {
-        (0..MOST_SEATS).map(Self)
+        (0..MAX_PROCESSES).map(Self)
     }
 }
 
@@ -59,7 +59,7 @@ impl SeatId {
 #[derive(Debug)]
 pub struct Chip {
     map: Map,
-    layout: Layout,
+    layout: ChipLayout,
     /// Nanoseconds.
     clock: fn() -> u64,
 }
@@ -70,7 +70,7 @@ impl Chip {
     /// # Errors
     /// EINVAL if a size is out of range, and what the operating system says.
     pub fn create(size: Geometry, gpus: u32, tokens: u32) -> io::Result<(Self, OwnedFd)> {
-        let layout = Layout::new(size, gpus, tokens).ok_or(io::ErrorKind::InvalidInput)?;
+        let layout = ChipLayout::new(size, gpus, tokens).ok_or(io::ErrorKind::InvalidInput)?;
         let file = sys::memfd("gpreempt-vgpu-chip", layout.bytes as u64)?;
         let chip = Self { map: Map::new(file.as_fd(), 0, layout.bytes)?, layout, clock: sys::monotonic_raw_ns };
         layout.write(chip.header());
@@ -83,11 +83,11 @@ impl Chip {
     /// If the file is not of this version of the program, and what the operating system says.
     pub fn open(file: BorrowedFd<'_>) -> io::Result<Self> {
         let bytes = file_size(file)?;
-        let length = usize::try_from(bytes).ok().filter(|&length| length >= size_of::<Header>());
+        let length = usize::try_from(bytes).ok().filter(|&length| length >= size_of::<ChipHeader>());
         let map = Map::new(file, 0, length.ok_or(io::ErrorKind::InvalidData)?)?;
         // SAFETY: the mapping is long enough, aligned to a page, and the header is made of atomics.
-        let header = unsafe { &*map.start().cast::<Header>() };
-        let layout = Layout::read(header, bytes)?;
+        let header = unsafe { &*map.start().cast::<ChipHeader>() };
+        let layout = ChipLayout::read(header, bytes)?;
         Ok(Self { map, layout, clock: sys::monotonic_raw_ns })
     }
 
@@ -102,8 +102,8 @@ impl Chip {
     }
 
     /// Whether a process waits for room on a gpu: it has workgroups that nobody has given a place.
-    pub fn is_waiting(&self, seat: SeatId, gpu: u32) -> bool {
-        self.gpu(gpu).is_some_and(|words| waiting::members(&words.waiting).any(|other| other == seat))
+    pub fn is_waiting(&self, process: ProcessSlot, gpu: u32) -> bool {
+        self.gpu(gpu).is_some_and(|words| waiting::members(&words.waiting).any(|other| other == process))
     }
 
     /// Stops the clock by which processes come too late for their turn, however slow the machine is that tests run on.
@@ -124,12 +124,12 @@ impl Chip {
         unsafe { std::slice::from_raw_parts(self.map.start().add(start).cast::<T>(), count) }
     }
 
-    fn header(&self) -> &Header {
-        &self.part::<Header>(0, 1)[0]
+    fn header(&self) -> &ChipHeader {
+        &self.part::<ChipHeader>(0, 1)[0]
     }
 
-    fn seat(&self, seat: SeatId) -> &SeatWords {
-        &self.part::<SeatWords>(self.layout.seats, MOST_SEATS as usize)[seat.index()]
+    fn process(&self, process: ProcessSlot) -> &ProcessWords {
+        &self.part::<ProcessWords>(self.layout.processes, MAX_PROCESSES as usize)[process.index()]
     }
 
     fn gpu(&self, gpu: u32) -> Option<&GpuWords> {
@@ -140,11 +140,11 @@ impl Chip {
         &self.part::<TokensWords>(self.layout.token_words, 1)[0]
     }
 
-    /// A seat's part of a gpu.
-    fn seat_part(&self, seat: SeatId, gpu: u32) -> Option<&PartWords> {
+    /// A process's part of a gpu.
+    fn process_part(&self, process: ProcessSlot, gpu: u32) -> Option<&PartWords> {
         let gpus = self.layout.gpus as usize;
-        let parts = self.part::<PartWords>(self.layout.parts, gpus * MOST_SEATS as usize);
-        parts.get(seat.index() * gpus + gpu as usize).filter(|_| gpu < self.layout.gpus)
+        let parts = self.part::<PartWords>(self.layout.parts, gpus * MAX_PROCESSES as usize);
+        parts.get(process.index() * gpus + gpu as usize).filter(|_| gpu < self.layout.gpus)
     }
 
     /// The compute units of a gpu as everybody occupies them.
@@ -152,9 +152,9 @@ impl Chip {
         self.cus(self.layout.totals, gpu as usize)
     }
 
-    /// The compute units of a gpu as one seat occupies them.
-    fn share(&self, seat: SeatId, gpu: u32) -> &[CuWords] {
-        self.cus(self.layout.shares, seat.index() * self.layout.gpus as usize + gpu as usize)
+    /// The compute units of a gpu as one process occupies them.
+    fn share(&self, process: ProcessSlot, gpu: u32) -> &[CuWords] {
+        self.cus(self.layout.shares, process.index() * self.layout.gpus as usize + gpu as usize)
     }
 
     fn cus(&self, start: usize, index: usize) -> &[CuWords] {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::super::cu::{Cu, RECENT};
 use super::lock::{Guard, Holder};
-use super::seat::{DYING, LIVE};
-use super::{Chip, GpuWords, SeatId};
+use super::process_slot::{DYING, LIVE};
+use super::{Chip, GpuWords, ProcessSlot};
 
 /// How long the supervisor tries to repair a gpu itself. If whoever holds the lock does not go on, the next one who
 /// takes it repairs.
@@ -24,8 +24,8 @@ impl Chip {
     /// Takes back everything that a process had: room, tokens, locks, its place among those that wait. Only for the
     /// supervisor, and only when nothing of the process can touch this memory any more: it has ended, and so have the
     /// processes that executed waves for it.
-    pub fn release_seat(&self, seat: SeatId) {
-        let state = &self.seat(seat).state;
+    pub fn release_process(&self, process: ProcessSlot) {
+        let state = &self.process(process).state;
         if state.compare_exchange(LIVE, DYING, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             return;
         }
@@ -38,7 +38,7 @@ impl Chip {
         }
         self.token_words().lock.damage();
         self.lock_tokens(Holder::Supervisor, Some(TRY));
-        SeatId::all().filter(|&other| self.is_live(other)).for_each(|other| self.wake(other));
+        ProcessSlot::all().filter(|&other| self.is_live(other)).for_each(|other| self.wake(other));
     }
 
     /// Takes the lock of a gpu; `None` after `limit`, or if there is no such gpu.
@@ -58,11 +58,11 @@ impl Locked<'_> {
     /// Drops the parts of the dead and adds up those of the living.
     fn rebuild(&self) {
         let mut totals = vec![Cu::default(); self.chip.totals(self.gpu).len()];
-        for seat in SeatId::all() {
-            let Some(part) = self.chip.seat_part(seat, self.gpu) else { continue };
-            if self.chip.is_live(seat) {
+        for process in ProcessSlot::all() {
+            let Some(part) = self.chip.process_part(process, self.gpu) else { continue };
+            if self.chip.is_live(process) {
                 let mut waves = 0_u32;
-                for (total, share) in totals.iter_mut().zip(self.chip.share(seat, self.gpu)) {
+                for (total, share) in totals.iter_mut().zip(self.chip.share(process, self.gpu)) {
                     let share = share.load();
                     waves = waves.saturating_add(share.waves());
                     *total = total.plus(&share);
@@ -70,9 +70,10 @@ impl Locked<'_> {
                 part.waves.store(waves, Ordering::Relaxed);
                 continue;
             }
-            self.set_waiting(seat, false);
-            if self.chip.seat(seat).state.load(Ordering::SeqCst) == DYING && part.gone.load(Ordering::SeqCst) == 0 {
-                self.chip.share(seat, self.gpu).iter().for_each(|cu| cu.store(&Cu::default()));
+            self.set_waiting(process, false);
+            if self.chip.process(process).state.load(Ordering::SeqCst) == DYING && part.gone.load(Ordering::SeqCst) == 0
+            {
+                self.chip.share(process, self.gpu).iter().for_each(|cu| cu.store(&Cu::default()));
                 part.waves.store(0, Ordering::Relaxed);
                 part.wanted.store(0, Ordering::Relaxed);
                 part.candidate.store(0, Ordering::Relaxed);

@@ -5,22 +5,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::cu::{Cursor, RECENT, Refused};
 use super::super::cu_mask::CuMask;
-use super::super::slots::{Class, Need, Place, Request, Slots};
+use super::super::slots::{CuPlacement, Need, PriorityClass, SlotRequest, Slots};
 use super::lock::Holder;
 use super::repair::Locked;
-use super::{Chip, CuWords, SeatId, crash};
-use crate::points::{self, Point};
+use super::{Chip, CuWords, ProcessSlot, crash};
+use crate::kill_points::{self, Point};
 
 /// A request that outlives the one who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     need: Need,
-    class: Class,
+    class: PriorityClass,
     allowed: Option<CuMask>,
 }
 
 impl Asked {
-    fn of(request: &Request<'_>) -> Self {
+    fn of(request: &SlotRequest<'_>) -> Self {
         Self { need: request.need, class: request.class, allowed: request.allowed.copied() }
     }
 }
@@ -28,15 +28,15 @@ impl Asked {
 #[derive(Debug, Default)]
 struct Memory {
     refused: Refused,
-    /// What others were told that this seat waits for.
+    /// What others were told that this process waits for.
     published: Option<Asked>,
 }
 
-/// The compute units of one gpu as one seat takes them.
+/// The compute units of one gpu as one process takes them.
 #[derive(Debug)]
 pub struct ChipSlots {
     chip: Arc<Chip>,
-    seat: SeatId,
+    process: ProcessSlot,
     gpu: u32,
     memory: Mutex<Memory>,
 }
@@ -50,20 +50,29 @@ enum Refusal {
 }
 
 impl ChipSlots {
-    /// A seat's access to a gpu; `None` if there is no such gpu.
-    pub fn new(chip: Arc<Chip>, seat: SeatId, gpu: u32) -> Option<Self> {
-        (gpu < chip.gpus()).then(|| Self { chip, seat, gpu, memory: Mutex::default() })
+    /// A process's access to a gpu; `None` if there is no such gpu.
+    pub fn new(chip: Arc<Chip>, process: ProcessSlot, gpu: u32) -> Option<Self> {
+        (gpu < chip.gpus()).then(|| Self { chip, process, gpu, memory: Mutex::default() })
     }
 
     /// The gpu's lock, unless the supervisor has taken everything back already.
     fn lock(&self) -> Option<Locked<'_>> {
-        if self.chip.is_live(self.seat) { self.chip.lock_gpu(self.gpu, Holder::Seat(self.seat), None) } else { None }
+        if self.chip.is_live(self.process) {
+            self.chip.lock_gpu(self.gpu, Holder::Process(self.process), None)
+        } else {
+            None
+        }
     }
 }
 
 impl Locked<'_> {
     /// Takes room; `few` compute units are worth asking, if not all.
-    fn take(&self, seat: SeatId, request: &Request<'_>, few: Option<&[u32]>) -> Result<Place, Refusal> {
+    fn take(
+        &self,
+        process: ProcessSlot,
+        request: &SlotRequest<'_>,
+        few: Option<&[u32]>,
+    ) -> Result<CuPlacement, Refusal> {
         let size = self.chip.geometry();
         let totals = self.chip.totals(self.gpu);
         let words = self.words;
@@ -72,29 +81,29 @@ impl Locked<'_> {
             totals.get(cu as usize).filter(|_| request.allows(cu)).map(CuWords::load)
         });
         let (index, total, simds) = found.ok_or(Refusal::Full)?;
-        if let Some(other) = self.preferred(seat, request.class) {
+        if let Some(other) = self.preferred(process, request.class) {
             self.call(other);
             return Err(Refusal::Reserved);
         }
-        let part = self.chip.seat_part(seat, self.gpu).ok_or(Refusal::Full)?;
+        let part = self.chip.process_part(process, self.gpu).ok_or(Refusal::Full)?;
         let place = size.place(index, simds, request.need);
-        let share = &self.chip.share(seat, self.gpu)[index as usize];
+        let share = &self.chip.share(process, self.gpu)[index as usize];
         let mut own = share.load();
         own.add(&place);
         share.store(&own);
         totals[index as usize].store(&total);
         words.next.store(cursor.next, Ordering::Relaxed);
         words.turn.store(cursor.turn, Ordering::Relaxed);
-        self.count(seat, |waves| waves.saturating_add(request.need.waves));
+        self.count(process, |waves| waves.saturating_add(request.need.waves));
         part.served.store(words.taken.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.call_next();
         Ok(place)
     }
 
-    fn give(&self, seat: SeatId, place: &Place) {
+    fn give(&self, process: ProcessSlot, place: &CuPlacement) {
         let index = place.cu as usize;
         let (Some(total), Some(share)) =
-            (self.chip.totals(self.gpu).get(index), self.chip.share(seat, self.gpu).get(index))
+            (self.chip.totals(self.gpu).get(index), self.chip.share(process, self.gpu).get(index))
         else {
             return;
         };
@@ -103,7 +112,7 @@ impl Locked<'_> {
             cu.remove(place);
             words.store(&cu);
         }
-        self.count(seat, |waves| waves.saturating_sub(place.need.waves));
+        self.count(process, |waves| waves.saturating_sub(place.need.waves));
         let version = self.words.version.load(Ordering::Relaxed);
         self.words.recent[(version % RECENT) as usize].store(place.cu, Ordering::Relaxed);
         self.words.version.store(version.wrapping_add(1), Ordering::SeqCst);
@@ -111,8 +120,8 @@ impl Locked<'_> {
         self.call_next();
     }
 
-    fn count(&self, seat: SeatId, change: impl Fn(u32) -> u32) {
-        let part = self.chip.seat_part(seat, self.gpu).map(|part| &part.waves);
+    fn count(&self, process: ProcessSlot, change: impl Fn(u32) -> u32) {
+        let part = self.chip.process_part(process, self.gpu).map(|part| &part.waves);
         for word in part.into_iter().chain([&self.words.waves]) {
             crash::point();
             word.store(change(word.load(Ordering::Relaxed)), Ordering::Relaxed);
@@ -121,7 +130,7 @@ impl Locked<'_> {
 }
 
 impl Slots for ChipSlots {
-    fn take(&self, request: &Request<'_>) -> Option<Place> {
+    fn take(&self, request: &SlotRequest<'_>) -> Option<CuPlacement> {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let worth = |refused: &Refused| {
             let gpu = self.chip.gpu(self.gpu)?;
@@ -129,13 +138,13 @@ impl Slots for ChipSlots {
             refused.worth(request, gpu.version.load(Ordering::SeqCst), recent)
         };
         // Without the lock: nobody needs it to learn that nothing has changed.
-        if self.chip.is_closed(self.seat) || worth(&memory.refused).is_some_and(|few| few.is_empty()) {
+        if self.chip.is_closed(self.process) || worth(&memory.refused).is_some_and(|few| few.is_empty()) {
             return None;
         }
         let locked = self.lock()?;
-        points::hit(Point::SlotLock);
+        kill_points::hit(Point::SlotLock);
         let few = worth(&memory.refused);
-        match locked.take(self.seat, request, few.as_deref()) {
+        match locked.take(self.process, request, few.as_deref()) {
             Ok(place) => Some(place),
             Err(Refusal::Full) => {
                 memory.refused.note(request, locked.words.version.load(Ordering::SeqCst));
@@ -145,9 +154,9 @@ impl Slots for ChipSlots {
         }
     }
 
-    fn give(&self, place: &Place) {
+    fn give(&self, place: &CuPlacement) {
         if let Some(locked) = self.lock() {
-            locked.give(self.seat, place);
+            locked.give(self.process, place);
         }
     }
 
@@ -155,14 +164,14 @@ impl Slots for ChipSlots {
         self.chip.geometry().holds(need)
     }
 
-    fn wait(&self, best: Option<&Request<'_>>) {
+    fn wait(&self, best: Option<&SlotRequest<'_>>) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = best.map(Asked::of);
         if memory.published == asked {
             return;
         }
         if let Some(locked) = self.lock() {
-            locked.publish(self.seat, best);
+            locked.publish(self.process, best);
             memory.published = asked;
         }
     }
@@ -175,8 +184,8 @@ impl Chip {
     }
 
     /// Waves of one process on a gpu.
-    pub fn occupancy_of(&self, seat: SeatId, gpu: u32) -> u32 {
-        self.seat_part(seat, gpu).map_or(0, |part| self.clamp(part.waves.load(Ordering::Relaxed)))
+    pub fn occupancy_of(&self, process: ProcessSlot, gpu: u32) -> u32 {
+        self.process_part(process, gpu).map_or(0, |part| self.clamp(part.waves.load(Ordering::Relaxed)))
     }
 
     fn clamp(&self, waves: u32) -> u32 {

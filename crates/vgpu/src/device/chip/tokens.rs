@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::lock::{Guard, Holder};
-use super::seat::DYING;
+use super::process_slot::DYING;
 use super::waiting::{members, set_member};
-use super::{Chip, MOST_TOKENS, SeatId, crash};
-use crate::points::{self, Point};
+use super::{Chip, MOST_TOKENS, ProcessSlot, crash};
+use crate::kill_points::{self, Point};
 
 /// How long a token is held although others wait, in nanoseconds.
 const SLICE: u64 = 1_000_000;
@@ -25,7 +25,7 @@ const FRACTION: u32 = 12;
 #[derive(Debug)]
 pub struct TokenGuard<'a> {
     chip: &'a Chip,
-    seat: SeatId,
+    process: ProcessSlot,
     token: usize,
     since: u64,
 }
@@ -34,16 +34,17 @@ impl TokenGuard<'_> {
     /// Whether the time slice is over and another process waits.
     pub fn should_yield(&self) -> bool {
         let waiting = &self.chip.token_words().waiting;
-        members(waiting).any(|seat| seat != self.seat) && (self.chip.clock)().saturating_sub(self.since) >= SLICE
+        members(waiting).any(|process| process != self.process)
+            && (self.chip.clock)().saturating_sub(self.since) >= SLICE
     }
 }
 
 impl Drop for TokenGuard<'_> {
     fn drop(&mut self) {
         if !crash::dying()
-            && let Some(locked) = self.chip.lock_tokens(Holder::Seat(self.seat), None)
+            && let Some(locked) = self.chip.lock_tokens(Holder::Process(self.process), None)
         {
-            locked.release(self.seat, self.token, (self.chip.clock)());
+            locked.release(self.process, self.token, (self.chip.clock)());
         }
     }
 }
@@ -51,26 +52,31 @@ impl Drop for TokenGuard<'_> {
 impl Chip {
     /// Waits for the right to execute waves. Ask before a workgroup is taken from an engine: who waits holds nothing
     /// that others of the same process could run. `give_up` is asked before each sleep and after everything that wakes
-    /// the seat; `None` if it says so, at the time `until`, or if the driver has given up on the process.
-    pub fn acquire(&self, seat: SeatId, until: Option<Instant>, give_up: impl Fn() -> bool) -> Option<TokenGuard<'_>> {
+    /// the process; `None` if it says so, at the time `until`, or if the driver has given up on the process.
+    pub fn acquire(
+        &self,
+        process: ProcessSlot,
+        until: Option<Instant>,
+        give_up: impl Fn() -> bool,
+    ) -> Option<TokenGuard<'_>> {
         let mut waiting = false;
         loop {
             let left = until.map_or(NAP, |until| until.saturating_duration_since(Instant::now()).min(NAP));
             let mut token = None;
             let mut over = false;
-            self.sleep_unnoticed(seat, left, || {
-                token = self.attempt(seat, &mut waiting);
-                let ended = left.is_zero() || self.is_closed(seat) || !self.is_live(seat);
+            self.sleep_unnoticed(process, left, || {
+                token = self.attempt(process, &mut waiting);
+                let ended = left.is_zero() || self.is_closed(process) || !self.is_live(process);
                 over = token.is_none() && (ended || give_up());
                 token.is_none() && !over
             });
             if token.is_some() {
-                points::hit(Point::Token);
+                kill_points::hit(Point::Token);
                 return token;
             }
             if over {
-                if waiting && let Some(locked) = self.lock_tokens(Holder::Seat(seat), None) {
-                    locked.stop_waiting(seat);
+                if waiting && let Some(locked) = self.lock_tokens(Holder::Process(process), None) {
+                    locked.stop_waiting(process);
                     locked.call_next();
                 }
                 return None;
@@ -84,16 +90,16 @@ impl Chip {
         tokens.filter(|token| token.holder.load(Ordering::Relaxed) != 0).count() as u32
     }
 
-    fn attempt(&self, seat: SeatId, waiting: &mut bool) -> Option<TokenGuard<'_>> {
-        if self.is_closed(seat) || !self.is_live(seat) {
+    fn attempt(&self, process: ProcessSlot, waiting: &mut bool) -> Option<TokenGuard<'_>> {
+        if self.is_closed(process) || !self.is_live(process) {
             return None;
         }
         let now = (self.clock)();
-        let locked = self.lock_tokens(Holder::Seat(seat), None)?;
-        match locked.take(seat, *waiting, now) {
+        let locked = self.lock_tokens(Holder::Process(process), None)?;
+        match locked.take(process, *waiting, now) {
             Some(token) => {
                 *waiting = false;
-                Some(TokenGuard { chip: self, seat, token, since: now })
+                Some(TokenGuard { chip: self, process, token, since: now })
             }
             None => {
                 *waiting = true;
@@ -113,13 +119,13 @@ impl Chip {
         Some(locked)
     }
 
-    /// Wave slots that a seat occupies, at least one.
-    fn weight(&self, seat: SeatId) -> u64 {
-        (0..self.gpus()).map(|gpu| u64::from(self.occupancy_of(seat, gpu))).sum::<u64>().max(1)
+    /// Wave slots that a process occupies, at least one.
+    fn weight(&self, process: ProcessSlot) -> u64 {
+        (0..self.gpus()).map(|gpu| u64::from(self.occupancy_of(process, gpu))).sum::<u64>().max(1)
     }
 
-    fn virtual_time(&self, seat: SeatId) -> u64 {
-        self.seat(seat).virtual_time.load(Ordering::Relaxed)
+    fn virtual_time(&self, process: ProcessSlot) -> u64 {
+        self.process(process).virtual_time.load(Ordering::Relaxed)
     }
 }
 
@@ -135,14 +141,14 @@ impl LockedTokens<'_> {
         self.chip.tokens().min(MOST_TOKENS) as usize
     }
 
-    fn holder(&self, token: usize) -> Option<SeatId> {
-        self.chip.token_words().tokens[token].holder.load(Ordering::Relaxed).checked_sub(1).and_then(SeatId::new)
+    fn holder(&self, token: usize) -> Option<ProcessSlot> {
+        self.chip.token_words().tokens[token].holder.load(Ordering::Relaxed).checked_sub(1).and_then(ProcessSlot::new)
     }
 
-    fn set(&self, token: usize, holder: Option<SeatId>, now: u64) {
+    fn set(&self, token: usize, holder: Option<ProcessSlot>, now: u64) {
         let words = &self.chip.token_words().tokens[token];
         crash::point();
-        words.holder.store(holder.map_or(0, |seat| seat.number() + 1), Ordering::Relaxed);
+        words.holder.store(holder.map_or(0, |process| process.number() + 1), Ordering::Relaxed);
         words.since.store(now, Ordering::Relaxed);
     }
 
@@ -154,15 +160,15 @@ impl LockedTokens<'_> {
     fn rebuild(&self) {
         let now = (self.chip.clock)();
         for token in 0..self.count() {
-            if self.holder(token).is_none_or(|seat| !self.chip.is_live(seat)) {
+            if self.holder(token).is_none_or(|process| !self.chip.is_live(process)) {
                 self.set(token, None, now);
             }
         }
         let words = self.chip.token_words();
-        for seat in SeatId::all().filter(|&seat| !self.chip.is_live(seat)) {
-            set_member(&words.waiting, seat, false);
-            if self.chip.seat(seat).state.load(Ordering::SeqCst) == DYING {
-                self.chip.seat(seat).tokens_gone.store(1, Ordering::SeqCst);
+        for process in ProcessSlot::all().filter(|&process| !self.chip.is_live(process)) {
+            set_member(&words.waiting, process, false);
+            if self.chip.process(process).state.load(Ordering::SeqCst) == DYING {
+                self.chip.process(process).tokens_gone.store(1, Ordering::SeqCst);
             }
         }
     }
@@ -171,46 +177,46 @@ impl LockedTokens<'_> {
     fn settle(&self, now: u64) {
         let words = self.chip.token_words();
         let mut least = u64::MAX;
-        for (token, seat) in (0..self.count()).filter_map(|token| Some((token, self.holder(token)?))) {
+        for (token, process) in (0..self.count()).filter_map(|token| Some((token, self.holder(token)?))) {
             let since = words.tokens[token].since.swap(now, Ordering::Relaxed);
             let held = now.saturating_sub(since).min(u64::MAX >> FRACTION) << FRACTION;
-            let time = self.chip.virtual_time(seat).saturating_add(held / self.chip.weight(seat));
-            self.chip.seat(seat).virtual_time.store(time, Ordering::Relaxed);
+            let time = self.chip.virtual_time(process).saturating_add(held / self.chip.weight(process));
+            self.chip.process(process).virtual_time.store(time, Ordering::Relaxed);
         }
         let holders = (0..self.count()).filter_map(|token| self.holder(token));
-        for seat in holders.chain(members(&words.waiting)) {
-            least = least.min(self.chip.virtual_time(seat));
+        for process in holders.chain(members(&words.waiting)) {
+            least = least.min(self.chip.virtual_time(process));
         }
         if least != u64::MAX {
             words.floor.fetch_max(least, Ordering::Relaxed);
         }
     }
 
-    /// A token for a seat, if one is free and nobody else is to have it first; otherwise the seat waits from now on.
+    /// A token for a process, if one is free and nobody else is to have it first; otherwise the process waits from now on.
     /// `waiting`: whether the caller was told to wait before.
-    pub(super) fn take(&self, seat: SeatId, waiting: bool, now: u64) -> Option<usize> {
+    pub(super) fn take(&self, process: ProcessSlot, waiting: bool, now: u64) -> Option<usize> {
         let words = self.chip.token_words();
-        let own = self.chip.seat(seat);
+        let own = self.chip.process(process);
         self.settle(now);
-        let holds = (0..self.count()).any(|token| self.holder(token) == Some(seat));
+        let holds = (0..self.count()).any(|token| self.holder(token) == Some(process));
         if !holds && own.token_waiters.load(Ordering::Relaxed) == 0 {
-            // Time that a seat did not ask for is gone.
+            // Time that a process did not ask for is gone.
             own.virtual_time.fetch_max(words.floor.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-        let time = self.chip.virtual_time(seat);
+        let time = self.chip.virtual_time(process);
         let free: Vec<_> = self.free().collect();
         let ahead: u64 = members(&words.waiting)
-            .filter(|&other| other != seat && self.chip.is_live(other) && self.chip.virtual_time(other) < time)
-            .map(|other| u64::from(self.chip.seat(other).token_waiters.load(Ordering::Relaxed)))
+            .filter(|&other| other != process && self.chip.is_live(other) && self.chip.virtual_time(other) < time)
+            .map(|other| u64::from(self.chip.process(other).token_waiters.load(Ordering::Relaxed)))
             .sum();
         let late = |token: &usize| now.saturating_sub(words.tokens[*token].since.load(Ordering::Relaxed)) > LATE;
         let token = if free.len() as u64 > ahead { free.first().copied() } else { free.into_iter().find(late) };
         match token {
             Some(token) => {
                 if waiting {
-                    self.stop_waiting(seat);
+                    self.stop_waiting(process);
                 }
-                self.set(token, Some(seat), now);
+                self.set(token, Some(process), now);
                 self.call_next();
                 Some(token)
             }
@@ -218,7 +224,7 @@ impl LockedTokens<'_> {
                 if !waiting {
                     crash::point();
                     own.token_waiters.fetch_add(1, Ordering::Relaxed);
-                    set_member(&words.waiting, seat, true);
+                    set_member(&words.waiting, process, true);
                 }
                 // Whoever is ahead may have slept through its call.
                 self.call_next();
@@ -228,22 +234,22 @@ impl LockedTokens<'_> {
     }
 
     /// Gives a token back.
-    pub(super) fn release(&self, seat: SeatId, token: usize, now: u64) {
+    pub(super) fn release(&self, process: ProcessSlot, token: usize, now: u64) {
         self.settle(now);
-        // It may have been taken away from a seat that was thought dead.
-        if token < self.count() && self.holder(token) == Some(seat) {
+        // It may have been taken away from a process that was thought dead.
+        if token < self.count() && self.holder(token) == Some(process) {
             self.set(token, None, now);
         }
         self.call_next();
     }
 
-    /// A worker of a seat no longer waits.
-    fn stop_waiting(&self, seat: SeatId) {
-        let waiters = &self.chip.seat(seat).token_waiters;
+    /// A worker of a process no longer waits.
+    fn stop_waiting(&self, process: ProcessSlot) {
+        let waiters = &self.chip.process(process).token_waiters;
         crash::point();
         let left = waiters.load(Ordering::Relaxed).saturating_sub(1);
         waiters.store(left, Ordering::Relaxed);
-        set_member(&self.chip.token_words().waiting, seat, left > 0);
+        set_member(&self.chip.token_words().waiting, process, left > 0);
     }
 
     /// Wakes whoever is to have a free token.
@@ -251,9 +257,9 @@ impl LockedTokens<'_> {
         if self.free().next().is_none() {
             return;
         }
-        let waiting = members(&self.chip.token_words().waiting).filter(|&seat| self.chip.is_live(seat));
-        if let Some(seat) = waiting.min_by_key(|&seat| self.chip.virtual_time(seat)) {
-            self.chip.wake(seat);
+        let waiting = members(&self.chip.token_words().waiting).filter(|&process| self.chip.is_live(process));
+        if let Some(process) = waiting.min_by_key(|&process| self.chip.virtual_time(process)) {
+            self.chip.wake(process);
         }
     }
 }

@@ -9,19 +9,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::cu::Cursor;
 use super::super::cu_mask::CuMask;
-use super::super::slots::{Class, Need, Request};
-use super::layout::SeatSet;
+use super::super::slots::{Need, PriorityClass, SlotRequest};
+use super::layout::ProcessSet;
 use super::repair::Locked;
-use super::{Chip, MOST_SEATS, PartWords, SeatId, crash};
+use super::{Chip, MAX_PROCESSES, PartWords, ProcessSlot, crash};
 
-/// How long others wait for a seat to take what it was offered, in nanoseconds.
+/// How long others wait for a process to take what it was offered, in nanoseconds.
 pub(super) const LATE: u64 = 20_000_000;
 
-/// What a seat waits for.
+/// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wanted {
     need: Need,
-    class: Class,
+    class: PriorityClass,
     masked: bool,
 }
 
@@ -38,29 +38,29 @@ impl Wanted {
         let field = |bits: u32, shift: u32| (word >> shift) as u32 & ((1 << bits) - 1);
         let need = Need { waves: field(8, 0), vgprs: field(16, 8), sgprs: field(16, 24), lds: field(20, 40) };
         let class = match field(2, 60) {
-            0 => Class::Low,
-            1 => Class::Medium,
-            _ => Class::High,
+            0 => PriorityClass::Low,
+            1 => PriorityClass::Medium,
+            _ => PriorityClass::High,
         };
         (word >> 63 != 0).then_some(Self { need, class, masked: word >> 62 & 1 != 0 })
     }
 }
 
-/// The seats in a set.
-pub(super) fn members(set: &SeatSet) -> impl Iterator<Item = SeatId> {
-    (0..MOST_SEATS).step_by(64).zip(set).flat_map(|(first, word)| {
+/// The processes in a set.
+pub(super) fn members(set: &ProcessSet) -> impl Iterator<Item = ProcessSlot> {
+    (0..MAX_PROCESSES).step_by(64).zip(set).flat_map(|(first, word)| {
         let mut left = word.load(Ordering::SeqCst);
         std::iter::from_fn(move || {
             let bit = left.trailing_zeros();
             left &= left.wrapping_sub(1);
-            (bit < 64).then_some(SeatId(first + bit))
+            (bit < 64).then_some(ProcessSlot(first + bit))
         })
     })
 }
 
-/// Puts a seat into a set or takes it out.
-pub(super) fn set_member(set: &SeatSet, seat: SeatId, member: bool) {
-    let (word, bit) = (&set[seat.index() / 64], 1 << (seat.0 % 64));
+/// Puts a process into a set or takes it out.
+pub(super) fn set_member(set: &ProcessSet, process: ProcessSlot, member: bool) {
+    let (word, bit) = (&set[process.index() / 64], 1 << (process.0 % 64));
     if (word.load(Ordering::SeqCst) & bit != 0) != member {
         crash::point();
         word.fetch_xor(bit, Ordering::SeqCst);
@@ -69,8 +69,8 @@ pub(super) fn set_member(set: &SeatSet, seat: SeatId, member: bool) {
 
 /// A workgroup that waits and fits.
 struct Claim {
-    seat: SeatId,
-    class: Class,
+    process: ProcessSlot,
+    class: PriorityClass,
     served: u64,
 }
 
@@ -81,15 +81,15 @@ impl Chip {
 }
 
 impl Locked<'_> {
-    pub(super) fn set_waiting(&self, seat: SeatId, waits: bool) {
-        set_member(&self.words.waiting, seat, waits);
+    pub(super) fn set_waiting(&self, process: ProcessSlot, waits: bool) {
+        set_member(&self.words.waiting, process, waits);
     }
 
-    /// Publishes what a seat waits for.
-    pub(super) fn publish(&self, seat: SeatId, best: Option<&Request<'_>>) {
-        let Some(part) = self.chip.seat_part(seat, self.gpu) else { return };
+    /// Publishes what a process waits for.
+    pub(super) fn publish(&self, process: ProcessSlot, best: Option<&SlotRequest<'_>>) {
+        let Some(part) = self.chip.process_part(process, self.gpu) else { return };
         let Some(best) = best else {
-            self.set_waiting(seat, false);
+            self.set_waiting(process, false);
             part.wanted.store(0, Ordering::Relaxed);
             return self.call_next();
         };
@@ -102,7 +102,7 @@ impl Locked<'_> {
         crash::point();
         part.wanted.store(wanted.pack(), Ordering::Relaxed);
         self.look_everywhere(part, &wanted);
-        self.set_waiting(seat, true);
+        self.set_waiting(process, true);
         // Room may have come up since it was looked for.
         self.call_next();
     }
@@ -128,62 +128,62 @@ impl Locked<'_> {
 
     /// Waiting workgroups that fit.
     fn claims(&self) -> impl Iterator<Item = Claim> {
-        members(&self.words.waiting).filter_map(|seat| {
-            let part = self.chip.seat_part(seat, self.gpu)?;
-            let wanted = Wanted::unpack(part.wanted.load(Ordering::Relaxed)).filter(|_| self.chip.is_live(seat))?;
+        members(&self.words.waiting).filter_map(|process| {
+            let part = self.chip.process_part(process, self.gpu)?;
+            let wanted = Wanted::unpack(part.wanted.load(Ordering::Relaxed)).filter(|_| self.chip.is_live(process))?;
             let candidate = part.candidate.load(Ordering::Relaxed).checked_sub(1)?;
             if !self.fits(part, &wanted, candidate) {
                 self.look_everywhere(part, &wanted);
                 part.candidate.load(Ordering::Relaxed).checked_sub(1)?;
             }
-            Some(Claim { seat, class: wanted.class, served: part.served.load(Ordering::Relaxed) })
+            Some(Claim { process, class: wanted.class, served: part.served.load(Ordering::Relaxed) })
         })
     }
 
-    /// The seat that is to have room before `me` asks for a workgroup of a class.
-    pub(super) fn preferred(&self, me: SeatId, class: Class) -> Option<SeatId> {
-        let served = self.chip.seat_part(me, self.gpu)?.served.load(Ordering::Relaxed);
+    /// The process that is to have room before `me` asks for a workgroup of a class.
+    pub(super) fn preferred(&self, me: ProcessSlot, class: PriorityClass) -> Option<ProcessSlot> {
+        let served = self.chip.process_part(me, self.gpu)?.served.load(Ordering::Relaxed);
         self.claims()
-            .filter(|claim| claim.seat != me && (Reverse(claim.class), claim.served) < (Reverse(class), served))
-            .filter(|claim| !self.is_late(claim.seat))
+            .filter(|claim| claim.process != me && (Reverse(claim.class), claim.served) < (Reverse(class), served))
+            .filter(|claim| !self.is_late(claim.process))
             .min_by_key(|claim| (Reverse(claim.class), claim.served))
-            .map(|claim| claim.seat)
+            .map(|claim| claim.process)
     }
 
-    /// Whether a seat was offered room long ago and has not taken it.
-    fn is_late(&self, seat: SeatId) -> bool {
-        let offered = self.chip.seat_part(seat, self.gpu).map_or(0, |part| part.offered.load(Ordering::Relaxed));
+    /// Whether a process was offered room long ago and has not taken it.
+    fn is_late(&self, process: ProcessSlot) -> bool {
+        let offered = self.chip.process_part(process, self.gpu).map_or(0, |part| part.offered.load(Ordering::Relaxed));
         offered != 0 && (self.chip.clock)().saturating_sub(offered) > LATE
     }
 
-    /// Wakes the seat that is to have room next, if any waits that could use it.
+    /// Wakes the process that is to have room next, if any waits that could use it.
     pub(super) fn call_next(&self) {
         // One that is late is called, too, but so is the one after it: it may never come.
         let mut claims: Vec<_> = self.claims().collect();
         claims.sort_by_key(|claim| (Reverse(claim.class), claim.served));
         for claim in claims {
-            let late = self.is_late(claim.seat);
-            self.call(claim.seat);
+            let late = self.is_late(claim.process);
+            self.call(claim.process);
             if !late {
                 break;
             }
         }
     }
 
-    /// Offers room to a seat.
-    pub(super) fn call(&self, seat: SeatId) {
-        if let Some(part) = self.chip.seat_part(seat, self.gpu)
+    /// Offers room to a process.
+    pub(super) fn call(&self, process: ProcessSlot) {
+        if let Some(part) = self.chip.process_part(process, self.gpu)
             && part.offered.load(Ordering::Relaxed) == 0
         {
             part.offered.store((self.chip.clock)().max(1), Ordering::Relaxed);
         }
-        self.chip.wake(seat);
+        self.chip.wake(process);
     }
 
     /// There is more room on a compute unit: notes for whom it is enough.
     pub(super) fn offer(&self, cu: u32) {
-        for seat in members(&self.words.waiting) {
-            let Some(part) = self.chip.seat_part(seat, self.gpu) else { continue };
+        for process in members(&self.words.waiting) {
+            let Some(part) = self.chip.process_part(process, self.gpu) else { continue };
             let Some(wanted) = Wanted::unpack(part.wanted.load(Ordering::Relaxed)) else { continue };
             if part.candidate.load(Ordering::Relaxed) == 0 && self.fits(part, &wanted, cu) {
                 part.candidate.store(cu + 1, Ordering::Relaxed);
@@ -194,8 +194,8 @@ impl Locked<'_> {
 
     /// There may be more room everywhere.
     pub(super) fn offer_again(&self) {
-        for seat in members(&self.words.waiting) {
-            let Some(part) = self.chip.seat_part(seat, self.gpu) else { continue };
+        for process in members(&self.words.waiting) {
+            let Some(part) = self.chip.process_part(process, self.gpu) else { continue };
             if let Some(wanted) = Wanted::unpack(part.wanted.load(Ordering::Relaxed)) {
                 self.look_everywhere(part, &wanted);
             }

@@ -2,7 +2,7 @@
 
 use kfd_abi::Abi;
 use kfd_abi::control_stack::{CONTROL_STACK_SKIP, ControlWord, StateWord, Variant};
-use kfd_abi::save_area::{SaveAreaHeader, WaveState as Header};
+use kfd_abi::save_area::{SaveAreaHeader, WaveState};
 use vgpu_isa::memory::Port;
 
 use super::{Remains, SaveArea, SaveError, layout};
@@ -16,9 +16,9 @@ pub(super) fn read(
 ) -> Result<Vec<u64>, SaveError> {
     let damaged = |what| SaveError::Damaged { xcc, what };
     let base = area.part(xcc);
-    let mut bytes = [0; Header::SIZE];
+    let mut bytes = [0; WaveState::SIZE];
     memory.read(base, &mut bytes)?;
-    let header = Header::decode(&bytes).ok_or(damaged("the header is cut off"))?;
+    let header = WaveState::decode(&bytes).ok_or(damaged("the header is cut off"))?;
     let (list_start, list_end) = header.control_stack();
     let (waves_start, waves_end) = header.waves();
     if list_end != area.control_stack || (list_start as usize) < SaveAreaHeader::SIZE {

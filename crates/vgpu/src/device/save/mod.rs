@@ -1,7 +1,7 @@
 //! Wave save and restore: the workgroups of a queue in the application's own save area.
 //!
-//! [`Engine::save`] writes everything the waves of a queue consist of into the area, in the layout of gfx9
-//! ([`kfd_abi::save_area`], [`kfd_abi::control_stack`]), and gives their records back; [`Engine::restore`] makes waves
+//! [`ProcessDevice::save`] writes everything the waves of a queue consist of into the area, in the layout of gfx9
+//! ([`kfd_abi::save_area`], [`kfd_abi::control_stack`]), and gives their records back; [`ProcessDevice::restore`] makes waves
 //! of what it finds there. The area belongs to the application: a debugger may have changed a register, which is then
 //! what the wave continues with, and a list that no longer fits what was saved stops the queue.
 //!
@@ -21,16 +21,17 @@ use vgpu_isa::inst::Target;
 use vgpu_isa::memory::{Fault, Port};
 use vgpu_isa::wave::{Scratch, status};
 
-use super::engine::Engine;
 use super::errors::Halt;
 use super::kernel::properties;
-use super::launch::Launch;
+use super::kernel_launch::KernelLaunch;
 use super::pool::Pool;
-use super::queue::{Queue, QueueId};
-use super::slots::Place;
-use super::workgroup::{Member, WaveState, Workgroup};
-use crate::points::{self, Point};
-use plan::Plan;
+use super::process_device::ProcessDevice;
+use super::queue::{HardwareQueue, QueueId};
+use super::slots::CuPlacement;
+use super::workgroup::{WaveProgress, Workgroup, WorkgroupWave};
+use crate::driver::SaveExtent;
+use crate::kill_points::{self, Point};
+use plan::SavePlan;
 
 /// A queue's context save area, as the driver was told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,21 +88,6 @@ impl From<Fault> for SaveError {
     }
 }
 
-/// What is in a save area.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
-    /// Workgroups.
-    pub workgroups: u32,
-    /// Waves that have not ended.
-    pub waves: u32,
-    /// Bytes of wave state and control stacks.
-    pub bytes: u64,
-    /// Bytes of the control stack of the first XCC.
-    pub control_stack: u32,
-    /// Bytes of the waves of the first XCC.
-    pub wave_state: u32,
-}
-
 /// What saving and restoring has amounted to since the engine exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SaveCounters {
@@ -140,18 +126,18 @@ impl SaveCounters {
 /// A queue's workgroups while their waves are in the save area: what is left of them for each XCC, in the order of its
 /// list.
 #[derive(Debug)]
-pub(crate) struct Saved {
+pub(crate) struct SavedQueue {
     parts: Vec<Vec<Remains>>,
-    extent: Extent,
+    extent: SaveExtent,
 }
 
 /// What is left of a workgroup whose waves are in the save area.
 #[derive(Debug)]
 struct Remains {
     dispatch: u64,
-    launch: Arc<Launch>,
+    launch: Arc<KernelLaunch>,
     id: [u32; 3],
-    was: Option<Place>,
+    was: Option<CuPlacement>,
     /// For each wave that has not ended its private memory.
     waves: Vec<Option<Scratch>>,
 }
@@ -164,7 +150,7 @@ impl Remains {
 }
 
 /// What the waves of a dispatch save.
-fn layout(launch: &Launch) -> WaveLayout {
+fn layout(launch: &KernelLaunch) -> WaveLayout {
     /// The control stack cannot say more. They are all there is: what follows are trap temporaries.
     const MOST_SGPRS: u32 = 112;
     let (vgprs, architectural) = launch.kernel.vgprs();
@@ -178,15 +164,15 @@ fn layout(launch: &Launch) -> WaveLayout {
 
 /// Scalar registers at the end of the allocation that are VCC, and with six XNACK_MASK and FLAT_SCRATCH. A kernel for
 /// gfx90a that does not ask for FLAT_SCRATCH may use all but VCC as it likes.
-fn special_registers(launch: &Launch) -> usize {
+fn special_registers(launch: &KernelLaunch) -> usize {
     let ordinary = launch.target == Target::Gfx90a && !launch.kernel.has(properties::FLAT_SCRATCH_INIT);
     if ordinary { 2 } else { 6 }
 }
 
-impl Engine {
+impl ProcessDevice {
     /// Whether a queue is off the device: it may not run, and no worker holds a workgroup of it.
     pub fn is_off_device(&self, id: QueueId) -> bool {
-        self.queues.get(&id).is_some_and(Queue::is_off_device)
+        self.queues.get(&id).is_some_and(HardwareQueue::is_off_device)
     }
 
     /// Whether the waves of a queue are in its save area.
@@ -200,11 +186,11 @@ impl Engine {
     }
 
     /// Writes the waves of a queue that is off the device to its save area and gives their records back. The queue
-    /// stays off the device until [`Engine::restore`]. What is saved already stays as it is.
+    /// stays off the device until [`ProcessDevice::restore`]. What is saved already stays as it is.
     ///
     /// # Errors
     /// See [`SaveError`].
-    pub fn save(&mut self, id: QueueId) -> Result<Extent, SaveError> {
+    pub fn save(&mut self, id: QueueId) -> Result<SaveExtent, SaveError> {
         let queue = self.queues.get_mut(&id).ok_or(SaveError::NoQueue)?;
         if !queue.is_off_device() {
             return Err(SaveError::OnDevice);
@@ -213,21 +199,21 @@ impl Engine {
             return Ok(saved.extent);
         }
         let mut memory = Port::new(&self.space);
-        let planned = Plan::new(queue.spec.save_area, &queue.parked);
+        let planned = SavePlan::new(queue.spec.save_area, &queue.parked);
         let plan = match planned.and_then(|plan| plan.write(&mut memory, &queue.parked).map(|()| plan)) {
             Ok(plan) => plan,
             Err(error) => return Err(self.fail(id, error)),
         };
         let extent = plan.extent();
         if extent.waves > 0 {
-            points::hit(Point::Save);
+            kill_points::hit(Point::Save);
         }
         let mut groups: Vec<_> = queue.parked.drain(..).map(Some).collect();
         let pool = &mut self.pool;
         let mut leave = |order: &Vec<usize>| -> Vec<Remains> {
             order.iter().filter_map(|&index| groups.get_mut(index)?.take()).map(|group| dissolve(group, pool)).collect()
         };
-        queue.saved = Some(Saved { parts: plan.orders().map(&mut leave).collect(), extent });
+        queue.saved = Some(SavedQueue { parts: plan.orders().map(&mut leave).collect(), extent });
         self.counters.saves += u64::from(extent.waves > 0);
         self.counters.waves += u64::from(extent.waves);
         self.counters.bytes += extent.bytes;
@@ -265,12 +251,12 @@ impl Engine {
 fn dissolve(group: Workgroup, pool: &mut Pool) -> Remains {
     let Workgroup { dispatch, launch, id, waves, mut lds, was, .. } = group;
     let layout = layout(&launch);
-    let mut leave = |member: Member| {
-        let Member { mut wave, state } = member;
+    let mut leave = |member: WorkgroupWave| {
+        let WorkgroupWave { mut wave, state } = member;
         let scratch = std::mem::take(&mut wave.scratch);
         registers::poison(&mut wave, &layout);
         pool.give_wave(wave);
-        (state != WaveState::Ended).then_some(scratch)
+        (state != WaveProgress::Ended).then_some(scratch)
     };
     let waves = waves.into_iter().map(&mut leave).collect();
     lds.fill(registers::POISON as u8);
@@ -279,13 +265,18 @@ fn dissolve(group: Workgroup, pool: &mut Pool) -> Remains {
 }
 
 /// The workgroups of a save area.
-fn assemble(memory: &mut Port<'_>, queue: &Queue, saved: Saved, pool: &mut Pool) -> Result<Vec<Workgroup>, SaveError> {
+fn assemble(
+    memory: &mut Port<'_>,
+    queue: &HardwareQueue,
+    saved: SavedQueue,
+    pool: &mut Pool,
+) -> Result<Vec<Workgroup>, SaveError> {
     let mut groups = Vec::new();
     for (xcc, part) in (0..).zip(saved.parts).filter(|(_, part)| !part.is_empty()) {
         let area = queue.spec.save_area.ok_or(SaveError::NoArea)?;
         let mut places = list::read(memory, &area, xcc, &part)?.into_iter();
         for remains in part {
-            points::hit(Point::Restore);
+            kill_points::hit(Point::Restore);
             groups.push(assemble_group(memory, queue, remains, &mut places, pool)?);
         }
     }
@@ -295,7 +286,7 @@ fn assemble(memory: &mut Port<'_>, queue: &Queue, saved: Saved, pool: &mut Pool)
 /// The next workgroup of a list; `places` are the addresses of its waves.
 fn assemble_group(
     memory: &mut Port<'_>,
-    queue: &Queue,
+    queue: &HardwareQueue,
     remains: Remains,
     places: &mut impl Iterator<Item = u64>,
     pool: &mut Pool,
@@ -309,7 +300,7 @@ fn assemble_group(
     for (index, scratch) in (0..).zip(waves) {
         let mut wave = pool.wave(0);
         launch.allocate(&mut wave, index);
-        let mut state = WaveState::Ended;
+        let mut state = WaveProgress::Ended;
         if let Some(scratch) = scratch {
             let Some(at) = places.next() else { break };
             registers::read(memory, at, &mut wave, &layout, special)?;
@@ -317,9 +308,9 @@ fn assemble_group(
                 memory.read(at.wrapping_add(u64::from(layout.lds())), &mut lds)?;
             }
             wave.scratch = scratch;
-            state = if wave.status & status::IN_BARRIER == 0 { WaveState::Running } else { WaveState::AtBarrier };
+            state = if wave.status & status::IN_BARRIER == 0 { WaveProgress::Running } else { WaveProgress::AtBarrier };
         }
-        members.push(Member { wave, state });
+        members.push(WorkgroupWave { wave, state });
     }
     let (queue, queue_serial) = (queue.spec.id, queue.serial);
     Ok(Workgroup { queue, queue_serial, dispatch, launch, id, waves: members, lds, place: None, was })

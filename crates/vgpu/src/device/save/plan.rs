@@ -2,11 +2,12 @@
 
 use kfd_abi::Abi;
 use kfd_abi::control_stack::{CONTROL_STACK_SKIP, StateWord, WaveWord};
-use kfd_abi::save_area::{SaveAreaHeader, WaveLayout, WaveState as Header};
+use kfd_abi::save_area::{SaveAreaHeader, WaveLayout, WaveState};
 use vgpu_isa::memory::Port;
 
-use super::super::workgroup::{WaveState, Workgroup};
-use super::{Extent, SaveArea, SaveError, layout, registers, special_registers};
+use super::super::workgroup::{WaveProgress, Workgroup};
+use super::{SaveArea, SaveError, layout, registers, special_registers};
+use crate::driver::SaveExtent;
 
 /// The packet that starts a list: a PM4 NOP with one word.
 const PACKET: [u32; CONTROL_STACK_SKIP] = [0xC000_1000, 0];
@@ -88,16 +89,16 @@ impl Part {
 
 /// Waves of a workgroup that have not ended.
 fn live(group: &Workgroup) -> impl DoubleEndedIterator<Item = usize> {
-    group.waves.iter().enumerate().filter(|(_, member)| member.state != WaveState::Ended).map(|(index, _)| index)
+    group.waves.iter().enumerate().filter(|(_, member)| member.state != WaveProgress::Ended).map(|(index, _)| index)
 }
 
 /// Where everything goes.
-pub(super) struct Plan {
+pub(super) struct SavePlan {
     area: Option<SaveArea>,
     parts: Vec<Part>,
 }
 
-impl Plan {
+impl SavePlan {
     /// Puts each workgroup into the part of the XCC it ran on. One that came back from another XCC's part and has not
     /// found room since may find that part full: then it goes wherever there is room.
     pub(super) fn new(area: Option<SaveArea>, groups: &[Workgroup]) -> Result<Self, SaveError> {
@@ -127,14 +128,13 @@ impl Plan {
     }
 
     /// What it amounts to.
-    pub(super) fn extent(&self) -> Extent {
-        let first = Extent {
+    pub(super) fn extent(&self) -> SaveExtent {
+        let first = SaveExtent {
             control_stack: self.parts.first().map_or(0, Part::list_bytes),
             wave_state: self.parts.first().map_or(0, |part| part.bytes as u32),
-            ..Extent::default()
+            ..SaveExtent::default()
         };
-        self.parts.iter().fold(first, |sum, part| Extent {
-            workgroups: sum.workgroups + part.order.len() as u32,
+        self.parts.iter().fold(first, |sum, part| SaveExtent {
             waves: sum.waves + part.slots.len() as u32,
             bytes: sum.bytes + part.bytes + u64::from(part.list_bytes()),
             ..sum
@@ -159,13 +159,13 @@ impl Plan {
             let list = part.list();
             let control_stack_offset = area.control_stack.saturating_sub(list.len() as u32);
             memory.write(base.wrapping_add(control_stack_offset.into()), &list)?;
-            let header = Header {
+            let header = WaveState {
                 control_stack_offset,
                 control_stack_size: list.len() as u32,
                 wave_state_offset: end as u32,
                 wave_state_size: part.bytes as u32,
             };
-            let mut bytes = [0; Header::SIZE];
+            let mut bytes = [0; WaveState::SIZE];
             if header.encode(&mut bytes).is_some() {
                 memory.write(base, &bytes)?;
             }

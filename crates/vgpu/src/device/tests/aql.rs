@@ -6,7 +6,7 @@ use std::mem::offset_of;
 
 use vgpu_isa::inst::Target;
 
-use super::super::{Config, QueueKind, Worker};
+use super::super::{DeviceConfig, PacketFormat, Worker};
 use super::kernels::{ADD, COUNT, ITEM, MESSAGE, PRIVATE, PRIVATE_GFX90A, REVERSE, SPIN, STATE};
 use super::machine::{CONFIG, Machine, dispatch, halves};
 
@@ -22,7 +22,7 @@ fn add(machine: &mut Machine, items: u32, group: u16) -> u64 {
     let to = machine.alloc(4 * u64::from(items + 64));
     let arguments = machine.buffer(&[halves(from), halves(to), [group.into(), 0]].concat());
     let kernel = machine.plain_kernel(ADD);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let signal = machine.signal(1, Some(42));
     machine.submit(&queue, &dispatch(kernel, arguments, items, group, signal));
     machine.run();
@@ -55,7 +55,7 @@ fn work_items_are_numbered_in_their_partial_groups() {
     let to = machine.alloc(4 * 64 * 4);
     let arguments = machine.buffer(&halves(to));
     let kernel = machine.plain_kernel(ITEM);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     for n in 0..256 {
         machine.set_u32(to + 4 * n, 0xFFFF_FFFF);
     }
@@ -84,7 +84,7 @@ fn reverse(machine: &mut Machine) -> u64 {
     let to = machine.alloc(4096);
     let arguments = machine.buffer(&halves(to));
     let kernel = machine.plain_kernel(REVERSE);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let packet = dispatch(kernel, arguments, 1024, 1024, 0);
     machine.submit(&queue, &KernelDispatch { group_segment_size: 4096, ..packet });
     machine.run();
@@ -122,7 +122,7 @@ fn private_memory_is_there() {
     let to = machine.alloc(1024);
     let arguments = machine.buffer(&halves(to));
     let kernel = machine.kernel(PRIVATE, 1 | 2 << 1 | 1 << 7, 1 << 3);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let packet = dispatch(kernel, arguments, 256, 256, 0);
     machine.submit(&queue, &KernelDispatch { private_segment_size: 12, ..packet });
     machine.run();
@@ -135,12 +135,12 @@ fn private_memory_is_there() {
 
 #[test]
 fn private_memory_is_a_buffer_on_gfx90a() {
-    let mut machine = Machine::with(Config { target: Target::Gfx90a, ..CONFIG }, 1);
+    let mut machine = Machine::with(DeviceConfig { target: Target::Gfx90a, ..CONFIG }, 1);
     let to = machine.alloc(1024);
     let arguments = machine.buffer(&halves(to));
     // Private segment buffer, arguments, flat scratch; workgroup x and the wave's offset.
     let kernel = machine.kernel(PRIVATE_GFX90A, 1 | 8 << 1 | 1 << 7, 1 | 1 << 3 | 1 << 5);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let packet = dispatch(kernel, arguments, 256, 256, 0);
     machine.submit(&queue, &KernelDispatch { private_segment_size: 16, ..packet });
     machine.run();
@@ -154,7 +154,7 @@ fn waves_start_with_the_registers_of_the_abi() {
     let arguments = machine.buffer(&[halves(to), [0xAAAA, 0xBBBB]].concat());
     // Dispatch and queue pointer, arguments, dispatch id, private size; two dwords preloaded from the third on.
     let kernel = machine.kernel(STATE, 11 << 1 | 0xF << 7, 0b101_1110 | (2 | 2 << 7) << 16);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     machine.submit(&queue, &dispatch(kernel, arguments, 64, 64, 0));
     let packet = KernelDispatch {
         setup: 3,
@@ -190,7 +190,7 @@ fn packets_are_fetched_before_they_are_finished() {
     let to = machine.alloc(8);
     let arguments = machine.buffer(&[halves(go), halves(to)].concat());
     let kernel = machine.plain_kernel(SPIN);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let signals = [machine.signal(1, None), machine.signal(1, None), machine.signal(1, None)];
     let counter = machine.alloc(8);
     let count_arguments = machine.buffer(&halves(counter));
@@ -216,19 +216,19 @@ fn several_workers_run_each_workgroup_once() {
     let counter = machine.alloc(8);
     let arguments = machine.buffer(&halves(counter));
     let kernel = machine.plain_kernel(COUNT);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let signal = machine.signal(3, Some(9));
     for _ in 0..3 {
         machine.submit(&queue, &unordered(dispatch(kernel, arguments, 64 * 700, 64, signal)));
     }
-    let engine = &machine.engine;
+    let device = &machine.device;
     std::thread::scope(|scope| {
         for quantum in [1, 2, 1000] {
             let machine = &machine;
             scope.spawn(move || {
                 let mut worker = Worker::new(CONFIG, quantum);
                 while machine.value(signal) > 0 {
-                    worker.turn(engine);
+                    worker.turn(device);
                 }
             });
         }
@@ -242,7 +242,7 @@ fn several_workers_run_each_workgroup_once() {
 fn waves_can_interrupt_the_host() {
     let mut machine = Machine::new();
     let kernel = machine.plain_kernel(MESSAGE);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let signal = machine.signal(1, None);
     machine.submit(&queue, &dispatch(kernel, 0, 128, 128, signal));
     machine.run();
@@ -256,7 +256,7 @@ fn a_ring_is_used_round_and_round() {
     let counter = machine.alloc(8);
     let arguments = machine.buffer(&halves(counter));
     let kernel = machine.plain_kernel(COUNT);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     for n in 1..=200 {
         machine.submit(&queue, &dispatch(kernel, arguments, 64, 64, 0));
         machine.run();
@@ -284,7 +284,7 @@ fn an_aql_packet_may_jump_to_pm4() {
         u32::MAX,
         4,
     ]);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let signal = machine.signal(1, None);
     let packet = Pm4Ib {
         header: Header::new(PacketType::VENDOR_SPECIFIC, true, FenceScope::SYSTEM, FenceScope::SYSTEM),

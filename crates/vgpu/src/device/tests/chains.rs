@@ -1,9 +1,10 @@
 //! Queues that wait for each other.
 
+use kfd_abi::Abi;
 use kfd_abi::aql::{Barrier, BarrierValue, FenceScope, Header, PacketType, SignalCondition};
 use kfd_abi::hsa::AmdSignal;
 
-use super::super::{Pulse, QueueKind};
+use super::super::{DeviceActivity, PacketFormat};
 use super::kernels::{COUNT, SPIN};
 use super::machine::{Machine, dispatch, halves};
 
@@ -20,7 +21,7 @@ fn queues_that_wait_for_each_other_in_turns_get_through() {
     let counter = machine.alloc(8);
     let arguments = machine.buffer(&halves(counter));
     let kernel = machine.plain_kernel(COUNT);
-    let (one, two) = (machine.queue(QueueKind::Aql), machine.queue(QueueKind::Aql));
+    let (one, two) = (machine.queue(PacketFormat::Aql), machine.queue(PacketFormat::Aql));
     let signals: Vec<u64> = (0..9).map(|_| machine.signal(1, None)).collect();
     // Each packet of one queue waits for the packet of the other that was submitted last.
     for (n, pair) in signals.windows(2).enumerate() {
@@ -28,10 +29,10 @@ fn queues_that_wait_for_each_other_in_turns_get_through() {
         machine.submit(queue, &barrier(PacketType::BARRIER_AND, &[pair[0]], 0));
         machine.submit(queue, &dispatch(kernel, arguments, 64, 64, pair[1]));
     }
-    assert_eq!(machine.run(), Pulse::Waiting);
+    assert_eq!(machine.run(), DeviceActivity::Waiting);
     assert_eq!(machine.u32(counter), 0);
     machine.set_u64(signals[0] + AmdSignal::VALUE, 0);
-    assert_eq!(machine.run(), Pulse::Idle);
+    assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!(machine.u32(counter), 8);
     assert!(signals.iter().all(|&signal| machine.value(signal) == 0));
 }
@@ -40,7 +41,7 @@ fn queues_that_wait_for_each_other_in_turns_get_through() {
 fn barriers_want_all_signals_or_one() {
     let mut machine = Machine::new();
     let (all, any, none) =
-        (machine.queue(QueueKind::Aql), machine.queue(QueueKind::Aql), machine.queue(QueueKind::Aql));
+        (machine.queue(PacketFormat::Aql), machine.queue(PacketFormat::Aql), machine.queue(PacketFormat::Aql));
     let [a, b] = [machine.signal(1, None), machine.signal(2, None)];
     let done = [machine.signal(1, None), machine.signal(1, None), machine.signal(1, None)];
     machine.submit(&all, &barrier(PacketType::BARRIER_AND, &[a, b], done[0]));
@@ -59,7 +60,7 @@ fn barriers_want_all_signals_or_one() {
 #[test]
 fn a_barrier_may_want_a_value() {
     let mut machine = Machine::new();
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let (signal, done) = (machine.signal(0x10, None), machine.signal(1, None));
     let packet = BarrierValue {
         header: Header::new(PacketType::VENDOR_SPECIFIC, false, FenceScope::NONE, FenceScope::NONE),
@@ -72,16 +73,48 @@ fn a_barrier_may_want_a_value() {
         ..BarrierValue::default()
     };
     machine.submit(&queue, &packet);
-    assert_eq!(machine.run(), Pulse::Waiting);
+    assert_eq!(machine.run(), DeviceActivity::Waiting);
     machine.set_u64(signal + AmdSignal::VALUE, 0x13);
-    assert_eq!(machine.run(), Pulse::Idle);
+    assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!(machine.value(done), 0);
+}
+
+#[test]
+fn the_device_and_the_client_agree_on_every_condition() {
+    // The client reads signals from the memory of a process; the test's own holds a copy of the device's signal.
+    let memory = kfd::ProcessMemory::open(kfd::Pid(std::process::id())).unwrap();
+    for (condition, value) in (0..=u32::from(u8::MAX)).flat_map(|condition| [2, 3, 4].map(|value| (condition, value))) {
+        let mut machine = Machine::new();
+        let (signal, done) = (machine.signal(value, None), machine.signal(1, None));
+        let record = Box::new(AmdSignal { value, ..AmdSignal::ZERO });
+        let wait = |signal: u64| BarrierValue {
+            header: Header::new(PacketType::VENDOR_SPECIFIC, false, FenceScope::NONE, FenceScope::NONE),
+            format: 2,
+            signal,
+            value: 3,
+            mask: -1,
+            cond: SignalCondition(condition),
+            completion_signal: done,
+            ..BarrierValue::default()
+        };
+        let mut slot = [0; kfd::aql::PACKET_SIZE];
+        wait((&raw const *record).expose_provenance() as u64).encode(&mut slot).unwrap();
+        let client = kfd::aql::passes(&kfd::aql::Packet::decode(&slot).kind, &memory).unwrap();
+
+        let queue = machine.queue(PacketFormat::Aql);
+        machine.submit(&queue, &wait(signal));
+        machine.run();
+        let device = machine.value(done) == 0;
+
+        assert_eq!(client, device, "condition {condition}, value {value}");
+        assert!(condition < 4 || !device, "condition {condition} is undefined and holds for {value}");
+    }
 }
 
 #[test]
 fn copies_wait_for_kernels_and_kernels_for_copies() {
     let mut machine = Machine::with_quantum(20);
-    let (compute, copies) = (machine.queue(QueueKind::Aql), machine.queue(QueueKind::Sdma));
+    let (compute, copies) = (machine.queue(PacketFormat::Aql), machine.queue(PacketFormat::Sdma));
     let (go, result, copy) = (machine.alloc(8), machine.alloc(8), machine.alloc(8));
     let arguments = machine.buffer(&[halves(go), halves(result)].concat());
     let kernel = machine.plain_kernel(SPIN);
@@ -125,7 +158,7 @@ fn copies_wait_for_kernels_and_kernels_for_copies() {
             0, // completes by adding -1
         ],
     );
-    assert_eq!(machine.run(), Pulse::Idle);
+    assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!((machine.u32(copy), machine.value(copied)), (99, 0));
     assert_eq!(machine.value(started), -1, "both the first and the last packet completed it");
 }

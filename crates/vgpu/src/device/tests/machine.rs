@@ -11,7 +11,8 @@ use vgpu_isa::inst::Target;
 use vgpu_isa::memory::{Fault, Mapping, Port, Space};
 
 use super::super::{
-    Config, Doorbell, Engine, Geometry, Interrupts, LocalSlots, Pulse, QueueId, QueueKind, QueueSpec, SaveArea, Worker,
+    DeviceActivity, DeviceConfig, Doorbell, Geometry, HardwareQueueSpec, Interrupts, LocalSlots, PacketFormat,
+    ProcessDevice, QueueId, SaveArea, Worker,
 };
 
 /// Where memory starts.
@@ -57,10 +58,10 @@ fn clock() -> u64 {
     TICKS.fetch_add(1, Ordering::Relaxed)
 }
 
-pub(super) const CONFIG: Config = Config { target: Target::Gfx942, clock };
+pub(super) const CONFIG: DeviceConfig = DeviceConfig { target: Target::Gfx942, clock };
 
 pub(super) struct Machine {
-    pub(super) engine: Mutex<Engine>,
+    pub(super) device: Mutex<ProcessDevice>,
     pub(super) worker: Worker,
     pub(super) slots: Arc<LocalSlots>,
     pub(super) log: Arc<Log>,
@@ -77,7 +78,7 @@ pub(super) struct Machine {
 #[derive(Clone, Copy)]
 pub(super) struct Ring {
     pub(super) id: QueueId,
-    pub(super) kind: QueueKind,
+    pub(super) kind: PacketFormat,
     pub(super) ring: u64,
     pub(super) read: u64,
     pub(super) write: u64,
@@ -96,7 +97,7 @@ impl Machine {
         Self::with(CONFIG, quantum)
     }
 
-    pub(super) fn with(config: Config, quantum: u64) -> Self {
+    pub(super) fn with(config: DeviceConfig, quantum: u64) -> Self {
         let memory: Box<[AtomicU64]> = (0..BYTES / 8).map(|_| AtomicU64::new(0)).collect();
         let mut space = Space::new();
         let host = memory.as_ptr().cast_mut().cast();
@@ -107,10 +108,10 @@ impl Machine {
         let space = Arc::new(space);
         let log = Arc::new(Log::default());
         let slots = Arc::new(LocalSlots::new(Geometry::cdna(2, 1)));
-        let mut engine = Engine::new(config, log.clone(), slots.clone());
-        engine.set_space(space.clone());
+        let mut device = ProcessDevice::new(config, log.clone(), slots.clone());
+        device.set_space(space.clone());
         let worker = Worker::new(config, quantum);
-        Self { engine: Mutex::new(engine), worker, slots, log, space, memory, used: 0, queues: 0, save_area: None }
+        Self { device: Mutex::new(device), worker, slots, log, space, memory, used: 0, queues: 0, save_area: None }
     }
 
     /// Memory of its own, zero, aligned to 256 bytes.
@@ -192,7 +193,7 @@ impl Machine {
         self.kernel(code, 2 << 1 | 1 << 7 | 1 << 8 | 2 << 11, 1 << 3)
     }
 
-    pub(super) fn queue(&mut self, kind: QueueKind) -> Ring {
+    pub(super) fn queue(&mut self, kind: PacketFormat) -> Ring {
         self.queues += 1;
         let object = self.alloc(256);
         let (read, write) = (object + AmdQueue::READ_INDEX, object + AmdQueue::WRITE_INDEX);
@@ -201,7 +202,7 @@ impl Machine {
         self.set_u64(doorbell, Doorbell::SILENT);
         let id = QueueId(self.queues);
         let word = self.memory[(doorbell - BASE) as usize / 8].as_ptr().cast_const().cast();
-        self.engine.lock().unwrap().create_queue(QueueSpec {
+        self.device.lock().unwrap().create_queue(HardwareQueueSpec {
             id,
             kind,
             ring,
@@ -233,7 +234,7 @@ impl Machine {
 
     /// Writes dwords to a PM4 or SDMA ring and rings.
     pub(super) fn submit_words(&self, queue: &Ring, words: &[u32]) {
-        let unit = if queue.kind == QueueKind::Sdma { 4 } else { 1 };
+        let unit = if queue.kind == PacketFormat::Sdma { 4 } else { 1 };
         let at = self.u64(queue.write) / unit;
         for (n, word) in (at..).zip(words) {
             self.set_u32(queue.ring + n * 4 % RING, *word);
@@ -244,11 +245,11 @@ impl Machine {
     }
 
     /// Works until there is nothing to do but wait, or for many turns.
-    pub(super) fn run(&mut self) -> Pulse {
-        let mut pulse = Pulse::Busy;
+    pub(super) fn run(&mut self) -> DeviceActivity {
+        let mut pulse = DeviceActivity::Busy;
         for _ in 0..20_000 {
-            pulse = self.worker.turn(&self.engine);
-            if pulse != Pulse::Busy {
+            pulse = self.worker.turn(&self.device);
+            if pulse != DeviceActivity::Busy {
                 break;
             }
         }
@@ -256,7 +257,7 @@ impl Machine {
     }
 
     pub(super) fn stopped(&self, queue: &Ring) -> bool {
-        self.engine.lock().unwrap().stopped(queue.id)
+        self.device.lock().unwrap().stopped(queue.id)
     }
 }
 

@@ -8,7 +8,7 @@ use vgpu_isa::memory::{Access, Space};
 
 use kfd_abi::hsa::AmdQueue;
 
-use super::super::QueueKind;
+use super::super::PacketFormat;
 use super::kernels::{ADD, NOTHING, TRAP};
 use super::machine::{BASE, Machine, dispatch, halves};
 
@@ -48,7 +48,7 @@ fn a_bad_packet_stops_its_queue_with_the_right_error() {
     ];
     for (number, (spoil, code, bits)) in cases.into_iter().enumerate() {
         let mut machine = Machine::new();
-        let (queue, other) = (machine.queue(QueueKind::Aql), machine.queue(QueueKind::Aql));
+        let (queue, other) = (machine.queue(PacketFormat::Aql), machine.queue(PacketFormat::Aql));
         let inactive = machine.signal(0, Some(5));
         machine.set_u64(queue.object + offset_of!(AmdQueue, queue_inactive_signal) as u64, inactive);
         let mut packet = good(&mut machine);
@@ -71,7 +71,7 @@ fn a_bad_packet_stops_its_queue_with_the_right_error() {
 #[test]
 fn a_workgroup_that_no_compute_unit_can_hold_is_refused() {
     let mut machine = Machine::new();
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let kernel = machine.plain_kernel(NOTHING);
     // 256 registers for each of 16 waves.
     machine.set_u32(kernel + 48, 31);
@@ -84,7 +84,7 @@ fn a_workgroup_that_no_compute_unit_can_hold_is_refused() {
 #[test]
 fn what_a_wave_cannot_execute_is_named() {
     let mut machine = Machine::new();
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let kernel = machine.plain_kernel(&[0xBF80_0000, 0xFFFF_FFFF, 0x1234_5678]);
     let entry = machine.u64(kernel + 16).wrapping_add(kernel);
     machine.submit(&queue, &dispatch(kernel, 0, 64, 64, 0));
@@ -97,7 +97,7 @@ fn what_a_wave_cannot_execute_is_named() {
 #[test]
 fn debug_traps_are_ignored_and_aborts_reported() {
     let mut machine = Machine::new();
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let kernel = machine.plain_kernel(TRAP);
     let entry = machine.u64(kernel + 16).wrapping_add(kernel);
     machine.submit(&queue, &dispatch(kernel, 0, 64, 64, 0));
@@ -110,7 +110,7 @@ fn debug_traps_are_ignored_and_aborts_reported() {
 #[test]
 fn a_failed_access_stops_all_queues_of_the_process() {
     let mut machine = Machine::new();
-    let (queue, other) = (machine.queue(QueueKind::Aql), machine.queue(QueueKind::Sdma));
+    let (queue, other) = (machine.queue(PacketFormat::Aql), machine.queue(PacketFormat::Sdma));
     let from = machine.alloc(256);
     let arguments = machine.buffer(&[halves(from), halves(0x6000_0000), [64, 0]].concat());
     let kernel = machine.plain_kernel(ADD);
@@ -128,7 +128,7 @@ fn a_failed_access_stops_all_queues_of_the_process() {
 #[test]
 fn a_mapping_made_during_the_quantum_is_no_fault() {
     let mut machine = Machine::new();
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let (from, to) = (machine.alloc(256), machine.alloc(256));
     let arguments = machine.buffer(&[halves(from), halves(to), [64, 0]].concat());
     let kernel = machine.plain_kernel(ADD);
@@ -136,13 +136,13 @@ fn a_mapping_made_during_the_quantum_is_no_fault() {
     let mut without: Space = (*machine.space).clone();
     without.remove(to, to + 256);
     {
-        let mut engine = machine.engine.lock().unwrap();
-        engine.set_space(Arc::new(without));
-        engine.advance();
-        let mut work = engine.take().unwrap();
-        engine.set_space(machine.space.clone());
+        let mut device = machine.device.lock().unwrap();
+        device.set_space(Arc::new(without));
+        device.advance();
+        let mut work = device.take().unwrap();
+        device.set_space(machine.space.clone());
         machine.worker.run(&mut work);
-        engine.put_back(work);
+        device.put_back(work);
     }
     machine.run();
     assert!(machine.log.faults.lock().unwrap().is_empty());
@@ -152,20 +152,20 @@ fn a_mapping_made_during_the_quantum_is_no_fault() {
 #[test]
 fn pointers_to_nowhere_are_faults() {
     let mut machine = Machine::new();
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     machine.submit(&queue, &Barrier { header: kind(3), dep_signal: [0xDEAD_0000; 5], ..Barrier::default() });
     machine.run();
     assert_eq!(machine.log.faults.lock().unwrap().len(), 1);
 
     let mut machine = Machine::new();
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let jump = Pm4Ib { ib_jump_cmd: Pm4Ib::jump(0xDEAD_0000, 8), format: 1, ..Pm4Ib::default() };
     machine.submit(&queue, &jump);
     machine.run();
     assert_eq!(machine.log.faults.lock().unwrap().len(), 1);
 
     let mut machine = Machine::new();
-    let queue = machine.queue(QueueKind::Sdma);
+    let queue = machine.queue(PacketFormat::Sdma);
     machine.submit_words(&queue, &[1, 4095, 0, BASE as u32, 0, 0xDEAD_0000, 0]);
     machine.run();
     assert_eq!(machine.log.faults.lock().unwrap().len(), 1);
@@ -174,14 +174,14 @@ fn pointers_to_nowhere_are_faults() {
 
 #[test]
 fn streams_that_make_no_sense_stop_their_queue() {
-    let cases: [(QueueKind, &[u32]); 7] = [
-        (QueueKind::Pm4, &[0x0000_0001]),
-        (QueueKind::Pm4, &[0xC000_FF00, 0]),
-        (QueueKind::Pm4, &[0xC000_1500, 0]),
-        (QueueKind::Pm4, &[0xC003_1500, 1, 1, 1, 5]),
-        (QueueKind::Sdma, &[0xFF]),
-        (QueueKind::Sdma, &[0x101, 0, 0, 0, 0, 0, 0]),
-        (QueueKind::Sdma, &[0x4000_000B, BASE as u32, 0, 0, 0]),
+    let cases: [(PacketFormat, &[u32]); 7] = [
+        (PacketFormat::Pm4, &[0x0000_0001]),
+        (PacketFormat::Pm4, &[0xC000_FF00, 0]),
+        (PacketFormat::Pm4, &[0xC000_1500, 0]),
+        (PacketFormat::Pm4, &[0xC003_1500, 1, 1, 1, 5]),
+        (PacketFormat::Sdma, &[0xFF]),
+        (PacketFormat::Sdma, &[0x101, 0, 0, 0, 0, 0, 0]),
+        (PacketFormat::Sdma, &[0x4000_000B, BASE as u32, 0, 0, 0]),
     ];
     for (kind, words) in cases {
         let mut machine = Machine::new();
@@ -196,7 +196,7 @@ fn streams_that_make_no_sense_stop_their_queue() {
 #[test]
 fn a_packet_that_is_not_written_yet_is_left_alone() {
     let mut machine = Machine::new();
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let header = Header(u16::from(PacketType::INVALID.0));
     machine.submit(&queue, &Barrier { header, ..Barrier::default() });
     machine.run();

@@ -1,6 +1,6 @@
 //! PM4 rings and buffers.
 
-use super::super::{Pulse, QueueKind};
+use super::super::{DeviceActivity, PacketFormat};
 use super::kernels::{ADD, COUNT, SPIN};
 use super::machine::{Machine, RING, Ring, halves};
 
@@ -41,7 +41,7 @@ fn release(to: u64, value: u64, select: u32) -> Vec<u32> {
 
 fn pm4() -> (Machine, Ring) {
     let mut machine = Machine::with_quantum(100);
-    let queue = machine.queue(QueueKind::Pm4);
+    let queue = machine.queue(PacketFormat::Pm4);
     (machine, queue)
 }
 
@@ -62,7 +62,7 @@ fn a_kernel_runs_from_registers() {
     ]
     .concat();
     machine.submit_words(&queue, &words);
-    assert_eq!(machine.run(), Pulse::Idle);
+    assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!(machine.words(to, 320), (7..327).collect::<Vec<u32>>());
     assert_eq!((machine.u32(timeline), machine.u32(mailbox)), (5, 31));
     assert!(machine.u64(time) >= 1000);
@@ -108,7 +108,7 @@ fn predicates_choose_the_first_xcc_and_buffers_nest() {
     let outer_at = machine.buffer(&outer);
     let jump = packet(0x3F, &[&halves(outer_at)[..], &[outer.len() as u32 | 1 << 23]].concat());
     machine.submit_words(&queue, &[jump, packet(0x10, &[0; 100]), PARTIAL_FLUSH.to_vec(), write(4, 5)].concat());
-    assert_eq!(machine.run(), Pulse::Idle);
+    assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!(machine.words(marks, 5), [1, 0, 3, 4, 5]);
     assert_eq!(machine.u32(counter), 3);
 }
@@ -136,12 +136,12 @@ fn memory_is_waited_for_compared_and_changed() {
     ]
     .concat();
     machine.submit_words(&queue, &words);
-    assert_eq!(machine.run(), Pulse::Waiting);
+    assert_eq!(machine.run(), DeviceActivity::Waiting);
     machine.set_u64(at, 41);
-    assert_eq!(machine.run(), Pulse::Waiting);
+    assert_eq!(machine.run(), DeviceActivity::Waiting);
     assert_eq!((machine.u64(at), machine.u64(to)), (43, 41));
     machine.set_u64(at, 50);
-    assert_eq!(machine.run(), Pulse::Idle);
+    assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!((machine.u64(at), machine.u32(to + 8), machine.u32(to + 24)), (7, 7, 0x55));
     assert!(machine.u64(to + 16) >= 1000);
     assert_eq!(machine.u64(to + 32), 7);

@@ -1,6 +1,6 @@
 //! Queues that come and go.
 
-use super::super::{Pulse, QueueKind, QueueUpdate, SaveArea};
+use super::super::{DeviceActivity, HardwareQueueUpdate, PacketFormat, SaveArea};
 use super::kernels::{COUNT, REVERSE, SPIN};
 use super::machine::{Machine, RING, Ring, dispatch, halves};
 use kfd_abi::Abi;
@@ -15,16 +15,16 @@ fn a_queue_can_be_stopped_between_any_two_instructions() {
         let to = machine.alloc(4096);
         let arguments = machine.buffer(&halves(to));
         let kernel = machine.plain_kernel(REVERSE);
-        let queue = machine.queue(QueueKind::Aql);
+        let queue = machine.queue(PacketFormat::Aql);
         let signal = machine.signal(1, None);
         let packet = dispatch(kernel, arguments, 1024, 1024, signal);
         machine.submit(&queue, &KernelDispatch { group_segment_size: 4096, ..packet });
         for _ in 0..turns {
-            machine.worker.turn(&machine.engine);
+            machine.worker.turn(&machine.device);
         }
-        let mut engine = machine.engine.lock().unwrap();
-        assert!(engine.suspend(queue.id));
-        let groups = engine.off_device(queue.id).unwrap();
+        let mut device = machine.device.lock().unwrap();
+        assert!(device.suspend(queue.id));
+        let groups = device.off_device(queue.id).unwrap();
         assert_eq!(groups.len(), usize::from(turns > 0));
         // What a save and restore would do: the waves go elsewhere and their old records are overwritten.
         for member in groups.iter_mut().flat_map(|group| &mut group.waves) {
@@ -32,11 +32,11 @@ fn a_queue_can_be_stopped_between_any_two_instructions() {
             member.wave.v.fill([0xDEAD; 64]);
             member.wave = saved;
         }
-        drop(engine);
+        drop(device);
         assert_eq!((machine.slots.waves(), machine.slots.lds()), (0, 0));
-        assert_eq!(machine.run(), Pulse::Idle);
+        assert_eq!(machine.run(), DeviceActivity::Idle);
         assert_eq!(machine.value(signal), 1);
-        machine.engine.lock().unwrap().resume(queue.id);
+        machine.device.lock().unwrap().resume(queue.id);
         machine.run();
         assert_eq!(machine.value(signal), 0);
         assert_eq!(machine.words(to, 1024), (0..1024).rev().map(|i| i + 0x12345).collect::<Vec<u32>>(), "{turns}");
@@ -50,13 +50,13 @@ fn percentage_zero_is_off() {
     let counter = machine.alloc(8);
     let arguments = machine.buffer(&halves(counter));
     let kernel = machine.plain_kernel(COUNT);
-    let queue = machine.queue(QueueKind::Aql);
-    let update = |percent| QueueUpdate { ring: queue.ring, ring_bytes: RING, priority: 7, percent };
-    machine.engine.lock().unwrap().update_queue(queue.id, &update(0));
+    let queue = machine.queue(PacketFormat::Aql);
+    let update = |percent| HardwareQueueUpdate { ring: queue.ring, ring_bytes: RING, priority: 7, percent };
+    machine.device.lock().unwrap().update_queue(queue.id, &update(0));
     machine.submit(&queue, &dispatch(kernel, arguments, 64, 64, 0));
-    assert_eq!(machine.run(), Pulse::Idle);
+    assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!((machine.u64(queue.read), machine.u32(counter)), (0, 0));
-    machine.engine.lock().unwrap().update_queue(queue.id, &update(100));
+    machine.device.lock().unwrap().update_queue(queue.id, &update(100));
     machine.run();
     assert_eq!((machine.u64(queue.read), machine.u32(counter)), (1, 1));
 }
@@ -67,31 +67,31 @@ fn a_destroyed_queue_leaves_nothing() {
     let (go, to) = (machine.alloc(8), machine.alloc(8));
     let arguments = machine.buffer(&[halves(go), halves(to)].concat());
     let kernel = machine.plain_kernel(SPIN);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let signal = machine.signal(1, None);
     machine.submit(&queue, &dispatch(kernel, arguments, 64 * 10, 64, signal));
     machine.run();
-    let mut engine = machine.engine.lock().unwrap();
-    let mut held = engine.take().unwrap();
-    assert!(engine.destroy_queue(queue.id) && !engine.destroy_queue(queue.id));
+    let mut device = machine.device.lock().unwrap();
+    let mut held = device.take().unwrap();
+    assert!(device.destroy_queue(queue.id) && !device.destroy_queue(queue.id));
     machine.set_u32(go, 1);
     machine.worker.run(&mut held);
-    engine.put_back(held);
-    assert!(engine.take().is_none());
-    drop(engine);
-    assert_eq!(machine.run(), Pulse::Idle);
+    device.put_back(held);
+    assert!(device.take().is_none());
+    drop(device);
+    assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!((machine.value(signal), machine.slots.waves()), (1, 0));
 }
 
 #[test]
 fn a_queue_is_silent_until_its_doorbell_rings() {
     let mut machine = Machine::new();
-    let queue = machine.queue(QueueKind::Sdma);
+    let queue = machine.queue(PacketFormat::Sdma);
     let to = machine.alloc(8);
     let [low, high] = halves(to);
     machine.submit_words(&queue, &[5, low, high, 3]);
     machine.set_u64(queue.doorbell, u64::MAX);
-    assert_eq!(machine.run(), Pulse::Idle);
+    assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!(machine.u32(to), 0);
     machine.set_u64(queue.doorbell, 16);
     machine.run();
@@ -101,18 +101,18 @@ fn a_queue_is_silent_until_its_doorbell_rings() {
 #[test]
 fn the_higher_priority_starts_first() {
     let mut machine = Machine::with_quantum(1);
-    let (low, high) = (machine.queue(QueueKind::Aql), machine.queue(QueueKind::Aql));
+    let (low, high) = (machine.queue(PacketFormat::Aql), machine.queue(PacketFormat::Aql));
     let counter = machine.alloc(8);
     let arguments = machine.buffer(&halves(counter));
     let kernel = machine.plain_kernel(COUNT);
-    let update = QueueUpdate { ring: high.ring, ring_bytes: RING, priority: 15, percent: 100 };
-    machine.engine.lock().unwrap().update_queue(high.id, &update);
+    let update = HardwareQueueUpdate { ring: high.ring, ring_bytes: RING, priority: 15, percent: 100 };
+    machine.device.lock().unwrap().update_queue(high.id, &update);
     for queue in [&low, &high] {
         machine.submit(queue, &dispatch(kernel, arguments, 64 * 4, 64, 0));
     }
-    let mut engine = machine.engine.lock().unwrap();
-    engine.advance();
-    let first: Vec<_> = (0..8).map(|_| engine.take().unwrap().group.queue).collect();
+    let mut device = machine.device.lock().unwrap();
+    device.advance();
+    let first: Vec<_> = (0..8).map(|_| device.take().unwrap().group.queue).collect();
     assert_eq!(first, [[high.id; 4], [low.id; 4]].concat());
 }
 
@@ -125,12 +125,12 @@ fn a_queue_is_idle_if_it_has_neither_packets_nor_workgroups() {
     let counter = machine.alloc(8);
     let arguments = machine.buffer(&halves(counter));
     let kernel = machine.plain_kernel(COUNT);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let idle = |machine: &Machine| idle(machine, &queue);
     assert!(idle(&machine), "nothing was ever asked of it");
     machine.submit(&queue, &dispatch(kernel, arguments, 64, 64, 0));
     assert!(!idle(&machine), "a packet that nobody has fetched");
-    machine.worker.turn(&machine.engine);
+    machine.worker.turn(&machine.device);
     assert_eq!((machine.u64(queue.read), machine.u32(counter)), (1, 0));
     assert!(!idle(&machine), "all packets are fetched, a wave has not ended");
     machine.run();
@@ -140,12 +140,12 @@ fn a_queue_is_idle_if_it_has_neither_packets_nor_workgroups() {
 
 /// Whether a queue says that it has nothing to do when it is taken off the device for a moment.
 fn idle(machine: &Machine, queue: &Ring) -> bool {
-    let mut engine = machine.engine.lock().unwrap();
-    engine.unmap();
-    let left = engine.save_all();
-    let all = engine.queue_ids();
-    engine.map(&all);
-    left.iter().find(|left| left.id == queue.id).unwrap().idle
+    let mut device = machine.device.lock().unwrap();
+    device.unmap();
+    let left = device.save_all();
+    let all = device.queue_ids();
+    device.map(&all);
+    left.iter().find(|left| left.id == queue.id.0).unwrap().idle
 }
 
 #[test]
@@ -153,34 +153,34 @@ fn a_queue_that_has_fetched_a_packet_is_not_idle_until_the_packet_is_through() {
     let mut machine = Machine::with_quantum(1);
     let fetched = |machine: &Machine, queue: &Ring| machine.u64(queue.read) == machine.u64(queue.write);
     // A barrier that waits for a signal.
-    let aql = machine.queue(QueueKind::Aql);
+    let aql = machine.queue(PacketFormat::Aql);
     let signal = machine.signal(1, None);
     let header = Header::new(PacketType::BARRIER_AND, false, FenceScope::NONE, FenceScope::NONE);
     machine.submit(&aql, &Barrier { header, dep_signal: [signal, 0, 0, 0, 0], ..Barrier::ZERO });
-    assert_eq!(machine.run(), Pulse::Waiting);
+    assert_eq!(machine.run(), DeviceActivity::Waiting);
     assert!(fetched(&machine, &aql) && !idle(&machine, &aql), "nobody rings when the signal changes");
     machine.set_u64(signal + AmdSignal::VALUE, 0);
     machine.run();
     assert!(idle(&machine, &aql));
     // A wait for memory in an indirect buffer: WAIT_REG_MEM until a word is 1.
-    let pm4 = machine.queue(QueueKind::Pm4);
+    let pm4 = machine.queue(PacketFormat::Pm4);
     let word = machine.alloc(4);
     let [low, high] = halves(word);
     let buffer = machine.buffer(&[0xC005_3C00, 3 | 1 << 4, low, high, 1, u32::MAX, 4]);
     let [low, high] = halves(buffer);
     machine.submit_words(&pm4, &[0xC002_3F00, low, high, 7 | 1 << 23]);
-    assert_eq!(machine.run(), Pulse::Waiting);
+    assert_eq!(machine.run(), DeviceActivity::Waiting);
     assert!(fetched(&machine, &pm4) && !idle(&machine, &pm4));
     machine.set_u32(word, 1);
     machine.run();
     assert!(idle(&machine, &pm4));
     // A copy under way: so many packets come before it that the device begins it and looks elsewhere first.
-    let sdma = machine.queue(QueueKind::Sdma);
+    let sdma = machine.queue(PacketFormat::Sdma);
     let (from, to) = (machine.alloc(64), machine.alloc(64));
     let ([from_low, from_high], [to_low, to_high]) = (halves(from), halves(to));
     let copy = [1, 63, 0, from_low, from_high, to_low, to_high];
     machine.submit_words(&sdma, &[[0; 63].as_slice(), &copy].concat());
-    machine.engine.lock().unwrap().advance();
+    machine.device.lock().unwrap().advance();
     assert!(fetched(&machine, &sdma) && !idle(&machine, &sdma));
     machine.run();
     assert!(idle(&machine, &sdma));
@@ -199,20 +199,20 @@ fn what_an_earlier_stop_has_saved_is_not_saved_again() {
     let flag = machine.alloc(8);
     let arguments = machine.buffer(&halves(flag));
     let kernel = machine.plain_kernel(SPIN);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     machine.submit(&queue, &dispatch(kernel, arguments, 64, 64, 0));
     for _ in 0..3 {
-        machine.worker.turn(&machine.engine);
+        machine.worker.turn(&machine.device);
     }
-    let mut engine = machine.engine.lock().unwrap();
-    engine.unmap();
-    let first = engine.save_all()[0];
+    let mut device = machine.device.lock().unwrap();
+    device.unmap();
+    let first = device.save_all()[0];
     assert!(first.written && first.saved.bytes > 0);
-    let again = engine.save_all()[0];
+    let again = device.save_all()[0];
     assert_eq!((again.written, again.saved), (false, first.saved), "it is there, and cost nothing");
-    engine.map(&[queue.id]);
-    engine.unmap();
-    assert!(engine.save_all()[0].written, "it has been back");
+    device.map(&[queue.id]);
+    device.unmap();
+    assert!(device.save_all()[0].written, "it has been back");
 }
 
 #[test]
@@ -221,17 +221,17 @@ fn a_reset_takes_everything_off_the_device_for_good() {
     let flag = machine.alloc(8);
     let arguments = machine.buffer(&halves(flag));
     let kernel = machine.plain_kernel(SPIN);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let signal = machine.signal(1, None);
     machine.submit(&queue, &dispatch(kernel, arguments, 64 * 100, 64, signal));
     for _ in 0..20 {
-        machine.worker.turn(&machine.engine);
+        machine.worker.turn(&machine.device);
     }
     assert!(machine.slots.waves() > 0);
-    machine.engine.lock().unwrap().drain();
-    machine.engine.lock().unwrap().reset();
+    machine.device.lock().unwrap().drain();
+    machine.device.lock().unwrap().reset();
     assert_eq!((machine.slots.waves(), machine.slots.lds()), (0, 0));
-    machine.engine.lock().unwrap().map(&[queue.id]);
-    assert_eq!(machine.run(), Pulse::Idle);
+    machine.device.lock().unwrap().map(&[queue.id]);
+    assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!((machine.slots.waves(), machine.value(signal)), (0, 1));
 }

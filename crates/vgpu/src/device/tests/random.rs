@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::QueueKind;
+use super::super::PacketFormat;
 use super::kernels::COUNT;
 use super::machine::{BASE, Machine, halves};
 
@@ -57,26 +57,26 @@ proptest! {
     #[test]
     fn any_aql_packets(packets in prop::collection::vec(packet(), 1..20)) {
         let mut machine = machine();
-        let queue = machine.queue(QueueKind::Aql);
+        let queue = machine.queue(PacketFormat::Aql);
         for packet in &packets {
             machine.submit_bytes(&queue, packet);
         }
         for _ in 0..500 {
-            machine.worker.turn(&machine.engine);
+            machine.worker.turn(&machine.device);
         }
-        machine.engine.lock().unwrap().destroy_queue(queue.id);
+        machine.device.lock().unwrap().destroy_queue(queue.id);
         prop_assert_eq!((machine.slots.waves(), machine.slots.lds()), (0, 0));
     }
 
     #[test]
     fn any_stream(words in prop::collection::vec(word(), 1..200), sdma in any::<bool>()) {
         let mut machine = machine();
-        let queue = machine.queue(if sdma { QueueKind::Sdma } else { QueueKind::Pm4 });
+        let queue = machine.queue(if sdma { PacketFormat::Sdma } else { PacketFormat::Pm4 });
         machine.submit_words(&queue, &words);
         for _ in 0..500 {
-            machine.worker.turn(&machine.engine);
+            machine.worker.turn(&machine.device);
         }
-        machine.engine.lock().unwrap().destroy_queue(queue.id);
+        machine.device.lock().unwrap().destroy_queue(queue.id);
         prop_assert_eq!((machine.slots.waves(), machine.slots.lds()), (0, 0));
     }
 }

@@ -1,11 +1,11 @@
 //! The copy engine.
 
-use super::super::{Pulse, QueueKind};
+use super::super::{DeviceActivity, PacketFormat};
 use super::machine::{Machine, Ring, halves};
 
 fn sdma() -> (Machine, Ring) {
     let mut machine = Machine::new();
-    let queue = machine.queue(QueueKind::Sdma);
+    let queue = machine.queue(PacketFormat::Sdma);
     (machine, queue)
 }
 
@@ -18,7 +18,7 @@ fn large_copies_and_fills_arrive_whole() {
     let [from_low, from_high] = halves(from);
     let [to_low, to_high] = halves(to);
     machine.submit_words(&queue, &[1, 4 * words - 1, 0, from_low, from_high, to_low, to_high]);
-    assert_eq!(machine.run(), Pulse::Idle);
+    assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!(machine.words(to, words.into()), (0..words).collect::<Vec<u32>>());
     machine.submit_words(&queue, &[0x8000_000B, to_low, to_high, 0xABCD_1234, 4 * words - 4]);
     machine.submit_words(&queue, &[0xB, to_low, to_high, 0x7F, 2]);
@@ -85,7 +85,7 @@ fn the_small_packets_do_what_they_say() {
     ]
     .concat();
     machine.submit_words(&queue, &words);
-    assert_eq!(machine.run(), Pulse::Idle);
+    assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!(machine.words(at, 3), [11, 12, 13]);
     assert!(machine.u64(at + 16) >= 1000);
     assert_eq!(machine.u64(at + 32), 15);
@@ -114,9 +114,9 @@ fn buffers_are_executed_before_the_ring_goes_on() {
     ]);
     let [buffer_low, buffer_high] = halves(buffer);
     machine.submit_words(&queue, &[4, buffer_low, buffer_high, 12, 0, 0, 5, low + 8, high, 22]);
-    assert_eq!(machine.run(), Pulse::Waiting);
+    assert_eq!(machine.run(), DeviceActivity::Waiting);
     assert_eq!(machine.words(at, 3), [0, 0, 0]);
     machine.set_u32(at, 1);
-    assert_eq!(machine.run(), Pulse::Idle);
+    assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!(machine.words(at, 3), [1, 21, 22]);
 }

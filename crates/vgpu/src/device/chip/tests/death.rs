@@ -7,10 +7,10 @@ use super::super::crash;
 use super::*;
 
 /// What a process does until it dies.
-fn live(chip: &Chip, slots: &ChipSlots, seat: SeatId) {
+fn live(chip: &Chip, slots: &ChipSlots, process: ProcessSlot) {
     let places: Vec<_> = (0..3).filter_map(|_| slots.take(&medium(QUARTER))).collect();
     slots.wait(Some(&medium(Need { waves: 16, vgprs: 128, ..QUARTER })));
-    if let Some(guard) = chip.acquire(seat, None, || true) {
+    if let Some(guard) = chip.acquire(process, None, || true) {
         std::hint::black_box(&guard);
     }
     places.iter().for_each(|place| slots.give(place));
@@ -22,18 +22,18 @@ fn death_at_any_change_leaves_nothing() {
     let mut died = 0;
     for changes in 0.. {
         let (chip, _file) = chip(2);
-        let (survivor, its) = process(&chip);
+        let (survivor, its) = new_process(&chip);
         let place = its.take(&medium(QUARTER)).expect("there is room");
-        let (seat, slots) = process(&chip);
-        let ended = crash::after(changes, || live(&chip, &slots, seat));
-        chip.release_seat(seat);
+        let (process, slots) = new_process(&chip);
+        let ended = crash::after(changes, || live(&chip, &slots, process));
+        chip.release_process(process);
         check(&chip, &[survivor]).expect("consistent");
         assert_eq!(chip.occupancy(0), 8, "died before change {changes}");
         let tokens: Vec<_> = (0..3).filter_map(|_| chip.acquire(survivor, None, || true)).collect();
         assert_eq!(tokens.len(), 2, "died before change {changes}");
         its.give(&place);
         assert_eq!(std::iter::from_fn(|| its.take(&medium(QUARTER))).count(), 8);
-        assert_eq!(chip.add_seat(), Some(seat));
+        assert_eq!(chip.add_process(), Some(process));
         if ended {
             break;
         }
@@ -47,16 +47,16 @@ fn death_at_any_change_leaves_nothing() {
 fn death_during_the_repair_is_repaired() {
     for changes in 0..200 {
         let (chip, _file) = chip(2);
-        let (survivor, its) = process(&chip);
+        let (survivor, its) = new_process(&chip);
         its.take(&medium(QUARTER)).expect("there is room");
-        let (seat, slots) = process(&chip);
-        let (helper, helping) = process(&chip);
+        let (process, slots) = new_process(&chip);
+        let (helper, helping) = new_process(&chip);
         slots.take(&medium(QUARTER)).expect("there is room");
         // It died, and nobody could repair: the supervisor did not get the lock.
-        chip.seat(seat).state.store(super::super::seat::DYING, Ordering::SeqCst);
+        chip.process(process).state.store(super::super::process_slot::DYING, Ordering::SeqCst);
         chip.gpu(0).expect("a gpu").lock.damage();
         let ended = crash::after(changes, || assert!(helping.take(&medium(QUARTER)).is_some()));
-        chip.release_seat(helper);
+        chip.release_process(helper);
         check(&chip, &[survivor]).expect("consistent");
         assert_eq!(chip.occupancy(0), 8);
         if ended {
@@ -70,11 +70,11 @@ fn death_during_the_repair_is_repaired() {
 fn killed_processes_leave_nothing() {
     const ROUNDS: u64 = 500;
     let (chip, file) = chip(2);
-    let (survivor, its) = process(&chip);
+    let (survivor, its) = new_process(&chip);
     let mut worst = 0;
     for round in 0..ROUNDS {
-        let seat = chip.add_seat().expect("a seat");
-        let progress = &chip.spare(seat)[0];
+        let process = chip.add_process().expect("a free slot");
+        let progress = &chip.spare(process)[0];
         // SAFETY: the child does nothing but work on its own mapping and memory of its own until it is killed.
         let child = unsafe { libc::fork() };
         if child == 0 {
@@ -83,13 +83,13 @@ fn killed_processes_leave_nothing() {
                 unsafe { libc::_exit(1) }
             };
             let own = Arc::new(own);
-            let Some(slots) = ChipSlots::new(Arc::clone(&own), seat, 0) else {
+            let Some(slots) = ChipSlots::new(Arc::clone(&own), process, 0) else {
                 // SAFETY: as above.
                 unsafe { libc::_exit(1) }
             };
             loop {
-                live(&own, &slots, seat);
-                own.spare(seat)[0].fetch_add(1, Ordering::SeqCst);
+                live(&own, &slots, process);
+                own.spare(process)[0].fetch_add(1, Ordering::SeqCst);
             }
         }
         assert!(child > 0, "no process");
@@ -109,8 +109,8 @@ fn killed_processes_leave_nothing() {
             libc::kill(child, libc::SIGKILL);
             libc::waitpid(child, std::ptr::null_mut(), 0);
         }
-        worst = worst.max(chip.occupancy_of(seat, 0));
-        chip.release_seat(seat);
+        worst = worst.max(chip.occupancy_of(process, 0));
+        chip.release_process(process);
         check(&chip, &[survivor]).expect("consistent");
         assert_eq!(chip.occupancy(0), 0);
         let tokens: Vec<_> = (0..3).filter_map(|_| chip.acquire(survivor, None, || true)).collect();
@@ -121,17 +121,17 @@ fn killed_processes_leave_nothing() {
 
 /// Somebody holds the lock of the tokens for so long that the supervisor leaves the repair to others.
 #[test]
-fn nobody_gets_the_seat_of_the_dead_while_a_token_is_theirs() {
+fn the_slot_of_a_dead_process_is_not_reused_while_it_holds_a_token() {
     let (chip, _file) = chip(2);
-    let (survivor, _its) = process(&chip);
-    let (seat, _slots) = process(&chip);
-    std::mem::forget(chip.acquire(seat, None, || true).expect("it is free"));
-    let locked = chip.lock_tokens(super::super::lock::Holder::Seat(survivor), None).expect("it is free");
-    chip.release_seat(seat);
-    let next = chip.add_seat().expect("a seat");
-    assert_ne!(next, seat);
+    let (survivor, _its) = new_process(&chip);
+    let (process, _slots) = new_process(&chip);
+    std::mem::forget(chip.acquire(process, None, || true).expect("it is free"));
+    let locked = chip.lock_tokens(super::super::lock::Holder::Process(survivor), None).expect("it is free");
+    chip.release_process(process);
+    let next = chip.add_process().expect("a free slot");
+    assert_ne!(next, process);
     drop(locked);
     let tokens: Vec<_> = (0..3).filter_map(|_| chip.acquire(next, None, || true)).collect();
     assert_eq!(tokens.len(), 2);
-    assert_eq!(chip.add_seat(), Some(seat));
+    assert_eq!(chip.add_process(), Some(process));
 }

@@ -9,28 +9,28 @@ use super::*;
 #[test]
 fn the_higher_class_has_room_first() {
     let (chip, _file) = patient_chip(1);
-    let (_, low) = process(&chip);
-    let (_, high) = process(&chip);
-    let places: Vec<_> = std::iter::from_fn(|| low.take(&request(QUARTER, Class::Low))).collect();
+    let (_, low) = new_process(&chip);
+    let (_, high) = new_process(&chip);
+    let places: Vec<_> = std::iter::from_fn(|| low.take(&request(QUARTER, PriorityClass::Low))).collect();
     assert_eq!(places.len(), 4);
-    let best = request(QUARTER, Class::High);
+    let best = request(QUARTER, PriorityClass::High);
     assert!(high.take(&best).is_none());
     high.wait(Some(&best));
     low.give(&places[0]);
-    assert!(low.take(&request(QUARTER, Class::Low)).is_none(), "it is kept for the other");
+    assert!(low.take(&request(QUARTER, PriorityClass::Low)).is_none(), "it is kept for the other");
     assert!(high.take(&best).is_some());
     high.wait(None);
     low.give(&places[1]);
-    assert!(low.take(&request(QUARTER, Class::Low)).is_some(), "nobody waits any more");
+    assert!(low.take(&request(QUARTER, PriorityClass::Low)).is_some(), "nobody waits any more");
 }
 
 #[test]
 fn a_workgroup_that_does_not_fit_holds_up_nobody() {
     let (chip, _file) = patient_chip(1);
-    let (_, small) = process(&chip);
-    let (_, large) = process(&chip);
+    let (_, small) = new_process(&chip);
+    let (_, large) = new_process(&chip);
     let places: Vec<_> = std::iter::from_fn(|| small.take(&medium(QUARTER))).collect();
-    let best = request(Need { waves: 16, ..QUARTER }, Class::High);
+    let best = request(Need { waves: 16, ..QUARTER }, PriorityClass::High);
     large.wait(Some(&best));
     small.give(&places[0]);
     let again = small.take(&medium(QUARTER)).expect("half of what the other needs is no use to it");
@@ -43,7 +43,7 @@ fn a_workgroup_that_does_not_fit_holds_up_nobody() {
 #[test]
 fn processes_of_a_class_take_turns() {
     let (chip, _file) = patient_chip(1);
-    let players: Vec<_> = (0..3).map(|_| process(&chip)).collect();
+    let players: Vec<_> = (0..3).map(|_| new_process(&chip)).collect();
     let first: Vec<_> = std::iter::from_fn(|| players[0].1.take(&medium(QUARTER))).collect();
     assert_eq!(first.len(), 4);
     let mut resident: std::collections::VecDeque<_> = first.into_iter().map(|place| (0, place)).collect();
@@ -72,15 +72,15 @@ fn the_dead_and_the_late_hold_up_nobody() {
     let (mut chip, _file) = Chip::create(Geometry::cdna(1, 1), 1, 1).expect("shared memory");
     chip.clock = || NOW.load(Ordering::SeqCst);
     let chip = Arc::new(chip);
-    let (_, one) = process(&chip);
-    let (other, two) = process(&chip);
+    let (_, one) = new_process(&chip);
+    let (other, two) = new_process(&chip);
     let places: Vec<_> = std::iter::from_fn(|| one.take(&medium(QUARTER))).collect();
     two.wait(Some(&medium(QUARTER)));
     one.give(&places[0]);
     assert!(one.take(&medium(QUARTER)).is_none());
-    chip.release_seat(other);
+    chip.release_process(other);
     let again = one.take(&medium(QUARTER)).expect("the other has died");
-    let (_, three) = process(&chip);
+    let (_, three) = new_process(&chip);
     three.wait(Some(&medium(QUARTER)));
     one.give(&again);
     assert!(one.take(&medium(QUARTER)).is_none());
@@ -101,7 +101,7 @@ fn waiting_processes_are_woken_and_none_starves() {
         for count in &done {
             let (chip, stuck) = (&chip, &stuck);
             scope.spawn(move || {
-                let (seat, slots) = process(chip);
+                let (process, slots) = new_process(chip);
                 for _ in 0..ROUNDS {
                     let place = loop {
                         if let Some(place) = slots.take(&medium(whole)) {
@@ -109,14 +109,14 @@ fn waiting_processes_are_woken_and_none_starves() {
                         }
                         slots.wait(Some(&medium(whole)));
                         let before = std::time::Instant::now();
-                        chip.sleep(seat, Duration::from_secs(60), || true);
+                        chip.sleep(process, Duration::from_secs(60), || true);
                         stuck.fetch_or(before.elapsed() > Duration::from_secs(50), Ordering::Relaxed);
                     };
                     slots.wait(None);
                     count.fetch_add(1, Ordering::Relaxed);
                     slots.give(&place);
                 }
-                chip.release_seat(seat);
+                chip.release_process(process);
             });
         }
     });

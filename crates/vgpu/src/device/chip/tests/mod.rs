@@ -9,18 +9,18 @@ mod sleep;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::super::slots::{Class, Geometry, Need, Request, Slots};
-use super::{Chip, ChipSlots, SeatId};
+use super::super::slots::{Geometry, Need, PriorityClass, SlotRequest, Slots};
+use super::{Chip, ChipSlots, ProcessSlot};
 
 /// A quarter of a compute unit.
 const QUARTER: Need = Need { waves: 8, vgprs: 16, sgprs: 16, lds: 0 };
 
-fn request(need: Need, class: Class) -> Request<'static> {
-    Request { need, class, allowed: None }
+fn request(need: Need, class: PriorityClass) -> SlotRequest<'static> {
+    SlotRequest { need, class, allowed: None }
 }
 
-fn medium(need: Need) -> Request<'static> {
-    request(need, Class::Medium)
+fn medium(need: Need) -> SlotRequest<'static> {
+    request(need, PriorityClass::Medium)
 }
 
 /// A device of `cus` compute units with two gpus and two tokens.
@@ -37,19 +37,19 @@ fn patient_chip(cus: u32) -> (Arc<Chip>, OwnedFd) {
 }
 
 /// A new process on the first gpu.
-fn process(chip: &Arc<Chip>) -> (SeatId, ChipSlots) {
-    let seat = chip.add_seat().expect("a seat");
-    (seat, ChipSlots::new(Arc::clone(chip), seat, 0).expect("a gpu"))
+fn new_process(chip: &Arc<Chip>) -> (ProcessSlot, ChipSlots) {
+    let process = chip.add_process().expect("a free slot");
+    (process, ChipSlots::new(Arc::clone(chip), process, 0).expect("a gpu"))
 }
 
 /// The totals are what the parts add up to, and nothing exceeds the device.
-fn check(chip: &Chip, seats: &[SeatId]) -> Result<(), String> {
+fn check(chip: &Chip, processes: &[ProcessSlot]) -> Result<(), String> {
     let size = chip.geometry();
     for gpu in 0..chip.gpus() {
         for cu in 0..size.cus as usize {
             let total = chip.totals(gpu)[cu].load();
             let empty = super::super::cu::Cu::default();
-            let sum = seats.iter().fold(empty, |sum, &seat| sum.plus(&chip.share(seat, gpu)[cu].load()));
+            let sum = processes.iter().fold(empty, |sum, &process| sum.plus(&chip.share(process, gpu)[cu].load()));
             if total != sum {
                 return Err(format!("unit {cu} of gpu {gpu} holds {total:?}, its processes {sum:?}"));
             }
@@ -60,7 +60,7 @@ fn check(chip: &Chip, seats: &[SeatId]) -> Result<(), String> {
                 return Err(format!("unit {cu} of gpu {gpu} holds too much: {total:?}"));
             }
         }
-        let waves: u32 = seats.iter().map(|&seat| chip.occupancy_of(seat, gpu)).sum();
+        let waves: u32 = processes.iter().map(|&process| chip.occupancy_of(process, gpu)).sum();
         if waves != chip.occupancy(gpu) {
             return Err(format!("gpu {gpu} has {} waves, its processes {waves}", chip.occupancy(gpu)));
         }

@@ -11,8 +11,8 @@ use super::*;
 #[test]
 fn processes_share_what_there_is() {
     let (chip, file) = chip(2);
-    let (first, one) = process(&chip);
-    let (second, two) = process(&chip);
+    let (first, one) = new_process(&chip);
+    let (second, two) = new_process(&chip);
     assert_ne!(first, second);
     // The second process maps the memory on its own.
     let other = Arc::new(Chip::open(file.as_fd()).expect("the same memory"));
@@ -43,9 +43,9 @@ fn sizes_out_of_range_are_refused() {
         assert!(Chip::create(size, gpus, tokens).is_err(), "{size:?} {gpus} {tokens}");
     }
     let (chip, _file) = chip(1);
-    let seat = chip.add_seat().expect("a seat");
-    assert!(ChipSlots::new(Arc::clone(&chip), seat, 2).is_none() && SeatId::new(256).is_none());
-    assert_eq!((chip.occupancy(9), chip.occupancy_of(seat, 9)), (0, 0));
+    let process = chip.add_process().expect("a free slot");
+    assert!(ChipSlots::new(Arc::clone(&chip), process, 2).is_none() && ProcessSlot::new(256).is_none());
+    assert_eq!((chip.occupancy(9), chip.occupancy_of(process, 9)), (0, 0));
 }
 
 #[test]
@@ -57,30 +57,30 @@ fn a_file_that_is_something_else_is_refused() {
 }
 
 #[test]
-fn seats_come_back_and_run_out() {
+fn process_slots_come_back_and_run_out() {
     let (chip, _file) = chip(1);
-    let seats: Vec<_> = std::iter::from_fn(|| chip.add_seat()).collect();
-    assert_eq!(seats.len(), 256);
-    chip.release_seat(seats[7]);
-    chip.release_seat(seats[7]);
-    assert!(!chip.is_live(seats[7]));
-    assert_eq!((chip.add_seat(), chip.add_seat()), (Some(seats[7]), None));
+    let processes: Vec<_> = std::iter::from_fn(|| chip.add_process()).collect();
+    assert_eq!(processes.len(), 256);
+    chip.release_process(processes[7]);
+    chip.release_process(processes[7]);
+    assert!(!chip.is_live(processes[7]));
+    assert_eq!((chip.add_process(), chip.add_process()), (Some(processes[7]), None));
 }
 
 #[test]
 fn a_closed_process_gets_nothing() {
     let (chip, _file) = chip(1);
-    let (seat, slots) = process(&chip);
-    chip.close(seat);
-    assert!(slots.take(&medium(QUARTER)).is_none() && chip.acquire(seat, None, || false).is_none());
+    let (process, slots) = new_process(&chip);
+    chip.close(process);
+    assert!(slots.take(&medium(QUARTER)).is_none() && chip.acquire(process, None, || false).is_none());
 }
 
 #[test]
 fn masks_count_here_too() {
     let (chip, _file) = chip(8);
-    let (_, slots) = process(&chip);
+    let (_, slots) = new_process(&chip);
     let mask = CuMask::of_dwords(&[0b1010_0000]);
-    let masked = Request { allowed: Some(&mask), ..medium(QUARTER) };
+    let masked = SlotRequest { allowed: Some(&mask), ..medium(QUARTER) };
     let units: Vec<_> = std::iter::from_fn(|| slots.take(&masked)).map(|place| place.cu).collect();
     assert_eq!(units.len(), 8);
     assert!(units.iter().all(|cu| [5, 7].contains(cu)));
@@ -90,52 +90,52 @@ fn masks_count_here_too() {
 /// What a process does in a random history.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    Take { seat: usize, waves: u32, vgprs: u32, lds: u32, class: u32 },
-    Give { seat: usize, which: usize },
-    Wait { seat: usize, waves: u32 },
-    Die { seat: usize },
+    Take { process: usize, waves: u32, vgprs: u32, lds: u32, class: u32 },
+    Give { process: usize, which: usize },
+    Wait { process: usize, waves: u32 },
+    Die { process: usize },
     Scribble { word: usize, value: u64 },
 }
 
 fn act(scribbles: bool) -> impl Strategy<Value = Act> {
-    let seat = 0..4_usize;
+    let process = 0..4_usize;
     prop_oneof![
-        8 => (seat.clone(), 1..17_u32, 8..200_u32, 0..40_000_u32, 0..16_u32)
-            .prop_map(|(seat, waves, vgprs, lds, class)| Act::Take { seat, waves, vgprs, lds, class }),
-        6 => (seat.clone(), 0..64_usize).prop_map(|(seat, which)| Act::Give { seat, which }),
-        2 => (seat.clone(), 0..17_u32).prop_map(|(seat, waves)| Act::Wait { seat, waves }),
-        1 => seat.prop_map(|seat| Act::Die { seat }),
+        8 => (process.clone(), 1..17_u32, 8..200_u32, 0..40_000_u32, 0..16_u32)
+            .prop_map(|(process, waves, vgprs, lds, class)| Act::Take { process, waves, vgprs, lds, class }),
+        6 => (process.clone(), 0..64_usize).prop_map(|(process, which)| Act::Give { process, which }),
+        2 => (process.clone(), 0..17_u32).prop_map(|(process, waves)| Act::Wait { process, waves }),
+        1 => process.prop_map(|process| Act::Die { process }),
         if scribbles { 4 } else { 0 } =>
             (0..100_000_usize, any::<u64>()).prop_map(|(word, value)| Act::Scribble { word, value }),
     ]
 }
 
 /// Plays a history; `after` is asked after each act.
-fn play(acts: &[Act], mut after: impl FnMut(&Chip, &[SeatId])) {
+fn play(acts: &[Act], mut after: impl FnMut(&Chip, &[ProcessSlot])) {
     let (chip, _file) = chip(3);
-    let mut players: Vec<_> = (0..4).map(|_| (process(&chip), Vec::new())).collect();
+    let mut players: Vec<_> = (0..4).map(|_| (new_process(&chip), Vec::new())).collect();
     for act in acts {
         match *act {
-            Act::Take { seat, waves, vgprs, lds, class } => {
-                let ((_, slots), places) = &mut players[seat];
+            Act::Take { process, waves, vgprs, lds, class } => {
+                let ((_, slots), places) = &mut players[process];
                 let need = Need { waves, vgprs, sgprs: 16, lds };
-                places.extend(slots.take(&request(need, Class::of_priority(class))));
+                places.extend(slots.take(&request(need, PriorityClass::of_priority(class))));
             }
-            Act::Give { seat, which } => {
-                let ((_, slots), places) = &mut players[seat];
+            Act::Give { process, which } => {
+                let ((_, slots), places) = &mut players[process];
                 if !places.is_empty() {
                     slots.give(&places.swap_remove(which % places.len()));
                 }
             }
-            Act::Wait { seat, waves } => {
+            Act::Wait { process, waves } => {
                 let best = medium(Need { waves, ..QUARTER });
-                players[seat].0.1.wait(Some(&best).filter(|_| waves > 0));
+                players[process].0.1.wait(Some(&best).filter(|_| waves > 0));
             }
-            Act::Die { seat } => {
-                chip.release_seat(players[seat].0.0);
-                let Some(seat_id) = chip.add_seat() else { return };
-                let slots = ChipSlots::new(Arc::clone(&chip), seat_id, 0).expect("a gpu");
-                players[seat] = ((seat_id, slots), Vec::new());
+            Act::Die { process } => {
+                chip.release_process(players[process].0.0);
+                let Some(slot) = chip.add_process() else { return };
+                let slots = ChipSlots::new(Arc::clone(&chip), slot, 0).expect("a gpu");
+                players[process] = ((slot, slots), Vec::new());
             }
             Act::Scribble { word, value } => {
                 let words = chip.part::<AtomicU64>(0, chip.map.length() / 8);
@@ -146,11 +146,11 @@ fn play(acts: &[Act], mut after: impl FnMut(&Chip, &[SeatId])) {
                 }
             }
         }
-        let seats: Vec<_> = players.iter().map(|player| player.0.0).collect();
-        after(&chip, &seats);
+        let processes: Vec<_> = players.iter().map(|player| player.0.0).collect();
+        after(&chip, &processes);
     }
-    for ((seat, _), _) in &players {
-        chip.release_seat(*seat);
+    for ((process, _), _) in &players {
+        chip.release_process(*process);
     }
     after(&chip, &[]);
 }
@@ -161,7 +161,7 @@ proptest! {
     #[test]
     fn parts_add_up_in_any_history(acts in prop::collection::vec(act(false), 1..120)) {
         let mut result = Ok(());
-        play(&acts, |chip, seats| if result.is_ok() { result = check(chip, seats) });
+        play(&acts, |chip, processes| if result.is_ok() { result = check(chip, processes) });
         prop_assert_eq!(result, Ok(()));
     }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::super::kernels::{COUNT, REVERSE};
 use super::super::machine::{BASE, dispatch, halves};
 use super::{CONTROL_STACK, Case, Run, machine};
-use crate::device::{QueueKind, SaveArea, SaveError};
+use crate::device::{PacketFormat, SaveArea, SaveError};
 
 const REVERSING: Case = Case { code: REVERSE, lds: 4096, scratch: 0, items: 1024, group: 1024, input: false };
 const ROOM: u32 = 128 << 10;
@@ -18,7 +18,7 @@ fn assert_stopped(run: &Run) {
     let [(id, code, _)] = &errors[..] else { panic!("{errors:?}") };
     assert_eq!((*id, *code), (run.queue.id, ExceptionCode::QUEUE_PREEMPTION_ERROR));
     drop(errors);
-    assert!(run.machine.engine.lock().unwrap().destroy_queue(run.queue.id));
+    assert!(run.machine.device.lock().unwrap().destroy_queue(run.queue.id));
     assert_eq!((run.machine.slots.waves(), run.machine.slots.lds()), (0, 0));
 }
 
@@ -27,19 +27,19 @@ fn only_a_queue_off_the_device_can_be_saved() {
     let mut run = Run::new(&REVERSING, ROOM);
     run.turns(3);
     let id = run.queue.id;
-    let mut engine = run.machine.engine.lock().unwrap();
-    assert_eq!(engine.save(id), Err(SaveError::OnDevice));
-    let held = engine.take().unwrap();
-    engine.suspend(id);
-    assert!(!engine.is_off_device(id));
-    assert_eq!(engine.save(id), Err(SaveError::OnDevice));
-    engine.put_back(held);
-    assert!(engine.is_off_device(id));
-    assert_eq!(engine.save(id).map(|extent| extent.waves), Ok(16));
-    engine.restore(id).unwrap();
-    engine.destroy_queue(id);
-    assert_eq!(engine.save(id), Err(SaveError::NoQueue));
-    assert_eq!(engine.restore(id), Err(SaveError::NoQueue));
+    let mut device = run.machine.device.lock().unwrap();
+    assert_eq!(device.save(id), Err(SaveError::OnDevice));
+    let held = device.take().unwrap();
+    device.suspend(id);
+    assert!(!device.is_off_device(id));
+    assert_eq!(device.save(id), Err(SaveError::OnDevice));
+    device.put_back(held);
+    assert!(device.is_off_device(id));
+    assert_eq!(device.save(id).map(|extent| extent.waves), Ok(16));
+    device.restore(id).unwrap();
+    device.destroy_queue(id);
+    assert_eq!(device.save(id), Err(SaveError::NoQueue));
+    assert_eq!(device.restore(id), Err(SaveError::NoQueue));
 }
 
 #[test]
@@ -53,21 +53,21 @@ fn an_area_that_cannot_hold_the_waves_stops_the_queue() {
         let mut run = Run::new(&REVERSING, ROOM);
         run.turns(3);
         let id = run.queue.id;
-        let mut engine = run.machine.engine.lock().unwrap();
+        let mut device = run.machine.device.lock().unwrap();
         let area = change.map(|(address, less): (u64, u32)| SaveArea {
             address: if address == 0 { run.area.address } else { address },
             size: run.area.size - less,
             ..run.area
         });
-        engine.queues.get_mut(&id).unwrap().spec.save_area = area;
-        engine.suspend(id);
-        let said = engine.save(id).unwrap_err();
+        device.queues.get_mut(&id).unwrap().spec.save_area = area;
+        device.suspend(id);
+        let said = device.save(id).unwrap_err();
         // Waves are written from the top: an area that is missing faults at one of them.
         match (said, expected) {
             (SaveError::Memory(at), SaveError::Memory(lowest)) => assert!(at >= lowest && at < BASE, "{at:#x}"),
             _ => assert_eq!(said, expected),
         }
-        drop(engine);
+        drop(device);
         assert_stopped(&run);
     }
 }
@@ -75,17 +75,17 @@ fn an_area_that_cannot_hold_the_waves_stops_the_queue() {
 #[test]
 fn a_queue_without_waves_needs_no_area() {
     let (mut machine, area) = machine(1000, 4096);
-    let with = machine.queue(QueueKind::Aql);
+    let with = machine.queue(PacketFormat::Aql);
     machine.save_area = None;
-    let without = machine.queue(QueueKind::Sdma);
-    let mut engine = machine.engine.lock().unwrap();
+    let without = machine.queue(PacketFormat::Sdma);
+    let mut device = machine.device.lock().unwrap();
     for queue in [&with, &without] {
-        engine.suspend(queue.id);
-        assert_eq!(engine.save(queue.id).map(|extent| (extent.waves, extent.bytes)), Ok((0, 0)));
+        device.suspend(queue.id);
+        assert_eq!(device.save(queue.id).map(|extent| (extent.waves, extent.bytes)), Ok((0, 0)));
     }
-    drop(engine);
+    drop(device);
     assert_eq!(machine.words(area.address, 4), [CONTROL_STACK, 0, CONTROL_STACK, 0]);
-    assert!(machine.engine.lock().unwrap().resume(with.id));
+    assert!(machine.device.lock().unwrap().resume(with.id));
     let counter = machine.alloc(8);
     let arguments = machine.buffer(&halves(counter));
     let kernel = machine.plain_kernel(COUNT);
@@ -114,7 +114,7 @@ fn a_list_that_was_changed_stops_the_queue() {
         run.turns(4);
         assert_eq!(run.save(), 16);
         run.machine.set_u32(run.area.address + at, value);
-        let said = run.machine.engine.lock().unwrap().restore(run.queue.id).unwrap_err();
+        let said = run.machine.device.lock().unwrap().restore(run.queue.id).unwrap_err();
         assert!(matches!(said, SaveError::Damaged { xcc: 0, .. }), "{at} {value:#x}: {said}");
         assert_stopped(&run);
     }
@@ -140,7 +140,7 @@ proptest! {
         run.restore();
         run.machine.worker.set_quantum(100);
         run.turns(200);
-        run.machine.engine.lock().unwrap().destroy_queue(run.queue.id);
+        run.machine.device.lock().unwrap().destroy_queue(run.queue.id);
         prop_assert_eq!((run.machine.slots.waves(), run.machine.slots.lds()), (0, 0));
     }
 }

@@ -6,7 +6,7 @@ use super::super::kernels::{ADD, COUNT, PRIVATE, REVERSE, SPIN};
 use super::super::machine::{dispatch, halves};
 use super::super::walker::{EXEC, MODE, STATUS, walk};
 use super::{Case, Run, machine};
-use crate::device::{Member, Pulse, QueueKind, WaveState};
+use crate::device::{DeviceActivity, PacketFormat, WaveProgress, WorkgroupWave};
 
 const ADDING: Case = Case { code: ADD, lds: 0, scratch: 0, items: 320, group: 64, input: true };
 const REVERSING: Case = Case { code: REVERSE, lds: 4096, scratch: 0, items: 1024, group: 1024, input: false };
@@ -36,7 +36,7 @@ fn a_kernel_stopped_after_any_instruction_has_the_same_result() {
             for wave in &found {
                 assert!(run.code.contains(&wave.pc(&mut run.machine.port())));
             }
-            assert_eq!(run.machine.run(), Pulse::Idle, "a saved queue does nothing");
+            assert_eq!(run.machine.run(), DeviceActivity::Idle, "a saved queue does nothing");
             run.restore();
             assert_eq!(run.finish(case.items), expected(&case), "after {turns} turns");
             if done {
@@ -58,7 +58,7 @@ fn a_kernel_stopped_after_every_instruction_has_the_same_result() {
             run.restore();
         }
         assert_eq!(run.finish(case.items), expected(&case));
-        let counters = run.machine.engine.lock().unwrap().save_counters();
+        let counters = run.machine.device.lock().unwrap().save_counters();
         assert_eq!((counters.saves, counters.waves), (counters.restores, waves.into()));
         assert!(counters.landed >= 8 && 2 * counters.moved >= counters.landed, "{counters:?}");
     }
@@ -90,19 +90,19 @@ fn registers_lie_where_a_debugger_looks_for_them() {
 fn waves_wait_at_their_barrier_and_ended_ones_stay_ended() {
     let mut run = Run::new(&REVERSING, ROOM);
     run.turns(3);
-    let mut engine = run.machine.engine.lock().unwrap();
-    engine.suspend(run.queue.id);
-    let states = |waves: &[Member]| waves.iter().map(|member| member.state).collect::<Vec<_>>();
-    let group = &mut engine.off_device(run.queue.id).unwrap()[0];
-    group.waves[0].state = WaveState::Ended;
-    group.waves[4].state = WaveState::AtBarrier;
+    let mut device = run.machine.device.lock().unwrap();
+    device.suspend(run.queue.id);
+    let states = |waves: &[WorkgroupWave]| waves.iter().map(|member| member.state).collect::<Vec<_>>();
+    let group = &mut device.off_device(run.queue.id).unwrap()[0];
+    group.waves[0].state = WaveProgress::Ended;
+    group.waves[4].state = WaveProgress::AtBarrier;
     group.waves[4].wave.status |= status::IN_BARRIER;
     let before = states(&group.waves);
-    assert_eq!(engine.save(run.queue.id).unwrap().waves, 15);
+    assert_eq!(device.save(run.queue.id).unwrap().waves, 15);
     let found = walk(&mut run.machine.port(), run.area.address, run.area.control_stack);
     assert_eq!(found[0].layout.lds_bytes, 4096, "the first wave that is left saves the LDS");
-    engine.restore(run.queue.id).unwrap();
-    assert_eq!(states(&engine.take().unwrap().group.waves), before);
+    device.restore(run.queue.id).unwrap();
+    assert_eq!(states(&device.take().unwrap().group.waves), before);
 }
 
 #[test]
@@ -131,19 +131,19 @@ fn grids_keep_the_rest_and_packets_their_order() {
     let counter = machine.alloc(8);
     let arguments = machine.buffer(&halves(counter));
     let kernel = machine.plain_kernel(COUNT);
-    let queue = machine.queue(QueueKind::Aql);
+    let queue = machine.queue(PacketFormat::Aql);
     let signals = [1, 2, 3].map(|_| machine.signal(1, None));
     for signal in signals {
         machine.submit(&queue, &dispatch(kernel, arguments, 64 * 100, 64, signal));
     }
     let mut before = [1; 3];
     while before != [0; 3] {
-        machine.worker.turn(&machine.engine);
-        let mut engine = machine.engine.lock().unwrap();
-        assert!(engine.suspend(queue.id));
-        engine.save(queue.id).unwrap();
-        engine.restore(queue.id).unwrap();
-        drop(engine);
+        machine.worker.turn(&machine.device);
+        let mut device = machine.device.lock().unwrap();
+        assert!(device.suspend(queue.id));
+        device.save(queue.id).unwrap();
+        device.restore(queue.id).unwrap();
+        drop(device);
         let now = signals.map(|signal| machine.value(signal));
         assert!(now.is_sorted(), "the barrier bit holds: {now:?}");
         before = now;
@@ -158,29 +158,29 @@ fn a_queue_comes_back_when_others_leave_room() {
     let (go, out) = (machine.alloc(8), machine.alloc(8));
     let arguments = machine.buffer(&[halves(go), halves(out)].concat());
     let spin = machine.plain_kernel(SPIN);
-    let first = machine.queue(QueueKind::Aql);
+    let first = machine.queue(PacketFormat::Aql);
     machine.save_area = None;
-    let second = machine.queue(QueueKind::Aql);
+    let second = machine.queue(PacketFormat::Aql);
     let signals = [1, 2].map(|_| machine.signal(1, None));
     // Two compute units have 64 slots: either queue fills the device.
     for (queue, signal) in [&first, &second].into_iter().zip(signals) {
         machine.submit(queue, &dispatch(spin, arguments, 64 * 100, 64, signal));
         machine.run();
         assert_eq!(machine.slots.waves(), 64);
-        let mut engine = machine.engine.lock().unwrap();
+        let mut device = machine.device.lock().unwrap();
         if queue.id == first.id {
-            engine.suspend(first.id);
-            assert_eq!(engine.save(first.id).unwrap().waves, 64);
+            device.suspend(first.id);
+            assert_eq!(device.save(first.id).unwrap().waves, 64);
         } else {
-            engine.restore(first.id).unwrap();
+            device.restore(first.id).unwrap();
         }
     }
     machine.run();
-    let counters = machine.engine.lock().unwrap().save_counters();
+    let counters = machine.device.lock().unwrap().save_counters();
     assert_eq!((counters.landed, machine.slots.waves()), (0, 64), "there is no room yet");
     machine.set_u32(go, 1);
     machine.run();
     assert_eq!(signals.map(|signal| machine.value(signal)), [0, 0]);
-    let counters = machine.engine.lock().unwrap().save_counters();
+    let counters = machine.device.lock().unwrap().save_counters();
     assert_eq!((counters.landed, machine.slots.waves()), (64, 0));
 }

@@ -4,7 +4,7 @@ mod damage;
 mod every_instruction;
 mod registers;
 
-use super::super::{QueueKind, SaveArea};
+use super::super::{PacketFormat, SaveArea};
 use super::machine::{Machine, Ring, dispatch, halves};
 use kfd_abi::aql::KernelDispatch;
 
@@ -57,7 +57,7 @@ impl Run {
         let rsrc2 = 2 << 1 | 1 << 7 | 1 << 8 | 2 << 11 | u32::from(case.scratch > 0);
         let kernel = machine.kernel(case.code, rsrc2, 1 << 3);
         let entry = kernel.wrapping_add(machine.u64(kernel + 16));
-        let queue = machine.queue(QueueKind::Aql);
+        let queue = machine.queue(PacketFormat::Aql);
         let signal = machine.signal(1, None);
         let packet = dispatch(kernel, arguments, case.items, case.group, signal);
         let (group_segment_size, private_segment_size) = (case.lds, case.scratch);
@@ -69,23 +69,23 @@ impl Run {
     /// Runs so many turns.
     fn turns(&mut self, turns: usize) {
         for _ in 0..turns {
-            self.machine.worker.turn(&self.machine.engine);
+            self.machine.worker.turn(&self.machine.device);
         }
     }
 
     /// Takes the queue off the device and saves it; how many waves there were.
     fn save(&self) -> u32 {
-        let mut engine = self.machine.engine.lock().unwrap();
-        assert!(engine.suspend(self.queue.id) && engine.is_off_device(self.queue.id));
-        let extent = engine.save(self.queue.id).unwrap();
-        assert!(engine.is_saved(self.queue.id));
-        assert_eq!(engine.save(self.queue.id), Ok(extent), "saving twice changes nothing");
+        let mut device = self.machine.device.lock().unwrap();
+        assert!(device.suspend(self.queue.id) && device.is_off_device(self.queue.id));
+        let extent = device.save(self.queue.id).unwrap();
+        assert!(device.is_saved(self.queue.id));
+        assert_eq!(device.save(self.queue.id), Ok(extent), "saving twice changes nothing");
         assert_eq!((self.machine.slots.waves(), self.machine.slots.lds()), (0, 0));
         extent.waves
     }
 
     fn restore(&self) {
-        self.machine.engine.lock().unwrap().restore(self.queue.id).unwrap();
+        self.machine.device.lock().unwrap().restore(self.queue.id).unwrap();
     }
 
     fn done(&self) -> bool {

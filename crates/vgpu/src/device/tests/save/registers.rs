@@ -33,9 +33,9 @@ proptest! {
         let ordinary = ((accum_offset as usize + 1) * 4).min(all).min(256);
         let accumulators = (all - ordinary).min(256);
         {
-            let mut engine = run.machine.engine.lock().unwrap();
-            prop_assert!(engine.suspend(run.queue.id));
-            let wave = &mut engine.off_device(run.queue.id).unwrap()[0].waves[0].wave;
+            let mut device = run.machine.device.lock().unwrap();
+            prop_assert!(device.suspend(run.queue.id));
+            let wave = &mut device.off_device(run.queue.id).unwrap()[0].waves[0].wave;
             // The kernel uses four of the ordinary ones.
             for register in 4..ordinary {
                 wave.v[register] = std::array::from_fn(|lane| number(register, lane));
@@ -50,16 +50,16 @@ proptest! {
         prop_assert!(run.code.contains(&found[0].pc(&mut run.machine.port())));
         run.restore();
         {
-            let mut engine = run.machine.engine.lock().unwrap();
-            engine.suspend(run.queue.id);
-            let wave = &engine.off_device(run.queue.id).unwrap()[0].waves[0].wave;
+            let mut device = run.machine.device.lock().unwrap();
+            device.suspend(run.queue.id);
+            let wave = &device.off_device(run.queue.id).unwrap()[0].waves[0].wave;
             for register in 4..ordinary {
                 prop_assert_eq!(wave.v[register], std::array::from_fn(|lane| number(register, lane)));
             }
             for register in 0..accumulators {
                 prop_assert_eq!(wave.a[register], std::array::from_fn(|lane| !number(register, lane)));
             }
-            engine.resume(run.queue.id);
+            device.resume(run.queue.id);
         }
         prop_assert_eq!(run.finish(64), (0..64).map(|n| n * 3 + 7).collect::<Vec<u32>>());
     }

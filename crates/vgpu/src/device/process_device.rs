@@ -1,0 +1,258 @@
+//! The state of one process on one gpu.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use vgpu_isa::memory::{Port, Space};
+
+use super::context::{Context, Step};
+use super::errors::Halt;
+use super::pool::Pool;
+use super::queue::{HardwareQueue, HardwareQueueSpec, HardwareQueueUpdate, PacketFormat, QueueId};
+use super::save::{SaveCounters, SaveError};
+use super::slots::Slots;
+use super::workgroup::Workgroup;
+use super::{DeviceConfig, Interrupts, signal};
+
+/// Packets of a queue before others get their turn.
+const PACKETS_IN_A_ROW: usize = 64;
+
+/// What an engine has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeviceActivity {
+    /// Nothing until a doorbell rings.
+    Idle,
+    /// A packet waits for memory to change, or workgroups are there to be run.
+    Waiting,
+    /// Packets were processed, or a workgroup was run.
+    Busy,
+}
+
+/// All queues of one process on one gpu, with everything they have under way.
+///
+/// One caller at a time: workers share it behind a lock.
+pub struct ProcessDevice {
+    pub(super) config: DeviceConfig,
+    pub(super) interrupts: Arc<dyn Interrupts>,
+    pub(super) slots: Arc<dyn Slots>,
+    pub(super) space: Arc<Space>,
+    pub(super) generation: u64,
+    pub(super) queues: BTreeMap<QueueId, HardwareQueue>,
+    /// Workgroups on the device that nobody runs at the moment, longest waiting first.
+    pub(super) ready: VecDeque<Workgroup>,
+    /// Workgroups that come back to the device and need room.
+    pub(super) returning: VecDeque<Workgroup>,
+    pub(super) pool: Pool,
+    pub(super) counters: SaveCounters,
+    /// Queues created so far.
+    created: u64,
+    /// Workgroups that found room so far.
+    pub(super) places: u64,
+    /// Workgroups handed out since places were looked for.
+    pub(super) unfilled: u32,
+    /// Workgroups started so far.
+    pub(super) starts: u64,
+    /// Turns of workgroups since one was started.
+    pub(super) turns: u32,
+    /// Time that copy queues worked, in ticks of the clock.
+    copying: u64,
+    /// No packets are processed and no workgroups started: all queues are about to leave.
+    pub(super) draining: bool,
+}
+
+impl ProcessDevice {
+    /// An engine without queues and with an empty address space.
+    pub fn new(config: DeviceConfig, interrupts: Arc<dyn Interrupts>, slots: Arc<dyn Slots>) -> Self {
+        Self {
+            config,
+            interrupts,
+            slots,
+            space: Arc::new(Space::new()),
+            generation: 1,
+            queues: BTreeMap::new(),
+            ready: VecDeque::new(),
+            returning: VecDeque::new(),
+            pool: Pool::default(),
+            counters: SaveCounters::default(),
+            created: 0,
+            places: 0,
+            unfilled: 0,
+            starts: 0,
+            turns: 0,
+            copying: 0,
+            draining: false,
+        }
+    }
+
+    /// Replaces the address space. Workers see it with their next quantum.
+    pub fn set_space(&mut self, space: Arc<Space>) {
+        self.space = space;
+        self.generation += 1;
+    }
+
+    /// The address space.
+    pub fn space(&self) -> &Arc<Space> {
+        &self.space
+    }
+
+    /// Adds a queue; one with the same number is destroyed.
+    pub fn create_queue(&mut self, spec: HardwareQueueSpec) {
+        self.destroy_queue(spec.id);
+        self.created += 1;
+        self.queues.insert(spec.id, HardwareQueue::new(spec, self.created));
+    }
+
+    /// Changes a queue; whether there is one.
+    pub fn update_queue(&mut self, id: QueueId, update: &HardwareQueueUpdate) -> bool {
+        let Some(queue) = self.queues.get_mut(&id) else { return false };
+        queue.update(update);
+        self.settle(id);
+        true
+    }
+
+    /// Removes a queue and everything it has under way; whether there was one. A workgroup that a worker holds is
+    /// dropped when it comes back.
+    pub fn destroy_queue(&mut self, id: QueueId) -> bool {
+        self.take_off(id);
+        let Some(queue) = self.queues.remove(&id) else { return false };
+        for group in queue.parked {
+            self.recycle(group);
+        }
+        true
+    }
+
+    /// Takes a queue off the device. Its workgroups keep their state; those that workers hold follow when they are put
+    /// back ([`ProcessDevice::is_off_device`]). Then [`ProcessDevice::save`] may follow. Whether there is such a queue.
+    pub fn suspend(&mut self, id: QueueId) -> bool {
+        let Some(queue) = self.queues.get_mut(&id) else { return false };
+        queue.suspended = true;
+        self.settle(id);
+        true
+    }
+
+    /// Brings a queue back, from its save area if it was saved; whether there is one. If it cannot be restored it has
+    /// stopped.
+    pub fn resume(&mut self, id: QueueId) -> bool {
+        self.restore(id) != Err(SaveError::NoQueue)
+    }
+
+    /// The workgroups of a queue that is off the device and not saved; `None` while workers still hold some, or if
+    /// there is no such queue.
+    pub fn off_device(&mut self, id: QueueId) -> Option<&mut Vec<Workgroup>> {
+        let queue = self.queues.get_mut(&id)?;
+        queue.is_off_device().then_some(&mut queue.parked)
+    }
+
+    /// Whether a queue met an error.
+    pub fn stopped(&self, id: QueueId) -> bool {
+        self.queues.get(&id).is_some_and(|queue| queue.stopped)
+    }
+
+    /// Whether a queue has nothing under way. It may still have packets to fetch.
+    pub fn idle(&self, id: QueueId) -> bool {
+        self.queues.get(&id).is_none_or(HardwareQueue::idle)
+    }
+
+    /// Time that copy queues worked, in microseconds.
+    pub fn copied_us(&self) -> u64 {
+        /// The clock has 100 MHz.
+        const TICKS: u64 = 100;
+        self.copying / TICKS
+    }
+
+    /// Processes packets of all queues, as far as they come and not too many.
+    pub fn advance(&mut self) -> DeviceActivity {
+        if self.draining {
+            return if self.ready.is_empty() { DeviceActivity::Idle } else { DeviceActivity::Waiting };
+        }
+        let mut pulse = DeviceActivity::Idle;
+        let mut halts = Vec::new();
+        let space = Arc::clone(&self.space);
+        let mut cx = Context {
+            memory: Port::new(&space),
+            interrupts: &*self.interrupts,
+            slots: &*self.slots,
+            clock: self.config.clock,
+            target: self.config.target,
+            generation: &mut self.generation,
+        };
+        for (id, queue) in self.queues.iter_mut().filter(|(_, queue)| queue.active()) {
+            let begun = (queue.spec.kind == PacketFormat::Sdma).then(self.config.clock);
+            let mut copied = false;
+            for _ in 0..PACKETS_IN_A_ROW {
+                match queue.step(&mut cx) {
+                    Ok(Step::Done) => {
+                        pulse = DeviceActivity::Busy;
+                        copied = true;
+                    }
+                    Ok(Step::Wait) => {
+                        pulse = pulse.max(DeviceActivity::Waiting);
+                        break;
+                    }
+                    Ok(Step::Empty) => break,
+                    Err(halt) => {
+                        halts.push((*id, halt));
+                        break;
+                    }
+                }
+            }
+            if let Some(begun) = begun.filter(|_| copied) {
+                self.copying += (self.config.clock)().saturating_sub(begun);
+            }
+        }
+        for (id, halt) in halts {
+            self.halt(id, halt);
+        }
+        if self.runnable() { pulse.max(DeviceActivity::Waiting) } else { pulse }
+    }
+
+    /// Whether waves could run now.
+    pub fn runnable(&self) -> bool {
+        !self.ready.is_empty()
+            || !self.returning.is_empty()
+            || self.queues.values().any(|queue| queue.active() && queue.dispatches.startable())
+    }
+
+    /// Stops a queue for good and tells the driver and the runtime why. A failed access stops all queues.
+    pub(super) fn halt(&mut self, id: QueueId, halt: Halt) {
+        let Some(queue) = self.queues.get_mut(&id) else { return };
+        if queue.stopped {
+            return;
+        }
+        queue.stopped = true;
+        let object = queue.object();
+        match halt {
+            Halt::Fault(fault) => {
+                let ids: Vec<_> = self.queues.keys().copied().collect();
+                for other in ids {
+                    if let Some(queue) = self.queues.get_mut(&other) {
+                        queue.stopped = true;
+                    }
+                    self.settle(other);
+                }
+                self.interrupts.fault(id, fault);
+            }
+            Halt::Error { code, text } => {
+                self.settle(id);
+                if let Some(object) = object {
+                    // What looks like a queue object need not be one: the driver reports the error anyway.
+                    self.with_context(|cx| signal::report(cx, object, code)).ok();
+                }
+                self.interrupts.queue_error(id, code, &text);
+            }
+        }
+    }
+
+    /// Does something that needs memory and interrupts.
+    pub(super) fn with_context<T>(&mut self, act: impl FnOnce(&mut Context<'_>) -> T) -> T {
+        let space = Arc::clone(&self.space);
+        act(&mut Context {
+            memory: Port::new(&space),
+            interrupts: &*self.interrupts,
+            slots: &*self.slots,
+            clock: self.config.clock,
+            target: self.config.target,
+            generation: &mut self.generation,
+        })
+    }
+}

@@ -1,0 +1,310 @@
+//! Named points at which a process can be made to die: how tests show that a death anywhere leaves nothing behind.
+//!
+//! A page of memory that everybody shares says at which point whom to kill. The gpu's [`Options`](crate::options::Options)
+//! name it; without one, passing a point costs one load. Code in the client process and its engine calls [`hit`], code
+//! that serves a client elsewhere calls [`hit_of`].
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::sys::{self, Map};
+
+macro_rules! points {
+    ($($(#[$doc:meta])* $point:ident = $name:literal,)*) => {
+        /// Where a process can be made to die.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Point {
+            $($(#[$doc])* $point,)*
+        }
+
+        impl Point {
+            /// All of them.
+            pub const ALL: &[Point] = &[$(Point::$point,)*];
+
+            /// Its name in reports.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Point::$point => $name,)*
+                }
+            }
+        }
+    };
+}
+
+points! {
+    /// An engine is half way through saving a queue's waves.
+    Save = "save",
+    /// An engine is half way through restoring a queue's waves.
+    Restore = "restore",
+    /// The driver has a call of the client and has not carried it out.
+    IoctlSent = "ioctl_sent",
+    /// The driver has carried a call out and the client has not done its part.
+    IoctlReplied = "ioctl_replied",
+    /// An engine holds the lock of the compute units.
+    SlotLock = "slot_lock",
+    /// An engine holds an execution token.
+    Token = "token",
+    /// An engine has read a command of the driver and not acknowledged it.
+    MailboxRead = "mailbox_read",
+    /// An engine process holds the lock of its gpu.
+    DeviceLock = "device_lock",
+    /// The client has opened the gpu and has no engine yet.
+    Attach = "attach",
+    /// The driver has made a queue and the device has not.
+    QueueCreate = "queue_create",
+    /// The driver has taken a queue apart and the device has not.
+    QueueDestroy = "queue_destroy",
+    /// The client has kernels on the device.
+    Running = "running",
+    /// A debugger has attached and stopped nothing yet.
+    TracerAttach = "tracer_attach",
+    /// A debugger holds queues stopped.
+    TracerSuspend = "tracer_suspend",
+    /// A debugger has let queues go on and is still attached.
+    TracerResume = "tracer_resume",
+}
+
+#[repr(C, align(64))]
+struct Slot {
+    /// Whom to kill in the upper half (0: nobody), after how many passes in the lower.
+    armed: AtomicU64,
+    passed: AtomicU64,
+    hits: AtomicU64,
+}
+
+const SIZE: usize = 4096;
+const _: () = assert!(Point::ALL.len() * size_of::<Slot>() <= SIZE);
+
+/// The pid that stands for whoever comes by.
+const ANYBODY: u32 = u32::MAX;
+
+static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
+/// The client to which this address space belongs; 0 before it is known. Engine processes share it.
+static CLIENT: AtomicU32 = AtomicU32::new(0);
+
+/// Uses the page of this path from now on. Without it points are passed without harm.
+pub fn use_page(path: &str) {
+    if !SLOTS.load(Ordering::Relaxed).is_null() {
+        return;
+    }
+    if let Some(map) = open(path) {
+        let slots = map.start().cast();
+        if SLOTS.compare_exchange(std::ptr::null_mut(), slots, Ordering::Release, Ordering::Relaxed).is_ok() {
+            // It stays as long as the process.
+            std::mem::forget(map);
+        }
+    }
+}
+
+/// Names the process that dies at a [`hit`] in this address space; 0 is whoever calls, as in the child of a fork.
+pub fn set_client(pid: u32) {
+    CLIENT.store(pid, Ordering::Relaxed);
+}
+
+fn open(path: &str) -> Option<Map> {
+    let path = std::ffi::CString::new(path).ok()?;
+    // SAFETY: a C string; `syscall` because `open` may be one of our own hooks. The new descriptor is ours alone, and
+    // the structure of zeros is filled by the kernel.
+    let (file, size) = unsafe {
+        let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK;
+        let fd = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0);
+        if fd < 0 {
+            return None;
+        }
+        let file = OwnedFd::from_raw_fd(fd as i32);
+        let mut facts: libc::stat = std::mem::zeroed();
+        let known = libc::syscall(libc::SYS_fstat, file.as_raw_fd(), &raw mut facts) == 0;
+        (file, if known { facts.st_size } else { 0 })
+    };
+    (size == SIZE as libc::off_t).then(|| Map::new(file.as_fd(), 0, SIZE).ok()).flatten().inspect(inherit)
+}
+
+/// Children of a fork keep the page: they die as well as others.
+fn inherit(map: &Map) {
+    // SAFETY: advice on a mapping of ours.
+    unsafe { libc::madvise(map.start().cast(), map.length(), libc::MADV_DOFORK) };
+}
+
+/// The client passes a point, in a thread or an engine process of its own. If it is to die here, this does not return.
+#[inline]
+pub fn hit(point: Point) {
+    let slots = SLOTS.load(Ordering::Relaxed);
+    if !slots.is_null() {
+        pass(slots, point);
+    }
+}
+
+#[cold]
+fn pass(slots: *mut Slot, point: Point) {
+    let client = match CLIENT.load(Ordering::Relaxed) {
+        0 => std::process::id(),
+        client => client,
+    };
+    if !slot(slots, point).pass(client) {
+        return;
+    }
+    kill(client);
+    loop {
+        // An engine process stays where it is, with what it holds, until somebody ends it.
+        // SAFETY: waits for a signal.
+        unsafe { libc::pause() };
+    }
+}
+
+/// Somebody passes a point in the service of process `client`, and goes on after that has been killed.
+#[inline]
+pub fn hit_of(point: Point, client: u32) {
+    let slots = SLOTS.load(Ordering::Relaxed);
+    if !slots.is_null() && slot(slots, point).pass(client) {
+        kill(client);
+    }
+}
+
+fn slot<'a>(slots: *mut Slot, point: Point) -> &'a Slot {
+    // SAFETY: the page holds as many slots as there are points, nothing but atomics, and is never unmapped.
+    unsafe { &*slots.add(point as usize) }
+}
+
+fn kill(client: u32) {
+    if let Ok(pid) = i32::try_from(client)
+        && pid > 1
+    {
+        // SAFETY: a system call with two numbers.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+}
+
+impl Slot {
+    /// Whether this process dies here and now.
+    fn pass(&self, client: u32) -> bool {
+        self.passed.fetch_add(1, Ordering::Relaxed);
+        let due = self.armed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |armed| {
+            let (victim, left) = ((armed >> 32) as u32, armed as u32);
+            let meant = victim == client || victim == ANYBODY;
+            meant.then(|| if left > 1 { armed - 1 } else { 0 })
+        });
+        let dies = due.is_ok_and(|before| before as u32 <= 1);
+        if dies {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+        }
+        dies
+    }
+}
+
+/// What happened at a point so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// How often somebody came by.
+    pub passed: u64,
+    /// How often somebody died.
+    pub hits: u64,
+}
+
+/// The page of points that this process has in use.
+#[must_use]
+pub fn counts() -> Vec<(Point, Counts)> {
+    let slots = SLOTS.load(Ordering::Acquire);
+    if slots.is_null() {
+        return Vec::new();
+    }
+    Point::ALL.iter().map(|&point| (point, slot(slots, point).counts())).collect()
+}
+
+impl Slot {
+    fn counts(&self) -> Counts {
+        Counts { passed: self.passed.load(Ordering::Relaxed), hits: self.hits.load(Ordering::Relaxed) }
+    }
+}
+
+/// A page of points of one's own, for whoever wants others to die.
+#[derive(Debug)]
+pub struct Page {
+    map: Map,
+    file: OwnedFd,
+}
+
+impl Page {
+    /// A new one, nothing armed.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn new() -> io::Result<Self> {
+        let file = sys::memfd("gpreempt-vgpu-points", SIZE as u64)?;
+        Ok(Self { map: Map::new(file.as_fd(), 0, SIZE)?, file })
+    }
+
+    /// By what others find it, for [`use_page`]. It holds while this process lives.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+    }
+
+    fn slot(&self, point: Point) -> &Slot {
+        slot(self.map.start().cast(), point)
+    }
+
+    /// Kills this process, or whoever comes by, at its `passes`-th pass of the point from now. Replaces what was there.
+    pub fn arm(&self, point: Point, victim: Option<u32>, passes: u32) {
+        let word = u64::from(victim.unwrap_or(ANYBODY)) << 32 | u64::from(passes.max(1));
+        self.slot(point).armed.store(word, Ordering::Relaxed);
+    }
+
+    /// Nobody is killed at this point any more.
+    pub fn disarm(&self, point: Point) {
+        self.slot(point).armed.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether somebody is still to die here.
+    #[must_use]
+    pub fn is_armed(&self, point: Point) -> bool {
+        self.slot(point).armed.load(Ordering::Relaxed) != 0
+    }
+
+    /// What happened at a point so far.
+    #[must_use]
+    pub fn counts(&self, point: Point) -> Counts {
+        self.slot(point).counts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_victim_dies_and_only_at_its_time() {
+        let page = Page::new().expect("a page");
+        page.arm(Point::Token, Some(70), 3);
+        let passes = |client| page.slot(Point::Token).pass(client);
+        assert_eq!([70, 71, 70, 71, 70, 70].map(passes), [false, false, false, false, true, false]);
+        assert_eq!(page.counts(Point::Token), Counts { passed: 6, hits: 1 });
+        assert!(!page.is_armed(Point::Token));
+        page.arm(Point::Token, None, 1);
+        assert!(!page.slot(Point::Save).pass(5), "another point");
+        assert!(page.slot(Point::Token).pass(5), "whoever comes by");
+        page.arm(Point::Token, None, 1);
+        page.disarm(Point::Token);
+        assert!(!page.slot(Point::Token).pass(5));
+    }
+
+    #[test]
+    fn a_page_is_found_by_its_path_and_nothing_else_is_taken_for_one() {
+        let page = Page::new().expect("a page");
+        page.arm(Point::Save, Some(9), 1);
+        let map = open(&page.path()).expect("the same page");
+        assert!(slot(map.start().cast(), Point::Save).pass(9));
+        assert_eq!(page.counts(Point::Save).hits, 1);
+        assert!(open("/dev/null").is_none());
+        assert!(open("/no/such/file").is_none());
+    }
+
+    #[test]
+    fn points_have_names_of_their_own() {
+        let mut names: Vec<&str> = Point::ALL.iter().map(|point| point.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Point::ALL.len());
+    }
+}
