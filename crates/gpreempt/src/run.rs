@@ -39,7 +39,7 @@ fn prepare(options: &Launch) -> Vec<String> {
         Err(error) => return vec![format!("the level has no effect: {error:#}")],
     };
     // Where the system asks for no consent it refuses to take any, and none is needed.
-    let _ = kfd::urgency::allow_tracer(Pid(status.daemon_pid));
+    let _ = kfd::ptrace::allow_tracer(Pid(status.daemon_pid));
     let mut warnings = Vec::new();
     if status.mode == Mode::Observe {
         warnings.push("the daemon only observes: nothing is stopped for this program".to_owned());

@@ -86,7 +86,7 @@ fn over_subscription(gpus: &[Gpu], processes: &[GpuProcess], limit: Option<u64>)
 
 #[cfg(test)]
 mod tests {
-    use kfd::process::Queue;
+    use kfd::process::SysfsQueue;
     use kfd::{GpuId, Pid, QueueId};
     use kfd_abi::topology::{Capability, GfxVersion};
 
@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn crowd(processes: u32, queues: u32) -> Vec<GpuProcess> {
-        let queue = |id| Queue { id: QueueId(id), gpu: GpuId(7), kind: SysfsQueueType::COMPUTE, ring_size: 4096 };
+        let queue = |id| SysfsQueue { id: QueueId(id), gpu: GpuId(7), kind: SysfsQueueType::COMPUTE, ring_size: 4096 };
         let process = |pid| GpuProcess { pid: Pid(pid), queues: (0..queues).map(queue).collect(), usage: Vec::new() };
         (0..processes).map(process).collect()
     }

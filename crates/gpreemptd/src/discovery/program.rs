@@ -69,7 +69,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, Command, Stdio};
 
-    use kfd::ptrace::Leader;
+    use kfd::ptrace::Tracee;
 
     use super::*;
 
@@ -125,7 +125,7 @@ mod tests {
         let mut program = Program::read(pid, &[]).unwrap().expect("alive");
         assert_eq!(program.traced_by, None);
         // Traced by a thread, whose process counts.
-        let leader = Leader::seize(pid, |_| ()).unwrap();
+        let leader = Tracee::seize(pid, |_| ()).unwrap();
         assert!(program.update());
         assert_eq!(program.traced_by, Some(own));
         assert!(!program.update());
