@@ -31,8 +31,7 @@ pub(crate) fn run(options: &Launch) -> Result<()> {
     Err(UserError::new(anyhow!("cannot run `{}`: {error}", program.to_string_lossy())).into())
 }
 
-/// Lets the daemon trace this process, which the program keeps, and says what the user should know before the program
-/// has the terminal.
+/// Permits the daemon to trace this process, which `exec` keeps, and returns warnings for the user.
 fn prepare(options: &Launch) -> Vec<String> {
     let asked = client::connect(&options.reach).map_err(Into::into).and_then(|mut client| client::status(&mut client));
     let status = match asked {
@@ -56,7 +55,7 @@ fn prepare(options: &Launch) -> Vec<String> {
     warnings
 }
 
-/// Who the program will be.
+/// Returns the identity that the program will have.
 fn identity(options: &Launch) -> io::Result<Identity> {
     let mut identity = Identity::read(Pid(std::process::id()), &[])?;
     identity.command = options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -68,7 +67,7 @@ fn identity(options: &Launch) -> io::Result<Identity> {
     Ok(identity)
 }
 
-/// What the rules will not give it.
+/// Returns warnings where the rules give the program less than it asks for.
 fn refused(verdict: RuleMatch) -> Vec<String> {
     match verdict {
         RuleMatch::Managed(assignment) => {

@@ -136,8 +136,9 @@ impl Workload {
 
 #[cfg(test)]
 mod tests {
-    use gpreempt_output::UserError;
     use std::fs;
+
+    use gpreempt_output::UserError;
 
     use super::*;
 
