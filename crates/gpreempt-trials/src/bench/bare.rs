@@ -18,7 +18,7 @@ pub(super) fn cpu_ns(usage: Usage, window: Duration, pid: u32) -> Result<u64> {
     memory.read_u64(address)?;
     let looped = thread::spawn(move || {
         // As punctual as the thread that it is compared with.
-        let _ = kfd::urgency::prefer();
+        let _ = gpreemptd::os::priority::raise();
         let begun = own_time();
         let nap = window.checked_div(u32::try_from(usage.sleeps.max(1)).unwrap_or(u32::MAX)).unwrap_or_default();
         let mut read = 0;

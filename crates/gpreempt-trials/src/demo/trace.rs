@@ -97,7 +97,8 @@ fn write_stops(list: &mut List<impl Write>, outcome: &Outcome) -> Result<()> {
             }
             EventKind::Preempted { reason, by, after_us, took_us, .. } => {
                 let args = json!({ "reason": reason, "by": by, "inversion_us": after_us, "took_us": took_us });
-                let instant = ChromeEvent { ph: "i", s: Some("t"), dur: None, ..span("stop", STOPS, "stop", at, 0.0, args) };
+                let instant =
+                    ChromeEvent { ph: "i", s: Some("t"), dur: None, ..span("stop", STOPS, "stop", at, 0.0, args) };
                 list.push(&instant)?;
             }
             _ => {}

@@ -60,7 +60,7 @@ fn a_kernel_that_fills_the_gpu_blocks_others_until_it_is_stopped() {
         assert!(tracer.resume(&queues).unwrap().all_done());
         large.enough();
         large.must_end_right(0);
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         small.leave();
         large.leave();
     });
@@ -175,7 +175,7 @@ fn stopping_queues_of_one_gpu_leaves_the_other_alone() {
         assert!(!client.is_done(0));
         assert!(tracer.resume(&[QueueId(queue)]).unwrap().all_done());
         client.must_end_right(0);
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         client.leave();
     });
 }

@@ -142,7 +142,7 @@ fn spoil_one_bit(client: &mut Actor, queue: u32, xccs: u32) {
     let [count, item, steps, found] = words[..] else { panic!("{said}") };
     assert_eq!((count, item), (1, group * LANES + LANE), "{said}");
     assert_eq!(found, suite::walk_result(item, steps) ^ 1 << 31, "{said}");
-    tracer.detach().unwrap();
+    tracer.close().unwrap();
 }
 
 #[test]

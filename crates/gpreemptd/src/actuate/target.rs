@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use kfd::urgency;
-use kfd::{Batch, Calls, Error, Event, Grace, Kfd, Pid, QueueId, QueueSnapshotEntry, RuntimeState, Tracer, Verdict};
+use kfd::{
+    Batch, Calls, Error, Event, Grace, Kfd, Pid, QueueId, QueueResult, QueueSnapshotEntry, RuntimeState, Tracer,
+};
 
-use super::lines::line;
+use super::json_lines::line;
 use super::refusal::{refused, with_kind};
-use super::{RefusedKind, Told, TracedQueue};
+use super::{ActuatorEvent, CommandRefusalKind, TracedQueue};
 use crate::clock;
 
 /// Time between two attempts to stop tracing a program.
@@ -35,7 +36,7 @@ impl Common {
     }
 
     /// Tells the daemon. If it cannot be told it is gone, and the main thread sees that.
-    pub(super) fn tell(&self, told: &Told) {
+    pub(super) fn tell(&self, told: &ActuatorEvent) {
         let Ok(line) = line(told) else { return };
         let _ = self.reports.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line);
     }
@@ -58,7 +59,7 @@ struct Ticket {
 }
 
 impl Ticket {
-    fn answer(mut self, told: &Told) {
+    fn answer(mut self, told: &ActuatorEvent) {
         self.answered = true;
         self.common.tell(told);
     }
@@ -68,7 +69,7 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         if !self.answered {
             let gone = Error::Gone { pid: self.pid };
-            self.common.tell(&Told::Refused(refused(Some(self.number), self.pid, &gone)));
+            self.common.tell(&ActuatorEvent::Refused(refused(Some(self.number), self.pid, &gone)));
         }
     }
 }
@@ -115,7 +116,7 @@ impl Target {
                 // A panic there was reported when it happened.
                 let _ = predecessor.map(JoinHandle::join);
                 // What it got changes nothing here.
-                let _ = urgency::prefer();
+                let _ = crate::os::priority::raise();
                 common.kfd()
             }
         };
@@ -125,12 +126,12 @@ impl Target {
                 Ok((calls, queues)) => {
                     let enabled = calls.runtime().runtime_state == RuntimeState::ENABLED;
                     state.runtime.store(enabled, Ordering::Release);
-                    common.tell(&Told::Attached { pid: pid.0, runtime: enabled, queues: traced(&queues) });
+                    common.tell(&ActuatorEvent::Attached { pid: pid.0, runtime: enabled, queues: traced(&queues) });
                 }
                 Err(error) => {
                     // Whoever is told may ask again at once.
                     state.over.store(true, Ordering::Release);
-                    common.tell(&Told::Refused(refused(None, pid, &error)));
+                    common.tell(&ActuatorEvent::Refused(refused(None, pid, &error)));
                 }
             }
         };
@@ -145,13 +146,13 @@ impl Target {
     /// Stops tracing it, if the driver allows that and it is time to try. A program that is in a call which must not be
     /// interrupted is let go another time.
     pub(super) fn let_go(&mut self) {
-        let settled = self.tracer.is_let_go() || self.common.must_trace.load(Ordering::Acquire);
+        let settled = self.tracer.is_detached() || self.common.must_trace.load(Ordering::Acquire);
         if settled || Instant::now() < self.let_go_at {
             return;
         }
         self.let_go_at = Instant::now() + LET_GO_AGAIN;
         let common = Arc::clone(&self.common);
-        self.tracer.let_go(move |works| common.must_trace.store(!works, Ordering::Release));
+        self.tracer.detach(move |works| common.must_trace.store(!works, Ordering::Release));
     }
 
     /// Whether the session is over, or could not begin.
@@ -163,12 +164,12 @@ impl Target {
     pub(super) fn describe(&self) {
         let (common, state) = (Arc::clone(&self.common), Arc::clone(&self.state));
         self.tracer.post(move |calls| match calls.snapshot() {
-            Ok(queues) => common.tell(&Told::Attached {
+            Ok(queues) => common.tell(&ActuatorEvent::Attached {
                 pid: calls.pid().0,
                 runtime: state.runtime.load(Ordering::Acquire),
                 queues: traced(&queues),
             }),
-            Err(error) => common.tell(&Told::Refused(refused(None, calls.pid(), &error))),
+            Err(error) => common.tell(&ActuatorEvent::Refused(refused(None, calls.pid(), &error))),
         });
     }
 
@@ -182,7 +183,7 @@ impl Target {
 
     /// Ends the session after what was ordered; everything of it runs then. The thread ends with it.
     pub(super) fn detach(self) -> Option<JoinHandle<()>> {
-        self.tracer.dismiss()
+        self.tracer.close_in_background()
     }
 }
 
@@ -213,13 +214,13 @@ impl Ear {
         // ends, which is told by itself.
         if let Ok(queues) = calls.snapshot() {
             let runtime = self.state.runtime.load(Ordering::Acquire);
-            self.common.tell(&Told::Changed { pid: calls.pid().0, runtime, queues: traced(&queues) });
+            self.common.tell(&ActuatorEvent::Changed { pid: calls.pid().0, runtime, queues: traced(&queues) });
         }
     }
 
     fn tell_end(&self, pid: Pid) {
         if !self.state.over.swap(true, Ordering::AcqRel) {
-            self.common.tell(&Told::Ended { pid: pid.0 });
+            self.common.tell(&ActuatorEvent::Ended { pid: pid.0 });
         }
     }
 }
@@ -249,7 +250,7 @@ fn carry_out(calls: &Calls, ticket: Ticket, queues: &[QueueId], action: Action) 
         Ok(batch) => batch,
         Err(error) => {
             let number = ticket.number;
-            return ticket.answer(&Told::Refused(refusal(calls, number, &error)));
+            return ticket.answer(&ActuatorEvent::Refused(refusal(calls, number, &error)));
         }
     };
     let (mut done, mut failed) = sorted(&batch);
@@ -262,12 +263,12 @@ fn carry_out(calls: &Calls, ticket: Ticket, queues: &[QueueId], action: Action) 
         failed.extend(failures);
     }
     let (number, pid) = (ticket.number, ticket.pid.0);
-    ticket.answer(&Told::Done { ticket: number, pid, queues: done, failed, called_ns, answered_ns });
+    ticket.answer(&ActuatorEvent::Done { ticket: number, pid, queues: done, failed, called_ns, answered_ns });
 }
 
 /// Queues that were created since the last snapshot can be stopped after another one.
 fn suspend_new(calls: &Calls, batch: &Batch, grace: Grace) -> Option<Batch> {
-    let unknown: Vec<QueueId> = batch.with(Verdict::Unknown).collect();
+    let unknown: Vec<QueueId> = batch.with(QueueResult::Unknown).collect();
     if unknown.is_empty() {
         return None;
     }
@@ -280,14 +281,14 @@ fn suspend_new(calls: &Calls, batch: &Batch, grace: Grace) -> Option<Batch> {
 
 fn sorted(batch: &Batch) -> (Vec<u32>, Vec<u32>) {
     let numbers = |verdict| batch.with(verdict).map(|queue| queue.0).collect();
-    (numbers(Verdict::Done), numbers(Verdict::Failed))
+    (numbers(QueueResult::Done), numbers(QueueResult::Failed))
 }
 
 /// The driver has one number for a runtime that is not there and for a session that is another's; only the first still
 /// answers questions.
-fn refusal(calls: &Calls, number: u64, error: &Error) -> super::Refused {
+fn refusal(calls: &Calls, number: u64, error: &Error) -> super::CommandRefusal {
     if error.is_without_runtime() && calls.snapshot().is_err_and(|error| error.is_taken_over()) {
-        return with_kind(Some(number), calls.pid(), RefusedKind::Debugger, error.to_string());
+        return with_kind(Some(number), calls.pid(), CommandRefusalKind::Debugger, error.to_string());
     }
     refused(Some(number), calls.pid(), error)
 }
