@@ -5,8 +5,11 @@
 //! that serves a client elsewhere calls [`hit_of`].
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal};
 
 use crate::sys::{self, Map};
 
@@ -104,27 +107,11 @@ pub fn set_client(pid: u32) {
 }
 
 fn open(path: &str) -> Option<Map> {
-    let path = std::ffi::CString::new(path).ok()?;
-    // SAFETY: a C string; `syscall` because `open` may be one of our own hooks. The new descriptor is ours alone, and
-    // the structure of zeros is filled by the kernel.
-    let (file, size) = unsafe {
-        let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK;
-        let fd = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0);
-        if fd < 0 {
-            return None;
-        }
-        let file = OwnedFd::from_raw_fd(fd as i32);
-        let mut facts: libc::stat = std::mem::zeroed();
-        let known = libc::syscall(libc::SYS_fstat, file.as_raw_fd(), &raw mut facts) == 0;
-        (file, if known { facts.st_size } else { 0 })
-    };
-    (size == SIZE as libc::off_t).then(|| Map::new(file.as_fd(), 0, SIZE).ok()).flatten().inspect(inherit)
-}
-
-/// Children of a fork keep the page: they die as well as others.
-fn inherit(map: &Map) {
-    // SAFETY: advice on a mapping of ours.
-    unsafe { libc::madvise(map.start().cast(), map.length(), libc::MADV_DOFORK) };
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    let size = sys::file_size(file.as_fd()).ok()?;
+    // Children of a fork keep the page: they die as well as others.
+    (size == SIZE as u64).then(|| Map::new(file.as_fd(), 0, SIZE).ok()).flatten().inspect(Map::inherit)
 }
 
 /// The client passes a point, in a thread or an engine process of its own. If it is to die here, this does not return.
@@ -168,11 +155,9 @@ fn slot<'a>(slots: *mut Slot, point: Point) -> &'a Slot {
 }
 
 fn kill(client: u32) {
-    if let Ok(pid) = i32::try_from(client)
-        && pid > 1
-    {
-        // SAFETY: a system call with two numbers.
-        unsafe { libc::kill(pid, libc::SIGKILL) };
+    if let Some(pid) = i32::try_from(client).ok().filter(|&pid| pid > 1).and_then(Pid::from_raw) {
+        // Another kill point may have been faster: then there is no such process.
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
 }
 

@@ -355,7 +355,7 @@ pub(super) fn letter(pid: Pid) -> char {
 
 /// The process that traces a process, if any.
 pub(super) fn tracer(pid: Pid) -> Option<u32> {
-    vgpu::sys::tracer(pid.0)
+    linux_host::process::Status::read(pid.0).and_then(|status| status.tracer)
 }
 
 /// Waits until the device has so many queues of a process suspended, of so many. The daemon says that it runs when it has told

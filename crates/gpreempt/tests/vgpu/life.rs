@@ -93,7 +93,8 @@ fn is_alive(pid: u32) -> bool {
 pub(super) fn engines(client: u32) -> Vec<u32> {
     let parent = client.to_string();
     let is_engine = |pid: &u32| {
-        status(*pid, "Name").is_some_and(|name| name == "vgpu-executor") && status(*pid, "PPid").as_ref() == Some(&parent)
+        status(*pid, "Name").is_some_and(|name| name == "vgpu-executor")
+            && status(*pid, "PPid").as_ref() == Some(&parent)
     };
     processes().filter(is_engine).collect()
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::seat::Seat;
-use crate::sys;
+use crate::sys::{self, PollFlags};
 
 /// A process that has the driver open.
 pub(super) struct Member {
@@ -44,5 +44,5 @@ impl Member {
 
 /// Whether a write would not wait.
 fn has_room(file: &std::fs::File) -> bool {
-    sys::poll_now(file.as_fd(), libc::POLLOUT) & libc::POLLOUT != 0
+    sys::poll_now(file.as_fd(), PollFlags::OUT).contains(PollFlags::OUT)
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::control::{Answer, Control, Damaged, Numbered, Order};
 use crate::device::chip::{Chip, ProcessSlot};
 use crate::driver::ProcessKey;
-use crate::sys;
+use crate::sys::{self, PollFlags};
 
 /// How often somebody who waits for engines looks whether they still live.
 const LOOK: Duration = Duration::from_millis(1);
@@ -89,8 +89,8 @@ impl Seat {
         if self.gone.load(Ordering::SeqCst) {
             return true;
         }
-        let state = sys::poll_now(self.stream.as_fd(), libc::POLLRDHUP);
-        let hung_up = state & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR) != 0;
+        let state = sys::poll_now(self.stream.as_fd(), PollFlags::RDHUP);
+        let hung_up = state.intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR);
         let gone = hung_up || self.control.is_lost();
         if gone {
             self.gone.store(true, Ordering::SeqCst);

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rand_pcg::Pcg64;
-use vgpu::launch::{self, Options, Setup};
 use vgpu::kill_points::Page;
+use vgpu::launch::{self, Options, Setup};
 use vgpu::profile::Profile;
 
 use super::run::{DEFAULT_PROFILE, DETACH};

@@ -21,7 +21,7 @@ mod waiting;
 mod tests;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::slots::Geometry;
 use crate::sys::{self, Map};
@@ -82,7 +82,7 @@ impl Chip {
     /// # Errors
     /// If the file is not of this version of the program, and what the operating system says.
     pub fn open(file: BorrowedFd<'_>) -> io::Result<Self> {
-        let bytes = file_size(file)?;
+        let bytes = sys::file_size(file)?;
         let length = usize::try_from(bytes).ok().filter(|&length| length >= size_of::<ChipHeader>());
         let map = Map::new(file, 0, length.ok_or(io::ErrorKind::InvalidData)?)?;
         // SAFETY: the mapping is long enough, aligned to a page, and the header is made of atomics.
@@ -160,17 +160,5 @@ impl Chip {
     fn cus(&self, start: usize, index: usize) -> &[CuWords] {
         let cus = self.layout.size.cus as usize;
         self.part(start + index * cus * size_of::<CuWords>(), cus)
-    }
-}
-
-/// Bytes of a file.
-fn file_size(file: BorrowedFd<'_>) -> io::Result<u64> {
-    // SAFETY: all zeros is a valid structure, which the kernel fills; `syscall` because `fstat` may be one of our hooks.
-    unsafe {
-        let mut facts: libc::stat = std::mem::zeroed();
-        if libc::syscall(libc::SYS_fstat, file.as_raw_fd(), &raw mut facts) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        u64::try_from(facts.st_size).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 }
