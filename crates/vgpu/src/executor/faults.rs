@@ -1,4 +1,5 @@
-//! Failures of executor processes: fault signals, locks that a dead executor took with it, and how its end becomes known.
+//! Failures of executor processes: fault signals, locks that a dead executor took with it, and how its end becomes
+//! known.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,8 @@ static FAILED: AtomicBool = AtomicBool::new(false);
 const TRIES: u32 = 100;
 /// Sleep between later attempts.
 const NAP: Duration = Duration::from_micros(50);
-/// Sleeps after a failure until a lock counts as lost, 100 ms: an executor or thread that lives has released it by then.
+/// Sleeps after a failure until a lock counts as lost, 100 ms: an executor or thread that lives has released it by
+/// then.
 const NAPS_AFTER_FAILURE: u32 = 2000;
 
 /// Returns whether an executor of this client has died.
@@ -65,9 +67,9 @@ pub(super) fn end(code: c_int) -> ! {
     }
 }
 
-/// Prepares this process to be an executor of `client` and returns its pid. The executor dies with its donor thread, and so
-/// with the client and with an exec of it; it runs before programs that spin on signals, if its user may raise its
-/// priority; and it survives accesses to memory that the client has unmapped.
+/// Prepares this process to be an executor of `client` and returns its pid. The executor dies with its donor thread,
+/// and so with the client and with an exec of it; it runs before programs that spin on signals, if its user may raise
+/// its priority; and it survives accesses to memory that the client has unmapped.
 pub(super) fn prepare(client: i32) -> u32 {
     // The failures that are ignored leave a worker that works: unnamed, or at ordinary priority.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
@@ -94,7 +96,8 @@ pub(super) fn prepare(client: i32) -> u32 {
     getpid().as_raw_nonzero().get().cast_unsigned()
 }
 
-/// Continues after a guarded copy that met unmapped memory. Any other fault is a bug of this crate and ends the executor.
+/// Continues after a guarded copy that met unmapped memory. Any other fault is a bug of this crate and ends the
+/// executor.
 extern "C" fn on_fault(signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
     #[cfg(target_arch = "x86_64")]
     {

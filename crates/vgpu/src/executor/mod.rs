@@ -1,32 +1,34 @@
 //! The executor: the processes that execute a client's waves.
 //!
 //! Waves need the client's memory, so executors run in the client's address space. They are processes of their own and
-//! not threads, so that they go on while the client is stopped or traced, as a real gpu does, and so that no wait of the
-//! client sees them. They end with the client.
+//! not threads, so that they go on while the client is stopped or traced, as a real gpu does, and so that no wait of
+//! the client sees them. They end with the client.
 //!
 //! # Safety
 //!
-//! An executor process is made with `clone(CLONE_VM | CLONE_FILES | CLONE_FS)`. It runs on a stack of its own but with the
-//! thread register, and therefore the thread-local data, of a *donor*: a thread of the client that was started for this
-//! purpose and is parked until the executor has ended. libc and std do not know the executor. That is sound under these
-//! rules, which this module and everything it calls (`device`, `control`, `vgpu-isa`) must keep:
+//! An executor process is made with `clone(CLONE_VM | CLONE_FILES | CLONE_FS)`. It runs on a stack of its own but with
+//! the thread register, and therefore the thread-local data, of a *donor*: a thread of the client that was started for
+//! this purpose and is parked until the executor has ended. libc and std do not know the executor. That is sound under
+//! these rules, which this module and everything it calls (`device`, `control`, `vgpu-isa`) must keep:
 //!
-//! * **One user of thread-local data at a time.** Between `clone` and the end of the executor the donor executes one raw
-//!   `waitpid` and nothing else (`spawn::until_ended`), which does not even write errno. So errno and std's panic count
-//!   belong to the executor alone. The donor never returns, so no destructor of thread-local data runs on what a killed
-//!   executor left behind.
+//! * **One user of thread-local data at a time.** Between `clone` and the end of the executor the donor executes one
+//!   raw `waitpid` and nothing else (`spawn::until_ended`), which does not even write errno. So errno and std's panic
+//!   count belong to the executor alone. The donor never returns, so no destructor of thread-local data runs on what a
+//!   killed executor left behind.
 //! * **No libc function that depends on the calling thread or process.** The thread descriptor names the *donor*: no
-//!   thread creation, `pthread_join`, recursive, error-checking or robust mutexes, cancellation, `fork`, `exit` or stdio.
-//!   Allowed are atomics, futexes, raw system calls, functions that only compute, and `std::sync::Mutex`: it records no
-//!   owner, so executors and threads of the client may share one.
-//! * **No allocation from the client's malloc.** A stopped thread of the client may hold its lock, and it keeps caches per
-//!   thread. `vgpu-preload` sets a global allocator whose lock is taken by code of this project alone, for one call.
-//! * **No lock that is held while its holder waits.** Locks that executors and threads of the client both take (`device`,
-//!   events) are held for bounded work. A client that is stopped inside such a section delays its own executors until it
-//!   continues, never those of another client. A lock whose holder was killed counts as lost (`faults::lock`).
-//! * **No code of the client.** `spawn` blocks all signals before `clone`; SIGSEGV and SIGBUS are unblocked again with the
-//!   executor's own handler, which replaces none of the client's: without CLONE_SIGHAND the table is a copy. The executor
-//!   ends with `exit_group`, which runs no exit handler.
+//!   thread creation, `pthread_join`, recursive, error-checking or robust mutexes, cancellation, `fork`, `exit` or
+//!   stdio. Allowed are atomics, futexes, raw system calls, functions that only compute, and `std::sync::Mutex`: it
+//!   records no owner, so executors and threads of the client may share one.
+//! * **No allocation from the client's malloc.** A stopped thread of the client may hold its lock, and it keeps
+//!   caches per thread. `vgpu-preload` sets a global allocator whose lock is taken by code of this project alone, for
+//!   one call.
+//! * **No lock that is held while its holder waits.** Locks that executors and threads of the client both take
+//!   (`device`, events) are held for bounded work. A client that is stopped inside such a section delays its own
+//!   executors until it continues, never those of another client. A lock whose holder was killed counts as lost
+//!   (`faults::lock`).
+//! * **No code of the client.** `spawn` blocks all signals before `clone`; SIGSEGV and SIGBUS are unblocked again
+//!   with the executor's own handler, which replaces none of the client's: without CLONE_SIGHAND the table is a copy.
+//!   The executor ends with `exit_group`, which runs no exit handler.
 //! * **No plain access to memory of the client**, which may unmap it at any time. Waves and packets access it through
 //!   guarded copies (`vgpu_isa::memory`), after whose faults `faults::on_fault` continues.
 //! * **Nothing unwinds out of `spawn::enter`**, whose caller is the trampoline of `clone`.
@@ -110,7 +112,8 @@ pub(crate) fn start(shared: &Arc<ExecutorState>) -> Result<(), i32> {
     Ok(())
 }
 
-/// Body of a worker: carries out orders, processes packets and executes waves until the supervisor or the client is gone.
+/// Body of a worker: carries out orders, processes packets and executes waves until the supervisor or the client is
+/// gone.
 fn work(shared: &Arc<ExecutorState>) {
     let worker = |_| {
         let wanting = Arc::clone(shared);
@@ -170,8 +173,8 @@ impl ExecutorState {
         self.each_device().any(|device| device.runnable())
     }
 
-    /// Executes waves while this process holds a token and there are any, at most until the time at which queues must leave
-    /// or come back: no other code watches that clock.
+    /// Executes waves while this process holds a token and there are any, at most until the time at which queues must
+    /// leave or come back: no other code watches that clock.
     fn execute(
         &self,
         workers: &mut [Worker],

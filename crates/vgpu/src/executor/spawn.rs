@@ -26,13 +26,14 @@ pub(super) fn worker(shared: Arc<ExecutorState>) -> Result<(), i32> {
     }
 }
 
-/// The donor thread: starts the worker, then touches nothing that lives in thread-local data until the worker has ended.
+/// Body of a donor thread: starts the worker, then touches nothing that lives in thread-local data until the worker
+/// has ended.
 fn donate(shared: Arc<ExecutorState>) {
     block_signals();
     let argument = Arc::into_raw(Arc::clone(&shared)).cast_mut().cast::<c_void>();
-    // The worker is a process of its own that shares memory, descriptors and directory. CLONE_UNTRACED: no tracer of the
-    // client follows it. No exit signal: an ordinary wait() of the client does not see it. No CLONE_SETTLS: it keeps the
-    // thread register of this thread.
+    // The worker is a process of its own that shares memory, descriptors and directory. CLONE_UNTRACED: no tracer of
+    // the client follows it. No exit signal: an ordinary wait() of the client does not see it. No CLONE_SETTLS: it
+    // keeps the thread register of this thread.
     let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_UNTRACED;
     let started = match stack() {
         // SAFETY: the stack was made for this worker and is never unmapped; the argument is a counted pointer that the
@@ -77,8 +78,8 @@ fn until_ended(worker: libc::pid_t) {
 /// Maps a stack with an inaccessible page below it and returns its upper end.
 fn stack() -> Option<*mut c_void> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-    // SAFETY: a new mapping at an address that the kernel chooses replaces none; the page that becomes inaccessible is its
-    // first and nobody has been given it yet.
+    // SAFETY: a new mapping at an address that the kernel chooses replaces none; the page that becomes inaccessible is
+    // its first, and no pointer to it has been given out.
     unsafe {
         let bottom = libc::mmap(std::ptr::null_mut(), STACK, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
         if bottom == libc::MAP_FAILED {
@@ -89,8 +90,8 @@ fn stack() -> Option<*mut c_void> {
     }
 }
 
-/// Blocks all signals of the donor, and thereby of the worker, which inherits the mask: a handler of the client would run
-/// with borrowed thread-local data, and the worker shares the terminal of the program.
+/// Blocks all signals of the donor, and thereby of the worker, which inherits the mask: a handler of the client would
+/// run with borrowed thread-local data, and the worker shares the terminal of the program.
 fn block_signals() {
     // SAFETY: a zeroed set is valid and is filled before use; only the mask of this thread changes.
     unsafe {

@@ -8,14 +8,14 @@ use rustix::io::Errno;
 
 /// Device and inode number of a file: equal for all descriptors of one file, whichever process opened them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileIdentity {
+pub(crate) struct FileIdentity {
     device: u64,
     inode: u64,
 }
 
 impl FileIdentity {
     /// Returns the identity of the open file, or `None` if the descriptor is closed.
-    pub fn of(file: BorrowedFd<'_>) -> Option<Self> {
+    pub(crate) fn of(file: BorrowedFd<'_>) -> Option<Self> {
         let stat = rustix::fs::fstat(file).ok()?;
         Some(Self { device: stat.st_dev, inode: stat.st_ino })
     }
@@ -30,7 +30,7 @@ impl FileIdentity {
 }
 
 /// Returns whether two descriptor numbers refer to one file. A closed number refers to none.
-pub fn is_same_file(one: RawFd, other: RawFd) -> bool {
+pub(crate) fn is_same_file(one: RawFd, other: RawFd) -> bool {
     FileIdentity::of_number(one).is_some_and(|one| FileIdentity::of_number(other) == Some(one))
 }
 
@@ -38,7 +38,7 @@ pub fn is_same_file(one: RawFd, other: RawFd) -> bool {
 ///
 /// # Errors
 /// What fstat reports, and `InvalidData` for a negative size.
-pub fn file_size(file: BorrowedFd<'_>) -> io::Result<u64> {
+pub(crate) fn file_size(file: BorrowedFd<'_>) -> io::Result<u64> {
     u64::try_from(rustix::fs::fstat(file)?.st_size).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
@@ -46,7 +46,7 @@ pub fn file_size(file: BorrowedFd<'_>) -> io::Result<u64> {
 ///
 /// # Errors
 /// What open reports.
-pub fn reopen_read_only(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+pub(crate) fn reopen_read_only(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     open_again(file, OFlags::RDONLY)
 }
 
@@ -54,7 +54,7 @@ pub fn reopen_read_only(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// What open reports.
-pub fn reopen(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+pub(crate) fn reopen(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     open_again(file, OFlags::RDWR)
 }
 
@@ -76,7 +76,7 @@ const FIRST_OWN_FD: RawFd = 200;
 ///
 /// # Errors
 /// What fcntl reports, except EINVAL.
-pub fn dup_above(file: OwnedFd) -> io::Result<OwnedFd> {
+pub(crate) fn dup_above(file: OwnedFd) -> io::Result<OwnedFd> {
     match rustix::io::fcntl_dupfd_cloexec(&file, FIRST_OWN_FD) {
         Ok(copy) => Ok(copy),
         Err(Errno::INVAL) => Ok(file),

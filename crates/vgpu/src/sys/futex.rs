@@ -10,8 +10,8 @@ use rustix::time::Timespec;
 /// Not private: the processes that wait and wake may map the word at different addresses.
 const SHARED: futex::Flags = futex::Flags::empty();
 
-/// Sleeps while `word` holds `expected`, at most `limit`; without a limit until a wake. Spurious returns happen. Returns
-/// whether a signal ended the sleep.
+/// Sleeps while `word` holds `expected`, at most `limit`; without a limit until a wake. Spurious returns happen.
+/// Returns whether a signal ended the sleep.
 pub fn wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> bool {
     // A limit beyond the clock is no limit.
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());

@@ -13,10 +13,11 @@ pub struct Map {
     length: usize,
 }
 
-// SAFETY: the mapping belongs to this value and to no thread; its bytes are accessed through atomics or as device memory.
+// SAFETY: the mapping belongs to this value and to no thread; its bytes are accessed through atomics or as device
+// memory.
 unsafe impl Send for Map {}
-// SAFETY: shared references give out the address and the length alone; what a caller does with the address it does under
-// an `unsafe` block of its own.
+// SAFETY: shared references give out the address and the length alone; what a caller does with the address it does
+// under an `unsafe` block of its own.
 unsafe impl Sync for Map {}
 
 impl Map {
@@ -36,7 +37,7 @@ impl Map {
     }
 
     /// Lets children of a fork have the mapping after all.
-    pub fn inherit(&self) {
+    pub(crate) fn inherit(&self) {
         // SAFETY: changes what a fork copies, not the mapping.
         unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.length, Advice::LinuxDoFork) }.ok();
     }

@@ -12,12 +12,12 @@ use super::descriptor::{file_size, path_of};
 /// Longest name that memfd_create accepts, in bytes.
 const LONGEST_NAME: usize = 249;
 
-/// Creates a memory file of `size` bytes (sparse), closed on exec. It cannot become shorter, so a process that has mapped
-/// it may touch all of it. The name shows in `/proc/PID/fd`; it is cut to what the kernel accepts.
+/// Creates a memory file of `size` bytes (sparse), closed on exec. It cannot become shorter, so a process that has
+/// mapped it may touch all of it. The name shows in `/proc/PID/fd`; it is cut to what the kernel accepts.
 ///
 /// # Errors
 /// What memfd_create, ftruncate or fcntl report; EFBIG beyond the limit on file sizes.
-pub fn memfd(name: &str, size: u64) -> io::Result<OwnedFd> {
+pub(crate) fn memfd(name: &str, size: u64) -> io::Result<OwnedFd> {
     let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
     let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     if i64::try_from(size).is_err() {
@@ -30,29 +30,29 @@ pub fn memfd(name: &str, size: u64) -> io::Result<OwnedFd> {
 }
 
 /// Returns whether a file has at least `size` bytes and is sealed so that it keeps them.
-pub fn is_as_long_as(file: BorrowedFd<'_>, size: u64) -> bool {
+pub(crate) fn is_as_long_as(file: BorrowedFd<'_>, size: u64) -> bool {
     let sealed = rustix::fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
     sealed && file_size(file).is_ok_and(|bytes| bytes >= size)
 }
 
-/// Checks a size against the limit on file sizes, which counts for memory files, too: exceeding it would send SIGXFSZ to
-/// the program.
+/// Checks a size against the limit on file sizes, which counts for memory files, too: exceeding it would send SIGXFSZ
+/// to the program.
 ///
 /// # Errors
 /// EFBIG.
-pub fn check_size_limit(size: u64) -> io::Result<()> {
+pub(crate) fn check_size_limit(size: u64) -> io::Result<()> {
     let limit = rustix::process::getrlimit(Resource::Fsize).current;
     if limit.is_some_and(|limit| size > limit) { Err(Errno::FBIG.into()) } else { Ok(()) }
 }
 
 /// Gives the memory behind a range of a memory file back to the system; the range reads as zero afterwards.
-pub fn punch_hole(file: BorrowedFd<'_>, offset: u64, length: u64) {
+pub(crate) fn punch_hole(file: BorrowedFd<'_>, offset: u64, length: u64) {
     // Only frees memory: if it fails, the range keeps its memory until the file is gone.
     let _ = rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length);
 }
 
 /// Returns what follows `prefix` in the name of the memory file behind `fd`, or `None` if it is not such a file.
-pub fn name_of(fd: RawFd, prefix: &str) -> Option<String> {
+pub(crate) fn name_of(fd: RawFd, prefix: &str) -> Option<String> {
     let target = rustix::fs::readlink(path_of(fd), Vec::new()).ok()?.into_string().ok()?;
     let name = target.strip_prefix("/memfd:")?.strip_suffix(" (deleted)")?;
     Some(name.strip_prefix(prefix)?.to_owned())

@@ -13,7 +13,7 @@ use rustix::time::Timespec;
 ///
 /// # Errors
 /// ESRCH if there is no such process, and what pidfd_open reports.
-pub fn pidfd(pid: u32) -> io::Result<OwnedFd> {
+pub(crate) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
 }
@@ -24,9 +24,9 @@ pub fn allow_tracing() {
     let _ = rustix::process::set_ptracer(PTracer::Any);
 }
 
-/// Waits until the process has ended or the other end of the connection is closed and returns `true`, or returns `false`
-/// after `limit`.
-pub fn wait_for_either(process: BorrowedFd<'_>, connection: BorrowedFd<'_>, limit: Option<Duration>) -> bool {
+/// Waits until the process has ended or the other end of the connection is closed and returns `true`, or returns
+/// `false` after `limit`.
+pub(crate) fn wait_for_either(process: BorrowedFd<'_>, connection: BorrowedFd<'_>, limit: Option<Duration>) -> bool {
     // A limit beyond the clock is no limit.
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     let mut polls =
@@ -36,7 +36,7 @@ pub fn wait_for_either(process: BorrowedFd<'_>, connection: BorrowedFd<'_>, limi
 }
 
 /// Returns which of `events`, and of the conditions that poll always reports, hold for a descriptor now.
-pub fn poll_now(file: BorrowedFd<'_>, events: PollFlags) -> PollFlags {
+pub(crate) fn poll_now(file: BorrowedFd<'_>, events: PollFlags) -> PollFlags {
     let mut polls = [PollFd::from_borrowed_fd(file, events)];
     match retry_on_intr(|| poll(&mut polls, Some(&Timespec::default()))) {
         Ok(_) => polls[0].revents(),
@@ -45,7 +45,7 @@ pub fn poll_now(file: BorrowedFd<'_>, events: PollFlags) -> PollFlags {
 }
 
 /// Waits until a process has ended.
-pub fn wait_for_exit(process: &OwnedFd) {
+pub(crate) fn wait_for_exit(process: &OwnedFd) {
     // Without an answer of the kernel there is nothing to wait for.
     let _ = retry_on_intr(|| poll(&mut [PollFd::new(process, PollFlags::IN)], None));
 }

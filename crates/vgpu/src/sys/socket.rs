@@ -19,18 +19,18 @@ const MOST_FDS: usize = 8;
 
 /// One received message.
 #[derive(Debug, Default)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// The bytes, without the length that precedes them on the wire.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// Descriptors that came with it.
-    pub fds: Vec<OwnedFd>,
+    pub(crate) fds: Vec<OwnedFd>,
 }
 
 /// Listens on an abstract address, which leaves no file behind.
 ///
 /// # Errors
 /// What bind and listen report.
-pub fn abstract_listener(name: &str) -> io::Result<UnixListener> {
+pub(crate) fn abstract_listener(name: &str) -> io::Result<UnixListener> {
     UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
 }
 
@@ -38,7 +38,7 @@ pub fn abstract_listener(name: &str) -> io::Result<UnixListener> {
 ///
 /// # Errors
 /// What connect reports.
-pub fn connect(name: &str) -> io::Result<UnixStream> {
+pub(crate) fn connect(name: &str) -> io::Result<UnixStream> {
     UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)
 }
 
@@ -47,7 +47,7 @@ pub fn connect(name: &str) -> io::Result<UnixStream> {
 ///
 /// # Errors
 /// What getsockopt reports.
-pub fn peer(stream: &UnixStream) -> io::Result<(i32, u32)> {
+pub(crate) fn peer(stream: &UnixStream) -> io::Result<(i32, u32)> {
     let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of_val(&cred) as libc::socklen_t;
     let (level, name) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
@@ -60,7 +60,7 @@ pub fn peer(stream: &UnixStream) -> io::Result<(i32, u32)> {
 ///
 /// # Errors
 /// `InvalidInput` for too many descriptors or bytes, and what sendmsg reports.
-pub fn send(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub(crate) fn send(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     if bytes.len() > LONGEST || fds.len() > MOST_FDS {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -90,7 +90,7 @@ fn send_with(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::R
 ///
 /// # Errors
 /// `InvalidData` for a frame that is too long, `UnexpectedEof` for one that is cut off, and what recvmsg reports.
-pub fn receive(stream: &UnixStream) -> io::Result<Option<Frame>> {
+pub(crate) fn receive(stream: &UnixStream) -> io::Result<Option<Frame>> {
     let mut frame = Frame::default();
     let mut length = [0; 4];
     if !fill(stream, &mut length, &mut frame.fds)? {

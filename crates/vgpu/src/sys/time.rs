@@ -1,8 +1,8 @@
 //! Clocks.
 //!
-//! Through libc and not `rustix`: waves read the clock, so it must come from the vdso, which libc has found long before;
-//! `rustix` would search for it on first use, in whichever process and thread that happens to be. No hook of ours replaces
-//! `clock_gettime`, and it leaves `errno` alone for clocks that exist.
+//! Through libc and not `rustix`: waves read the clock, so it must come from the vdso, which libc has found long
+//! before; `rustix` would search for it on first use, in whichever process and thread that happens to be. No hook of
+//! ours replaces `clock_gettime`, and it leaves `errno` alone for clocks that exist.
 
 fn nanoseconds(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -22,6 +22,6 @@ pub fn realtime_100mhz() -> u64 {
 }
 
 /// Returns the time since the machine started, in nanoseconds: the driver's system clock counter.
-pub fn boottime_ns() -> u64 {
+pub(crate) fn boottime_ns() -> u64 {
     nanoseconds(libc::CLOCK_BOOTTIME)
 }

@@ -6,25 +6,25 @@ use super::FileIdentity;
 
 /// A descriptor that is given out only while it still refers to the file it was made with.
 #[derive(Debug)]
-pub struct VerifiedFd<T> {
+pub(crate) struct VerifiedFd<T> {
     file: T,
     identity: Option<FileIdentity>,
 }
 
 impl<T: AsFd> VerifiedFd<T> {
     /// Remembers which file the descriptor refers to now.
-    pub fn new(file: T) -> Self {
+    pub(crate) fn new(file: T) -> Self {
         let identity = FileIdentity::of(file.as_fd());
         Self { file, identity }
     }
 
     /// Returns the owner of the descriptor, or `None` if the number was closed or refers to another file.
-    pub fn get(&self) -> Option<&T> {
+    pub(crate) fn get(&self) -> Option<&T> {
         (self.identity.is_some() && FileIdentity::of(self.file.as_fd()) == self.identity).then_some(&self.file)
     }
 
     /// Returns the descriptor, under the condition of [`VerifiedFd::get`].
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.get().map(AsFd::as_fd)
     }
 }
