@@ -1,14 +1,14 @@
 //! One tick: a look at every tenant and a decision.
 //!
-//! `idle`: nothing wants, nothing changes. `busy`: every tenant of every job has work, all sixteen levels are mixed, and
-//! every look differs from the last, so that every tick is a full decision; one tenant in turn goes idle and comes back, so
-//! that plans are made and carried out. Tenants have four queues each (ROCm's default), so n queues are n/4 tenants on eight
-//! gpus; the group `one-queue-each` shows the worst case of one queue per tenant.
+//! `idle`: nothing wants, nothing changes. `busy`: every tenant of every job has work, all sixteen levels are mixed,
+//! and every look differs from the last, so that every tick is a full decision; one tenant in turn goes idle and comes
+//! back, so that plans are made and carried out. Tenants have four queues each (ROCm's default), so n queues are n/4
+//! tenants on eight gpus; the group `one-queue-each` shows the worst case of one queue per tenant.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use gpreempt_core::{
-    Action, Activity, Actuator, Entry, GpuId, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos, Observation, Parts,
-    PolicyKind, Report, Scheduler, TenantId, TenantSlot,
+    Action, Activity, ActuatorKind, Entry, GpuId, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos, Observation,
+    Parts, PolicyKind, Report, Scheduler, TenantId, TenantSlot,
 };
 
 type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
@@ -55,7 +55,7 @@ impl Bench {
     fn tick(&mut self, busy: bool) -> usize {
         self.now = self.now.plus(Nanos::from_micros(50));
         self.ticks += 1;
-        // One place more than there are tenants: for a while nobody rests.
+        // One place more than there are tenants: in one round none of them rests.
         let resting = (self.ticks / 8) % (self.tenants.len() + 1);
         for (at, &tenant) in self.tenants.iter().enumerate() {
             let activity = match (busy, at == resting) {
@@ -73,7 +73,7 @@ impl Bench {
             };
             self.core.observe(tenant, look).expect("known");
         }
-        let plan = self.core.decide(self.now, &Actuator::DebugTrap);
+        let plan = self.core.decide(self.now, &ActuatorKind::DebugTrap);
         let entries: Vec<_> = plan.entries.iter().map(|entry| (entry.tenant, entry.action)).collect();
         for &(tenant, action) in &entries {
             let stopped = if action == Action::Preempt { self.queues_each } else { 0 };

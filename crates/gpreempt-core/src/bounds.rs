@@ -1,27 +1,27 @@
-//! The promises, as formulas. Tests evaluate exactly these functions and tools print their values.
+//! The promises of SPECIFICATION.md as formulas. The proofs evaluate these functions and the tools print their values.
 
 use crate::{GpuParams, JobParams, Nanos, Permille};
 
-/// Terms of the longest time a job that wants can meet a lower job that runs.
+/// Terms of the longest inversion: the time in which a job wants a gpu on which a lower job runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inversion {
-    /// Time between two looks of the host.
+    /// Time between two observations of the host.
     pub detection: Nanos,
     /// Longest patience of the waiting job.
     pub patience: Nanos,
     /// Exempt time of the lower job, and the cycles of the plan that resumed it.
     pub exempt: Nanos,
-    /// Refill of the gpu's cycle budget.
+    /// Time to refill the gpu's cycle budget.
     pub refill: Nanos,
-    /// Carrying out the plan.
+    /// Time to execute the plan.
     pub cost: Nanos,
-    /// One turn of an aged job, and the cycles around it.
+    /// One turn of an aged job, and its cycles.
     pub turn: Nanos,
-    /// How long a small victim is spared; see [`small`].
+    /// Longest time a small victim is spared; see [`small`].
     pub small: Nanos,
 }
 
-/// The longest inversion. The terms do not all occur at once, but in the worst case one after the other.
+/// Returns the longest inversion: in the worst case the terms follow one another.
 #[must_use]
 pub fn inversion(terms: &Inversion) -> Nanos {
     [terms.patience, terms.exempt, terms.refill, terms.cost, terms.turn, terms.small]
@@ -29,11 +29,11 @@ pub fn inversion(terms: &Inversion) -> Nanos {
         .fold(terms.detection, Nanos::plus)
 }
 
-/// Times its price that a victim is spared at most, however little it holds.
+/// Most times its price for which a victim is spared, however little of the gpu it occupies.
 pub const LONGEST_SPARING: u64 = 20;
 
-/// How long a victim is spared that holds `occupancy` of the gpu, when stopping and resuming it costs `price`: until it has
-/// held up others for as much as it costs. `None` is the worst case.
+/// Returns how long a victim is spared that occupies `occupancy` of the gpu and costs `price` to stop and resume: until
+/// the time it took from others equals its price. An occupancy of `None` is the worst case.
 #[must_use]
 pub fn small(price: Nanos, occupancy: Option<Permille>) -> Nanos {
     let share = occupancy.map_or(0, |share| u64::from(share.get()));
@@ -41,22 +41,22 @@ pub fn small(price: Nanos, occupancy: Option<Permille>) -> Nanos {
     worth.min(price.times(LONGEST_SPARING))
 }
 
-/// Terms of the longest time a job stays stopped although it has work.
+/// Terms of the longest time for which a job with work stays stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Starvation {
-    /// `max_stop`, or what ageing makes of it; see [`age_limit`].
+    /// `max_stop`, or less through ageing; see [`age_limit`].
     pub age_limit: Nanos,
-    /// Other jobs on its gpus that may be due before it.
+    /// Number of other jobs on its gpus that may be due before it.
     pub jobs_ahead: u32,
-    /// The longest turn of any of them.
+    /// Longest turn of any of them.
     pub turn: Nanos,
-    /// Time between two looks of the host.
+    /// Time between two observations of the host.
     pub detection: Nanos,
-    /// One cycle: carrying out the resume.
+    /// Time of one cycle: executing the resume.
     pub cycle: Nanos,
 }
 
-/// The longest stop: the age limit, a turn and the gate behind it for every job ahead, and two cycles.
+/// Returns the longest stop: the age limit, a turn and the gate after it for every job ahead, and two cycles.
 #[must_use]
 pub fn starvation(terms: &Starvation) -> Nanos {
     let slot = terms.turn.times(2);
@@ -67,7 +67,8 @@ pub fn starvation(terms: &Starvation) -> Nanos {
         .plus(terms.detection)
 }
 
-/// Longest stop before a job is due, when the job that causes it stands `distance` levels higher.
+/// Returns the longest stop before a job is due for a turn, when the job that caused the stop is `distance` levels
+/// higher.
 #[must_use]
 pub fn age_limit(params: &JobParams, distance: u8) -> Nanos {
     if params.age_step == Nanos::ZERO {
@@ -76,8 +77,8 @@ pub fn age_limit(params: &JobParams, distance: u8) -> Nanos {
     params.max_stop.min(params.age_step.times(u64::from(distance.max(1))))
 }
 
-/// Most cycles a gpu spends within `window`. `largest` is what it takes there to stop everything and to resume it one by one:
-/// a stop that cannot be paid together with all resumes after it, because that is more than the burst, is made when the
+/// Returns the most cycles that a gpu spends within `window`. `largest` is the number of cycles to stop all of its
+/// tenants and to resume them one by one: a stop that, with its resumes, needs more than the burst is made when the
 /// bucket is full, and its resumes are borrowed.
 #[must_use]
 pub fn cycles(params: &GpuParams, window: Nanos, largest: u32) -> u64 {
@@ -93,9 +94,9 @@ pub fn cycles(params: &GpuParams, window: Nanos, largest: u32) -> u64 {
     earned.saturating_add(burst).saturating_add(if u64::from(largest) > burst { u64::from(largest) } else { 0 })
 }
 
-/// Longest time until the budget of a gpu pays for `cycles`, the resume of everything included, when the turns of aged jobs
-/// take `ageing` cycles per second of it. What exceeds the burst was, or will be, borrowed from a full bucket and has to be
-/// earned too. [`Nanos::NEVER`] if ageing takes all there is: such a budget promises nothing.
+/// Returns the longest time until the budget of a gpu pays for `cycles`, all resumes included, when the turns of aged
+/// jobs take `ageing` cycles per second of it. Cycles beyond the burst are borrowed from a full bucket and must be
+/// earned, too. [`Nanos::NEVER`] if ageing takes the whole budget: such a budget promises nothing.
 #[must_use]
 pub fn refill(params: &GpuParams, cycles: u32, ageing: u32) -> Nanos {
     if params.cycles_per_second == 0 {
@@ -106,7 +107,7 @@ pub fn refill(params: &GpuParams, cycles: u32, ageing: u32) -> Nanos {
     each.times(u64::from(cycles.max(params.cycle_burst)).saturating_add(1))
 }
 
-/// Cycles per second that the turns of an aged job take, when a stop and a resume of it cost `round_trip`.
+/// Returns the cycles per second that the turns of an aged job take, when its stop and resume cost `round_trip` cycles.
 #[must_use]
 pub fn ageing(params: &JobParams, round_trip: u32) -> u32 {
     let pace = age_limit(params, 1).plus(params.turn()).0.max(1);
@@ -114,20 +115,22 @@ pub fn ageing(params: &JobParams, round_trip: u32) -> u32 {
     u32::try_from(cycles).unwrap_or(u32::MAX)
 }
 
-/// How far, under the fair policy, the time a job got may stray from its share while `jobs` have work all the time.
+/// Returns how far, under the fair policy, a job's run time may deviate from its share while `jobs` jobs always have
+/// work.
 #[must_use]
 pub fn share_error(jobs: u32, slice: Nanos, detection: Nanos, cycle: Nanos) -> Nanos {
     slice.plus(detection).plus(cycle.times(2)).times(u64::from(jobs).saturating_add(1))
 }
 
-/// Longest time a job may keep others stopped within `window`.
+/// Returns the longest time for which a job keeps others stopped within `window`.
 #[must_use]
 pub fn stop_time(params: &JobParams, window: Nanos, detection: Nanos, cycle: Nanos) -> Nanos {
     let share = u64::from(params.stop_share.get());
     window.plus(JobParams::STOP_WINDOW).permille(share).plus(detection).plus(cycle.times(2))
 }
 
-/// Longest time a job with a limit runs within `window`, when the host looks every `detection`.
+/// Returns the longest time for which a job with a limit runs within `window`, when the host observes every
+/// `detection`.
 #[must_use]
 pub fn limit_time(params: &JobParams, window: Nanos, detection: Nanos, cycle: Nanos) -> Nanos {
     let share = u64::from(params.limit.get());

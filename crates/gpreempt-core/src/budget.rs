@@ -1,11 +1,11 @@
-//! Cycles per second and gpu.
+//! The cycle budget of a gpu: runlist cycles per second.
 //!
-//! A token bucket whose unit is the time it takes to earn a token, so that refilling is an addition. A preemption is bought
-//! only if the resume of everything stopped can be paid as well: a stopped job never waits for the budget.
+//! A token bucket whose unit is the time to earn a token, so that refilling is an addition. A preemption is made only
+//! if the budget also pays for the resume of everything stopped: a stopped job never waits for the budget.
 
 use crate::{GpuParams, Nanos};
 
-/// The cycles a gpu has left, in nanoseconds of refill.
+/// The remaining cycles of a gpu, in nanoseconds of refill.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bucket {
     tokens: i64,
@@ -17,12 +17,12 @@ fn signed(value: u64) -> i64 {
 }
 
 impl Bucket {
-    /// A full bucket.
+    /// Returns a full bucket.
     pub(crate) fn full(params: &GpuParams, now: Nanos) -> Bucket {
         Bucket { tokens: Bucket::capacity(params), at: now }
     }
 
-    /// What `cycles` cost; nothing if the gpu has no limit.
+    /// Returns the price of `cycles`; zero if the gpu has no limit.
     pub(crate) fn price(params: &GpuParams, cycles: u32) -> i64 {
         let each = 1_000_000_000u64.checked_div(u64::from(params.cycles_per_second)).unwrap_or(0);
         signed(each.saturating_mul(u64::from(cycles)))
@@ -38,7 +38,7 @@ impl Bucket {
         self.at = now;
     }
 
-    /// When `cycles` can be bought: now, or later. More than the bucket holds is sold when it is full.
+    /// Returns when `cycles` can be spent: now or later. More than the bucket's capacity can be spent when it is full.
     pub(crate) fn ready_at(&self, params: &GpuParams, cycles: u32, now: Nanos) -> Nanos {
         let wanted = Bucket::price(params, cycles).min(Bucket::capacity(params));
         let missing = wanted.saturating_sub(self.tokens);

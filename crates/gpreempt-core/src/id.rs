@@ -1,4 +1,4 @@
-//! Names of things: levels, gpus, jobs, tenants.
+//! Identifiers and small value types: levels, shares, gpus, jobs, tenants.
 
 /// Software priority of a job, 0 to 15; higher wins. Unrelated to the driver's queue priority, which has three classes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -10,13 +10,13 @@ impl Level {
     /// The lowest level.
     pub const MIN: Level = Level(0);
 
-    /// `None` above 15.
+    /// Returns the level of a number; `None` above 15.
     #[must_use]
     pub const fn new(value: u8) -> Option<Level> {
         if value <= Level::MAX.0 { Some(Level(value)) } else { None }
     }
 
-    /// The number, 0 to 15.
+    /// Returns the number, 0 to 15.
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
@@ -28,18 +28,18 @@ impl Level {
 pub struct Permille(u16);
 
 impl Permille {
-    /// The whole.
+    /// The whole: 1000 thousandths.
     pub const ALL: Permille = Permille(1000);
-    /// Nothing.
+    /// No share.
     pub const NONE: Permille = Permille(0);
 
-    /// Values above 1000 become 1000.
+    /// Returns a share; values above 1000 become 1000.
     #[must_use]
     pub const fn new(value: u16) -> Permille {
         if value < 1000 { Permille(value) } else { Permille::ALL }
     }
 
-    /// The number, 0 to 1000.
+    /// Returns the number, 0 to 1000.
     #[must_use]
     pub const fn get(self) -> u16 {
         self.0
@@ -50,14 +50,15 @@ impl Permille {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuId(pub u8);
 
-/// A job. Carries a generation, so that a name kept too long matches nothing instead of a successor in the same slot.
+/// Identifies a job. The generation makes an id that outlived its job match nothing, instead of the next job in its
+/// slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct JobId {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
 
-/// A tenant: all compute queues of one process on one gpu. Carries a generation like [`JobId`].
+/// Identifies a tenant: all compute queues of one process on one gpu. Has a generation like [`JobId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TenantId {
     pub(crate) index: u32,
@@ -65,7 +66,7 @@ pub struct TenantId {
 }
 
 impl JobId {
-    /// Slot in the host's storage.
+    /// Returns the index of the slot in the host's storage.
     #[must_use]
     pub const fn index(self) -> usize {
         self.index as usize
@@ -73,7 +74,7 @@ impl JobId {
 }
 
 impl TenantId {
-    /// Slot in the host's storage.
+    /// Returns the index of the slot in the host's storage.
     #[must_use]
     pub const fn index(self) -> usize {
         self.index as usize
@@ -85,51 +86,51 @@ impl TenantId {
 pub struct GpuSet(u64);
 
 impl GpuSet {
-    /// Gpus a machine may have: eight MI300X in CPX mode show exactly this many.
+    /// Most gpus of a machine: eight MI300X in CPX mode appear as 64.
     pub const CAPACITY: usize = 64;
     /// No gpu.
     pub const EMPTY: GpuSet = GpuSet(0);
 
-    /// The set of this one gpu; empty if the id is out of range.
+    /// Returns the set of one gpu; empty if the id is out of range.
     #[must_use]
     pub const fn one(gpu: GpuId) -> GpuSet {
         if (gpu.0 as usize) < GpuSet::CAPACITY { GpuSet(1 << (gpu.0 & 63)) } else { GpuSet::EMPTY }
     }
 
-    /// Whether no gpu is in it.
+    /// Returns whether the set has no gpu.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether `gpu` is in it.
+    /// Returns whether the set has `gpu`.
     #[must_use]
     pub const fn has(self, gpu: GpuId) -> bool {
         self.0 & GpuSet::one(gpu).0 != 0
     }
 
-    /// Both sets together.
+    /// Returns the union.
     #[must_use]
     pub const fn with(self, other: GpuSet) -> GpuSet {
         GpuSet(self.0 | other.0)
     }
 
-    /// What both have.
+    /// Returns the intersection.
     #[must_use]
     pub const fn both(self, other: GpuSet) -> GpuSet {
         GpuSet(self.0 & other.0)
     }
 
-    /// This without `other`.
+    /// Returns the difference: the gpus of `self` that are not in `other`.
     #[must_use]
     pub const fn without(self, other: GpuSet) -> GpuSet {
         GpuSet(self.0 & !other.0)
     }
 
-    /// The gpu with the lowest number.
+    /// Returns the gpu with the lowest number; `None` if the set is empty.
     #[must_use]
     pub const fn first(self) -> Option<GpuId> {
-        // At most 64, so the number fits.
+        // At most 63, which fits.
         if self.0 == 0 { None } else { Some(GpuId(self.0.trailing_zeros() as u8)) }
     }
 }

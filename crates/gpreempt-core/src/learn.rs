@@ -1,17 +1,17 @@
-//! What the core learns about a job's arrivals, to choose patience and linger.
+//! Learns the arrival pattern of a job, to choose patience and linger.
 //!
-//! Both are ski-rental problems: keep waiting (and lose the time) or pay for a cycle (and lose its cost). Waiting as long as
-//! the cycle costs is never worse than twice the best choice; knowing how the last waits ended does better.
+//! Both are ski-rental problems: keep waiting (and lose the time) or pay for a cycle (and lose its cost). Waiting as
+//! long as the cycle costs is never worse than twice the best choice; knowing how recent waits ended does better.
 
 use crate::Nanos;
 
-/// A moving share: how often something was true lately, in 255ths.
+/// A moving average of a condition: how often it was true recently, in 255ths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Likelihood(u8);
 
 impl Likelihood {
     pub(crate) fn note(&mut self, happened: bool) {
-        // A shift of three keeps the last dozen or so in sight; the +1 lets it reach both ends.
+        // A weight of one eighth remembers about a dozen samples; the +1 lets the value reach both ends.
         if happened {
             self.0 = self.0.saturating_add((255 - self.0) / 8 + 1);
         } else {
@@ -28,19 +28,19 @@ impl Likelihood {
     }
 }
 
-/// A job's habits.
+/// The observed pattern of a job's bursts and gaps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habits {
-    /// How often a burst met by lower jobs ended by itself before a cycle would have paid.
+    /// How often a burst that met lower jobs ended by itself before a cycle would have paid off.
     self_ending: Likelihood,
-    /// How often the next burst came before a resume would have paid.
+    /// How often the next burst came before a resume would have paid off.
     soon_back: Likelihood,
-    /// Average of those short gaps, and how far they stray.
+    /// Average of those short gaps, and their mean deviation.
     short_gap: Nanos,
     stray: Nanos,
     /// Average length of a burst.
     burst: Nanos,
-    /// The job has been met by lower jobs during this burst, and whether anything was stopped for it.
+    /// Whether the job met lower jobs during this burst, and whether any of them was stopped for it.
     pub(crate) contested: bool,
     pub(crate) acted: bool,
 }
@@ -64,20 +64,20 @@ fn blend(old: Nanos, new: Nanos, shift: u32) -> Nanos {
 }
 
 impl Habits {
-    /// A burst ended after `length`; acting on its behalf costs `price`.
+    /// Notes that a burst ended after `length`; stopping others for it costs `price`.
     pub(crate) fn burst_ended(&mut self, length: Nanos, price: Nanos) {
         self.burst = if self.burst == Nanos::ZERO { length } else { blend(self.burst, length, 3) };
         if self.contested && !self.acted {
             self.self_ending.note(length <= price);
         } else if self.acted && length <= price {
-            // Nothing was waited for, so nothing was shown; but a short burst is worth another try some day.
+            // Without a wait there is no evidence; but a short burst is a hint that waiting may pay off.
             self.self_ending.hint();
         }
         self.contested = false;
         self.acted = false;
     }
 
-    /// Something was stopped during this burst, after its patience had been waited for, or at once.
+    /// Notes that a job was stopped during this burst, after the patience had passed (`waited`) or at once.
     pub(crate) fn acted(&mut self, waited: bool) {
         if waited && !self.acted {
             self.self_ending.note(false);
@@ -85,7 +85,7 @@ impl Habits {
         self.acted = true;
     }
 
-    /// The job came back after `gap`; a resume and the next preemption cost `price`.
+    /// Notes that the job came back after `gap`; a resume and the next preemption cost `price`.
     pub(crate) fn came_back(&mut self, gap: Nanos, price: Nanos) {
         self.soon_back.note(gap <= price);
         if gap <= price {
@@ -95,20 +95,20 @@ impl Habits {
         }
     }
 
-    /// How long it pays to wait before acting, when acting costs `price`.
+    /// Returns how long it pays to wait before a preemption that costs `price`.
     pub(crate) fn patience(&self, price: Nanos) -> Nanos {
         if self.self_ending.likely() { price } else { Nanos::ZERO }
     }
 
-    /// How long it pays to keep the gpu reserved, when a resume and the next preemption cost `price`.
+    /// Returns how long it pays to keep the gpu reserved, when a resume and the next preemption cost `price`.
     pub(crate) fn linger(&self, price: Nanos) -> Nanos {
         let wait = self.short_gap.plus(self.stray.times(4)).min(price);
         let chance = u64::from(self.soon_back.0);
-        // Saved if it comes back in time, against lost if it does not.
+        // The saving if the job comes back in time, against the loss if it does not.
         if price.times(chance) >= wait.times(255 - chance) { wait } else { Nanos::ZERO }
     }
 
-    /// How long the job usually works at a stretch.
+    /// Returns the average length of a burst.
     pub(crate) fn burst(&self) -> Nanos {
         self.burst
     }

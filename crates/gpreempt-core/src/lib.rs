@@ -1,13 +1,14 @@
-//! What to preempt and resume on the gpus of a machine, and when.
+//! Decides which tenants of a machine's gpus to preempt and to resume, and when.
 //!
-//! The host (a daemon, a kernel, a simulation) tells the core what it sees of each *tenant* (all compute queues of one
-//! process on one gpu): [`Scheduler::observe`]. The core answers with a [`Plan`]: which tenants to preempt, which to resume,
-//! each with its reason, and the instant at which it wants to be asked again: [`Scheduler::decide`]. The host carries the
-//! plan out and says how it went: [`Scheduler::report`]. Tenants belong to *jobs*, which stop and run as a whole.
+//! The host is a daemon, a kernel or a simulation. It passes observations of each *tenant* (all compute queues of one
+//! process on one gpu) to [`Scheduler::observe`]. [`Scheduler::decide`] returns a [`Plan`]: the tenants to preempt and
+//! the tenants to resume, each with its reason, and the instant of the next decision. The host executes the plan and
+//! passes the result of each entry to [`Scheduler::report`]. Tenants belong to *jobs*; a job is stopped and resumed as
+//! a whole.
 //!
-//! The core has no clock, no threads, no memory of its own and no dependencies: time is an argument, storage is handed in
-//! ([`Parts`]), arithmetic is integer and saturates, and no input makes it panic. Same input, same output. So the code that
-//! is tested in virtual time is the code that runs in the daemon and in a kernel.
+//! The core has no clock, no threads, no memory of its own and no dependencies: time is an argument, the host provides
+//! the storage ([`Parts`]), arithmetic is integer and saturates, and no input causes a panic. Equal input gives equal
+//! output. The code that the tests run in virtual time is therefore the code that runs in the daemon and in a kernel.
 //!
 //! ```
 //! use gpreempt_core::*;
@@ -27,12 +28,12 @@
 //! let offline = core.add_job(JobParams { level: level(3), ..JobParams::default() })?;
 //! let (a, b) = (core.add_tenant(online, gpu, true)?, core.add_tenant(offline, gpu, true)?);
 //!
-//! // Both have work: the offline tenant is preempted on the online job's account.
+//! // Both have work: the offline tenant is preempted for the online job.
 //! let now = Nanos::from_millis(5);
 //! let look = Observation { at: now, since: now, activity: Activity::Running, queues: 4, ..Observation::default() };
 //! core.observe(a, look)?;
 //! core.observe(b, look)?;
-//! let plan = core.decide(now, &Actuator::DebugTrap);
+//! let plan = core.decide(now, &ActuatorKind::DebugTrap);
 //! assert_eq!((plan.entries[0].tenant, plan.entries[0].action), (b, Action::Preempt));
 //! assert_eq!((plan.entries[0].why.cause, plan.entries[0].why.reason), (Some(online), Reason::HigherWants));
 //! # Ok::<(), Error>(())
@@ -40,12 +41,21 @@
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic, clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-#![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        reason = "a test that panics has failed, as it should"
+    )
+)]
 
 #[cfg(test)]
 extern crate std;
 
-/// Whether a one-line break is active; never outside the core's own tests.
+/// Returns whether a mutant is active; always false outside the core's own tests.
 #[cfg(test)]
 macro_rules! mutant {
     ($name:ident) => {
@@ -75,16 +85,17 @@ mod policy;
 #[cfg(test)]
 mod proofs;
 mod scheduler;
+mod snapshot;
 mod state;
-mod status;
+
 mod time;
 
-pub use cost::{Actuator, Batch, Cost};
+pub use cost::{ActuatorKind, Batch, Cost};
 pub use id::{GpuId, GpuSet, Gpus, JobId, Level, Permille, TenantId};
 pub use observe::{Activity, Observation, Report};
 pub use params::{GpuParams, JobParams, Patience, PolicyKind};
 pub use plan::{Action, Bound, Entry, Plan, Reason, Why};
 pub use scheduler::{Error, Scheduler};
+pub use snapshot::{GpuSnapshot, JobSnapshot};
 pub use state::{GpuSlot, JobSlot, Parts, Phase, Storage, Tables, TenantSlot};
-pub use status::{GpuStatus, JobStatus};
 pub use time::Nanos;

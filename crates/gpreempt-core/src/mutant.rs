@@ -1,8 +1,8 @@
-//! One-line breaks of the core, for tests only: each property must notice its own.
+//! Mutants: one-line faults of the core, for tests only. Each property must detect its own.
 
 use std::cell::Cell;
 
-/// A break. Its place in the code is where `mutant!(Name)` stands.
+/// A fault. It is built in where the code says `mutant!(Name)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
     /// Patience never runs out.
@@ -11,19 +11,19 @@ pub(crate) enum Mutant {
     NoAgeing,
     /// A preemption is planned for tenants that are stopped already.
     RepeatedStop,
-    /// Stopped jobs stay stopped when nothing above wants.
+    /// Stopped jobs stay stopped when no job above wants their gpus.
     ForgottenResume,
-    /// A tenant that cannot be stopped is asked to all the same.
+    /// A preemption is planned for a tenant that cannot be stopped.
     StopsUnstoppable,
     /// Only the first tenant of a victim is stopped.
     PartialStop,
     /// Victims are stopped on every other gpu only, on different ones each.
     HoldsParts,
-    /// A victim that is about to be stopped reserves its gpus all the same.
+    /// A victim that is about to be stopped still reserves its gpus.
     VictimsReserve,
     /// Run time is not charged to shares.
     UnchargedShare,
-    /// The latest deadline goes first.
+    /// The job with the latest deadline goes first.
     LatestDeadline,
     /// A blocked tenant counts as wanting.
     BlockedWants,
@@ -31,13 +31,13 @@ pub(crate) enum Mutant {
     EvictedWants,
     /// Cycles are not charged to the budget.
     UnchargedCycles,
-    /// Decisions depend on how often the core was asked.
+    /// Decisions depend on the number of calls.
     CountsCalls,
-    /// What the driver refused is not tried again.
+    /// An entry that the driver refused is not retried.
     NoRetry,
-    /// An entry whose report got lost is waited for without end.
+    /// The core waits for a lost report without a timeout.
     WaitsForever,
-    /// Old looks overwrite new ones.
+    /// Old observations overwrite new ones.
     AcceptsOldLooks,
     /// The share of stopping time is not counted.
     UncountedStopShare,
@@ -55,7 +55,7 @@ std::thread_local! {
     static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
 }
 
-/// Whether `mutant` is active on this thread.
+/// Returns whether `mutant` is active on this thread.
 pub(crate) fn active(mutant: Mutant) -> bool {
     ACTIVE.with(|active| active.get() == Some(mutant))
 }

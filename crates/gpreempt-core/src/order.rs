@@ -1,9 +1,9 @@
 //! Sorting without allocation and without a path to a panic.
 //!
-//! Orders change little from one decision to the next, so insertion is usually one linear pass. When it is not, a heap sort
-//! takes over: a kernel cannot afford the quadratic case.
+//! The order changes little from one decision to the next, so insertion sort is usually one linear pass. When it needs
+//! too many moves, heap sort takes over: a kernel cannot afford the quadratic case.
 
-/// Sorts by descending key; equal keys keep no particular order, so keys should be unique.
+/// Sorts by descending key. The order of equal keys is unspecified, so keys should be unique.
 pub(crate) fn sort_descending<T: Copy>(items: &mut [T], key: impl Fn(&T) -> (u64, u32)) {
     let mut moves = items.len().saturating_mul(4);
     for end in 1..items.len() {

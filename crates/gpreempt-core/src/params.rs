@@ -1,22 +1,22 @@
-//! What an operator can set, for each job and for each gpu. Everything may change at any time.
+//! Settings of the operator, for each job and for each gpu. All of them may change at any time.
 
 use crate::{Level, Nanos, Permille};
 
-/// How long a waiting job holds still before a cycle is spent on it.
+/// How long a job waits before the core spends a cycle on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Always this long; zero acts on the first look.
+    /// Always this long; zero acts on the first observation.
     Fixed(Nanos),
-    /// As long as a cycle costs, when the job's bursts have lately ended by themselves within that time; otherwise zero.
+    /// As long as a cycle takes if the job's recent bursts ended by themselves within that time; otherwise zero.
     /// Waiting never costs more than acting would have.
     Adaptive {
-        /// Never wait longer than this.
+        /// Upper limit of the wait.
         max: Nanos,
     },
 }
 
 impl Patience {
-    /// The longest it can be.
+    /// Returns the longest possible wait.
     #[must_use]
     pub const fn longest(self) -> Nanos {
         match self {
@@ -29,61 +29,61 @@ impl Patience {
 /// Settings of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobParams {
-    /// Who goes first.
+    /// Software priority; the higher level goes first.
     pub level: Level,
-    /// How long the job waits before lower ones are stopped for it.
+    /// How long the job waits before lower jobs are stopped for it.
     pub patience: Patience,
-    /// Exempt time: a resumed job is not stopped again for this long. Short means quicker protection of others, long means
-    /// fewer cycles.
+    /// Exempt time: a resumed job is not stopped again for this long. A shorter time protects other jobs sooner, a
+    /// longer time spends fewer cycles.
     pub min_run: Nanos,
-    /// After being stopped this long the job runs for at least [`JobParams::turn`], whatever wants.
+    /// Longest stop: a job stopped for this long runs for [`JobParams::turn`], whichever jobs want its gpus.
     pub max_stop: Nanos,
-    /// Ageing: every `age_step` of being stopped makes up for one level of distance to the job that caused it. Zero turns
-    /// ageing off; `max_stop` still holds.
+    /// Ageing: every `age_step` of being stopped makes up for one level of distance to the job that caused the stop.
+    /// Zero turns ageing off; `max_stop` still applies.
     pub age_step: Nanos,
-    /// The share of time this job may keep others stopped, over [`JobParams::STOP_WINDOW`].
+    /// Share of [`JobParams::STOP_WINDOW`] during which the job may keep others stopped.
     pub stop_share: Permille,
-    /// Fair policy: weight among jobs in what requests leave over.
+    /// Fair policy: weight of the job in the time that requests leave over.
     pub weight: u16,
-    /// Fair policy: share of the gpu guaranteed while the job has work.
+    /// Fair policy: guaranteed share of the gpu while the job has work.
     pub request: Permille,
-    /// Fair policy: share of the gpu never exceeded, even if the gpu is otherwise idle.
+    /// Fair policy: share of the gpu that the job never exceeds, even if the gpu is otherwise idle.
     pub limit: Permille,
     /// Deadline policy: time between releases; zero means best effort.
     pub period: Nanos,
     /// Deadline policy: time from release to deadline; zero means the period.
     pub deadline: Nanos,
-    /// Deadline policy: gpu time per release; a job that uses more is put back by a period. Zero means unknown.
+    /// Deadline policy: gpu time per release; a job that uses more is postponed by a period. Zero means unknown.
     pub runtime: Nanos,
 }
 
 impl JobParams {
-    /// Window over which `stop_share` is kept.
+    /// Window over which `stop_share` is measured.
     pub const STOP_WINDOW: Nanos = Nanos::from_secs(1);
-    /// Window over which `limit` is kept.
+    /// Window over which `limit` is measured.
     pub const LIMIT_WINDOW: Nanos = Nanos::from_millis(100);
-    /// Shortest turn of an aged job: with `min_run` zero it must still get somewhere.
+    /// Shortest turn of an aged job: it must make progress even with a `min_run` of zero.
     pub const SHORTEST_TURN: Nanos = Nanos::from_millis(1);
 
-    /// How long an aged job runs undisturbed.
+    /// Returns how long an aged job runs without being stopped.
     #[must_use]
     pub fn turn(&self) -> Nanos {
         self.min_run.max(JobParams::SHORTEST_TURN)
     }
 
-    /// Run time that a full limit account holds.
+    /// Returns the run time of a full limit account.
     #[must_use]
     pub fn limit_capacity(&self) -> Nanos {
         JobParams::LIMIT_WINDOW.permille(self.limit.get() as u64)
     }
 
-    /// Whether the deadline policy sees a deadline here.
+    /// Returns whether the job has a deadline under the deadline policy.
     #[must_use]
     pub const fn has_deadline(&self) -> bool {
         self.period.0 > 0
     }
 
-    /// Time from release to deadline.
+    /// Returns the time from release to deadline.
     #[must_use]
     pub const fn relative_deadline(&self) -> Nanos {
         if self.deadline.0 > 0 { self.deadline } else { self.period }
@@ -109,7 +109,7 @@ impl Default for JobParams {
     }
 }
 
-/// Which policy orders the jobs of a gpu.
+/// The policy that orders the jobs of a gpu.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PolicyKind {
     /// Strict levels; equal levels coexist, or take turns if `slice` is set.
@@ -117,48 +117,48 @@ pub enum PolicyKind {
     Priority,
     /// Weighted shares with request and limit.
     Fair,
-    /// Earliest deadline first; best effort below.
+    /// Earliest deadline first; jobs without a deadline by level, below.
     Deadline,
 }
 
 /// Settings of a gpu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuParams {
-    /// Who orders its jobs. A job on several gpus is ranked by the policy of the first.
+    /// The policy that orders its jobs. A job on several gpus is ranked by the policy of the first.
     pub policy: PolicyKind,
-    /// Length of a turn: within one level (priority policy; zero lets equals coexist) or of one share (fair policy; zero
-    /// means [`GpuParams::FAIR_SLICE`]).
+    /// Length of a turn. Priority policy: turns within one level; zero lets jobs of one level run together. Fair
+    /// policy: turns between shares; zero means [`GpuParams::FAIR_SLICE`].
     pub slice: Nanos,
-    /// Cycles the gpu may spend per second; zero means no limit.
+    /// Runlist cycles the gpu may spend per second; zero means no limit.
     pub cycles_per_second: u32,
-    /// Cycles it may save up and spend at once.
+    /// Cycles that may accumulate and be spent at once.
     pub cycle_burst: u32,
-    /// Longest time a gpu stays reserved after the higher job stopped wanting.
+    /// Longest time for which the gpu stays reserved after the higher job stopped wanting it.
     pub linger_max: Nanos,
-    /// Victims that hold at most this share of the gpu are left running while stopping them costs more than it frees.
+    /// Victims that occupy at most this share of the gpu are not stopped while stopping them costs more than it frees.
     pub small: Permille,
-    /// Weigh, while the higher job is running, what leaving the lower ones costs it (they hold part of the gpu) against what
-    /// stopping them would (a cycle for each): where stopping costs more they are spared, as small ones are. It needs
-    /// measured occupancy of all that work there.
+    /// While the higher job runs, compare what the lower jobs cost it (they occupy part of the gpu) with what stopping
+    /// them would cost (a cycle for each). Where stopping costs more they are spared, as small victims are. Needs the
+    /// measured occupancy of every tenant that has work on the gpu.
     pub weigh: bool,
-    /// What one cycle takes before any was measured.
+    /// Assumed time of a cycle until one was measured.
     pub cycle_estimate: Nanos,
-    /// A plan entry without a report for this long counts as lost and is decided anew.
+    /// A plan entry without a report for this long counts as lost and is decided again.
     pub report_timeout: Nanos,
 }
 
 impl GpuParams {
-    /// What a slice of zero means under the fair policy, which cannot do without.
+    /// The slice of the fair policy, which needs one, when `slice` is zero.
     pub const FAIR_SLICE: Nanos = Nanos::from_millis(10);
 
-    /// The length of a turn; zero if equals coexist.
+    /// Returns the length of a turn; zero if jobs of one level run together.
     #[must_use]
     pub fn turn_length(&self) -> Nanos {
         let fair = self.policy == PolicyKind::Fair && self.slice == Nanos::ZERO;
         if fair { GpuParams::FAIR_SLICE } else { self.slice }
     }
 
-    /// Whether lower jobs may be spared for what they hold.
+    /// Returns whether victims may be spared because of what they occupy.
     #[must_use]
     pub fn spares(&self) -> bool {
         self.small > Permille::NONE || self.weigh

@@ -1,51 +1,51 @@
-//! What to change now, and why: the output of the core.
+//! Plans: the output of the core. A plan lists the tenants to preempt and to resume, each with its reason.
 
 use crate::{GpuId, GpuSet, JobId, Nanos, TenantId};
 
-/// The two verbs.
+/// What to do with a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Stop the tenant's queues; their waves are saved.
     Preempt,
-    /// Let them go on where they were.
+    /// Let the tenant's queues continue; their waves are restored.
     Resume,
 }
 
-/// The reason behind an entry.
+/// The rule of the scheduler behind an entry. The first seven are reasons to preempt, the others to resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Preempt: a job of a higher level wants the gpu.
     HigherWants,
-    /// Preempt: an equal's turn.
+    /// Preempt: the job's slice is over and a job of the same level waits for its turn.
     SliceOver,
-    /// Preempt: the share of another job is due.
+    /// Preempt: another job is owed its share of the gpu.
     ShareDue,
     /// Preempt: the job used up its limit.
     LimitReached,
-    /// Preempt: an earlier deadline.
+    /// Preempt: a job with an earlier deadline wants the gpu.
     EarlierDeadline,
-    /// Preempt: by hand.
+    /// Preempt: the operator holds the job.
     Held,
-    /// Preempt: a queue or tenant of a stopped job came to life.
+    /// Preempt: a stopped job has a new queue or tenant that runs.
     JobStopped,
-    /// Resume: nothing above wants the job's gpus any more.
+    /// Resume: no job above wants the job's gpus any more.
     NothingAbove,
     /// Resume: the job's turn or share is due.
     TurnDue,
-    /// Resume: stopped for long enough; it runs for a turn, whatever wants.
+    /// Resume: the job was stopped for its age limit and runs for one turn, whichever jobs want its gpus.
     Aged,
     /// Resume: the job that caused the stop used up its share of stopping time.
     StopShareSpent,
     /// Resume: the hold ended.
     Released,
-    /// Resume: part of the job could not be stopped, so none of it is.
+    /// Resume: part of the job could not be stopped, so none of it stays stopped.
     GaveUp,
 }
 
-/// What decided the moment: the bound that ran out last before the entry was made.
+/// What set the time of an entry: the condition that was met last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Nothing had to be waited for beyond seeing it.
+    /// The host's observation; nothing else had to be waited for.
     Detection,
     /// The waiting job's patience.
     Patience,
@@ -53,50 +53,50 @@ pub enum Bound {
     Exempt,
     /// The gpu's cycle budget.
     Budget,
-    /// The victim was too small to be worth a cycle until now.
+    /// The victim held too little of the gpu to be worth a cycle until now.
     Small,
-    /// The gpu stayed reserved.
+    /// The time for which the gpu stays reserved after the higher job stopped wanting it.
     Linger,
-    /// A slice.
+    /// The end of a slice.
     Slice,
     /// `max_stop` or ageing.
     Age,
-    /// An earlier attempt had to be settled first.
+    /// The retry time after an entry that failed or got lost.
     Retry,
 }
 
-/// Why, in four words that fit a trace record.
+/// Why an entry was planned. Fits a trace record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Why {
-    /// The job on whose account it happens, if there is one and it still exists.
+    /// The job for which the entry is made; `None` if there is none or it was removed.
     pub cause: Option<JobId>,
-    /// The reason.
+    /// The rule that asks for the entry.
     pub reason: Reason,
-    /// What set the moment.
+    /// The condition that set its time.
     pub bound: Bound,
-    /// How long the inversion (preempt) or the stop (resume) had lasted.
+    /// How long the inversion (preempt) or the stop (resume) has lasted.
     pub after: Nanos,
 }
 
-/// One thing to do.
+/// One entry of a plan: an action on one tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// To whom.
+    /// The tenant to act on.
     pub tenant: TenantId,
-    /// Its job.
+    /// The tenant's job.
     pub job: JobId,
-    /// Its gpu.
+    /// The tenant's gpu.
     pub gpu: GpuId,
-    /// What.
+    /// The action.
     pub action: Action,
-    /// Why.
+    /// Cause, reason and time of the entry.
     pub why: Why,
     /// Sort key of a preemption; larger victims first.
     pub(crate) weight: u64,
 }
 
 impl Entry {
-    /// What the host fills its storage with.
+    /// Initial value for the host's storage.
     pub const EMPTY: Entry = Entry {
         tenant: TenantId { index: u32::MAX, generation: 0 },
         job: JobId { index: u32::MAX, generation: 0 },
@@ -107,13 +107,14 @@ impl Entry {
     };
 }
 
-/// What to do now, and when to ask again.
+/// The result of a decision: what to do now, and when to decide again.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// Preempts first, biggest victim first; then resumes, highest job first. The tenants of a job stand together.
+    /// Preemptions first, the largest victim first; then resumes, the highest job first. Entries of a job are adjacent.
     pub entries: &'a [Entry],
-    /// Ask again at this instant even if nothing is observed; [`Nanos::NEVER`] if there is nothing to wait for.
+    /// Call [`crate::Scheduler::decide`] at this instant even if nothing is observed; [`Nanos::NEVER`] if nothing is
+    /// due.
     pub wake: Nanos,
-    /// Gpus whose deadline jobs together ask for more than the gpu has.
+    /// Gpus whose deadline jobs together need more than all of the gpu's time.
     pub overcommitted: GpuSet,
 }

@@ -1,4 +1,4 @@
-//! The scheduler: what a host calls.
+//! The scheduler: the interface of the core to its host.
 
 use crate::budget::Bucket;
 use crate::cost::Cost;
@@ -7,16 +7,16 @@ use crate::plan::{Action, Plan};
 use crate::state::{GpuSlot, JobSlot, NONE, Phase, Storage, Tables, TenantSlot};
 use crate::{Activity, GpuId, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Report, TenantId};
 
-/// What a call can object to.
+/// Errors of the scheduler's calls. A call that fails changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// `order` is shorter than `jobs`, `plan` than `tenants`, or there are more gpus than [`GpuSet::CAPACITY`].
     StorageTooSmall,
-    /// No such gpu, or it was never set up.
+    /// The gpu does not exist or was never set up.
     UnknownGpu,
-    /// No such job, or no longer.
+    /// The job does not exist, or no longer.
     UnknownJob,
-    /// No such tenant, or no longer.
+    /// The tenant does not exist, or no longer.
     UnknownTenant,
     /// The host's storage has no free slot.
     Full,
@@ -42,33 +42,33 @@ impl core::fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Observations in, plans out.
+/// Turns observations into plans. Not thread safe: the host serialises the calls.
 #[derive(Debug)]
 pub struct Scheduler<S> {
     pub(crate) storage: S,
     /// Time of the last decision, and of the next one if nothing is observed before.
     last: Nanos,
     wake: Nanos,
-    /// The newest look.
+    /// Time of the newest observation.
     newest: Nanos,
-    /// Something changed since the last decision.
+    /// Whether anything changed since the last decision.
     stale: bool,
-    /// Jobs or their settings changed since the last decision.
+    /// Whether jobs, tenants, gpus or settings changed since the last decision.
     regroup: bool,
-    /// Entries of `order` in use.
+    /// Number of used entries of `order`.
     jobs: usize,
     overcommitted: GpuSet,
 }
 
-/// First wait after a refusal; doubles with each.
+/// Wait after the first refusal; it doubles with each further one.
 const RETRY: Nanos = Nanos::from_millis(1);
 const RETRY_DOUBLINGS: u32 = 6;
 
 impl<S: Storage> Scheduler<S> {
-    /// A scheduler over empty slots.
+    /// Creates a scheduler; clears all slots of `storage`.
     ///
     /// # Errors
-    /// [`Error::StorageTooSmall`] if the parts do not fit each other.
+    /// [`Error::StorageTooSmall`] if the sizes of the parts do not fit each other.
     pub fn new(mut storage: S) -> Result<Self, Error> {
         let Tables { gpus, jobs, tenants, order, plan } = storage.tables();
         if order.len() < jobs.len() || plan.len() < tenants.len() || gpus.len() > GpuSet::CAPACITY {
@@ -89,7 +89,7 @@ impl<S: Storage> Scheduler<S> {
         })
     }
 
-    /// Sets up a gpu, or changes its settings.
+    /// Adds a gpu, or changes its settings.
     ///
     /// # Errors
     /// [`Error::UnknownGpu`] if the storage has no such slot.
@@ -108,7 +108,7 @@ impl<S: Storage> Scheduler<S> {
         Ok(())
     }
 
-    /// Forgets a gpu that has no tenants left: it was unplugged, or partitioned anew.
+    /// Removes a gpu without tenants: it was unplugged or repartitioned.
     ///
     /// # Errors
     /// [`Error::UnknownGpu`], [`Error::GpuInUse`].
@@ -122,7 +122,7 @@ impl<S: Storage> Scheduler<S> {
         Ok(())
     }
 
-    /// Tells that a gpu is being reset (nothing is decided for it) or no longer.
+    /// Sets whether a gpu is being reset. Nothing is planned for a gpu in reset.
     ///
     /// # Errors
     /// [`Error::UnknownGpu`].
@@ -147,7 +147,7 @@ impl<S: Storage> Scheduler<S> {
         Ok(JobId { index, generation })
     }
 
-    /// Changes a job's level and other settings, at any time.
+    /// Changes the settings of a job; allowed at any time.
     ///
     /// # Errors
     /// [`Error::UnknownJob`].
@@ -163,7 +163,7 @@ impl<S: Storage> Scheduler<S> {
         Ok(())
     }
 
-    /// Removes a job that has no tenants left.
+    /// Removes a job without tenants.
     ///
     /// # Errors
     /// [`Error::UnknownJob`], [`Error::JobInUse`].
@@ -178,7 +178,8 @@ impl<S: Storage> Scheduler<S> {
         Ok(())
     }
 
-    /// Stops a job by hand until `until` (a lease), whatever the policy says. `max_stop` does not apply.
+    /// Stops a job until `until`, independent of the policy. `max_stop` does not apply; the lease ends the hold if the
+    /// operator's tool does not.
     ///
     /// # Errors
     /// [`Error::UnknownJob`].
@@ -188,7 +189,7 @@ impl<S: Storage> Scheduler<S> {
         Ok(())
     }
 
-    /// Ends a hold.
+    /// Ends the hold of a job.
     ///
     /// # Errors
     /// [`Error::UnknownJob`].
@@ -196,7 +197,8 @@ impl<S: Storage> Scheduler<S> {
         self.hold(id, Nanos::ZERO)
     }
 
-    /// Adds a tenant to a job. One that cannot be stopped is never a victim, nor is its job, but it can be protected.
+    /// Adds a tenant to a job. A job with a tenant that is not `stoppable` is never a victim; it is still protected
+    /// from lower jobs.
     ///
     /// # Errors
     /// [`Error::UnknownJob`], [`Error::UnknownGpu`], [`Error::Full`].
@@ -212,21 +214,7 @@ impl<S: Storage> Scheduler<S> {
         Ok(TenantId { index, generation })
     }
 
-    /// Moves a tenant to another job. It becomes as that job is with the next plan.
-    ///
-    /// # Errors
-    /// [`Error::UnknownJob`], [`Error::UnknownTenant`].
-    pub fn move_tenant(&mut self, id: TenantId, job: JobId) -> Result<(), Error> {
-        let mut tables = self.storage.tables();
-        tables.find_job(job).ok_or(Error::UnknownJob)?;
-        tables.find_tenant(id).ok_or(Error::UnknownTenant)?;
-        tables.unlink(id.index);
-        tables.link(id.index, job.index);
-        self.changed();
-        Ok(())
-    }
-
-    /// Tells whether a tenant can be stopped.
+    /// Sets whether a tenant can be stopped.
     ///
     /// # Errors
     /// [`Error::UnknownTenant`].
@@ -236,7 +224,7 @@ impl<S: Storage> Scheduler<S> {
         Ok(())
     }
 
-    /// Forgets a tenant: its process ended or its last queue is gone.
+    /// Removes a tenant: its process ended or its last queue was destroyed.
     ///
     /// # Errors
     /// [`Error::UnknownTenant`].
@@ -248,7 +236,7 @@ impl<S: Storage> Scheduler<S> {
         Ok(())
     }
 
-    /// Takes a look at a tenant into account; an older look than the last is ignored.
+    /// Records an observation of a tenant. One that is older than the last is ignored.
     ///
     /// # Errors
     /// [`Error::UnknownTenant`].
@@ -274,7 +262,7 @@ impl<S: Storage> Scheduler<S> {
             None => false,
         };
         if reached && look.at > tenant.asked_at {
-            // The report is late or lost, but what it would say is plain to see.
+            // The report is late or lost, but the observation shows that the entry took effect.
             tenant.pending = None;
             self.stale = true;
         }
@@ -282,7 +270,7 @@ impl<S: Storage> Scheduler<S> {
         Ok(())
     }
 
-    /// Takes the result of a plan entry into account.
+    /// Records the result of a plan entry.
     ///
     /// # Errors
     /// [`Error::UnknownTenant`].
@@ -290,7 +278,7 @@ impl<S: Storage> Scheduler<S> {
         let mut tables = self.storage.tables();
         let tenant = tables.find_tenant(id).ok_or(Error::UnknownTenant)?;
         if report.at < tenant.asked_at {
-            // About an entry that was given up and decided anew.
+            // The entry timed out and was decided again: this report is about the old one.
             return Ok(());
         }
         tenant.pending = None;
@@ -323,7 +311,7 @@ impl<S: Storage> Scheduler<S> {
             && action == Action::Resume
             && let Some(job) = tables.job_mut(job).filter(|job| job.phase == Phase::Running)
         {
-            // Exempt time begins when the job really runs again.
+            // Exempt time begins when the driver has resumed the job.
             job.resumed_at = job.resumed_at.max(report.at);
             job.slice_start = job.slice_start.max(report.at);
             job.exempt_until = job.exempt_until.max(report.at.plus(job.exempt_for));
@@ -335,11 +323,12 @@ impl<S: Storage> Scheduler<S> {
         Ok(())
     }
 
-    /// What to do now. Cheap if nothing changed and nothing is due.
+    /// Decides what to do now. Cheap if nothing changed and nothing is due. The host must execute the entries and
+    /// report each of them; an entry without a report counts as lost after `report_timeout`.
     pub fn decide(&mut self, now: Nanos, cost: &dyn Cost) -> Plan<'_> {
-        // A clock that runs backwards is taken to stand still.
+        // A clock that runs backwards is treated as one that stands still.
         let now = now.max(self.last);
-        // A look from the future is put right by the next decision, so there has to be one.
+        // The next decision corrects an observation from the future, so there must be one.
         self.stale |= self.newest > now;
         self.newest = self.newest.min(now);
         let skip = !self.stale && now < self.wake;
@@ -366,20 +355,20 @@ impl<S: Storage> Scheduler<S> {
         Plan { entries: entries.get(..length).unwrap_or(&[]), wake: self.wake, overcommitted: self.overcommitted }
     }
 
-    /// Jobs, tenants or settings are others than before.
+    /// Notes that jobs, tenants, gpus or settings changed.
     fn changed(&mut self) {
         self.stale = true;
         self.regroup = true;
     }
 }
 
-/// Finds a slot that is not in use.
+/// Returns a free slot and its index.
 fn free<T>(slots: &mut [T], used: impl Fn(&T) -> bool) -> Result<(u32, &mut T), Error> {
     let (index, slot) = slots.iter_mut().enumerate().find(|(_, slot)| !used(slot)).ok_or(Error::Full)?;
     Ok((u32::try_from(index).map_err(|_| Error::Full)?, slot))
 }
 
-/// Lists the jobs in use; the order among them is established with the decision.
+/// Lists the slots of all jobs in `order` and returns their number. The decision sorts them.
 fn regroup(tables: &mut Tables<'_>) -> usize {
     let live = tables.jobs.iter().enumerate().filter(|(_, job)| job.live);
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! What the core remembers, in storage that the host hands in.
+//! The state of the core, in storage that the host provides.
 
 use crate::budget::Bucket;
 use crate::cost::Batch;
@@ -8,67 +8,67 @@ use crate::{
     Action, Activity, Entry, GpuId, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Permille, TenantId,
 };
 
-/// No slot.
+/// The index of no slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Memory of a gpu.
+/// State of a gpu. Opaque to the host, which only provides the memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GpuSlot {
     pub(crate) live: bool,
     pub(crate) resetting: bool,
     pub(crate) params: GpuParams,
     pub(crate) bucket: Bucket,
-    /// Measured time of a cycle, averaged; zero before the first.
+    /// Moving average of the measured time of a cycle; zero before the first.
     pub(crate) cycle: Nanos,
-    /// When the next aged job may take a turn here.
+    /// When the next aged job may take a turn on this gpu.
     pub(crate) gate: Nanos,
-    /// A stopped job that is owed its turn here, as of the last decision.
+    /// A stopped job whose turn on this gpu is due, as of the last decision.
     pub(crate) waiter: u32,
     pub(crate) now: GpuNow,
 }
 
-/// What one decision works out about a gpu.
+/// Working state of one decision about a gpu.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GpuNow {
     /// The highest job that wants the gpu and may stop others for it.
     pub(crate) holder: u32,
-    /// The highest job for which the gpu stays reserved although it wants nothing.
+    /// The highest job for which the gpu stays reserved although it does not want it.
     pub(crate) lingerer: u32,
-    /// Since when the oldest job that is due here, but cannot have its turn yet, is due.
+    /// Since when the longest waiting job is due for a turn that it cannot have yet.
     pub(crate) claimed: Nanos,
-    /// The job for which the budget has been saved up longest.
+    /// The job for which the gpu has saved cycles longest, and since when.
     pub(crate) saver: u32,
     pub(crate) saving_since: Nanos,
-    /// Cycles it takes to resume everything that is stopped here, one by one.
+    /// Cycles to resume one by one everything that is stopped on the gpu.
     pub(crate) reserve: u32,
     pub(crate) preempt: Batch,
     pub(crate) resume: Batch,
-    /// All that would have to be stopped to empty the gpu.
+    /// Tenants that would have to be stopped to empty the gpu.
     pub(crate) loose: Batch,
-    /// Share of the gpu that waves hold, and whether some that work here were not measured.
+    /// Share of the gpu that waves occupy, in thousandths, and whether the occupancy of a tenant with work is unknown.
     pub(crate) occupied: u32,
     pub(crate) unmeasured: bool,
-    /// Weights and requests of the jobs that have work here.
+    /// Sums of the weights and requests of the jobs with work on the gpu.
     pub(crate) weights: u32,
     pub(crate) requests: u32,
-    /// How its time is split, and as far as the next round of that has come.
+    /// How its time is split, and the result of the next round so far.
     pub(crate) split: Split,
     pub(crate) next_split: Split,
-    /// Who was owed a turn at the last decision.
+    /// The job whose turn was due at the last decision.
     pub(crate) waiter: u32,
 }
 
 /// How the time of a gpu is split, in thousandths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Split {
-    /// What those get who cannot use more.
+    /// Sum of the shares of jobs that cannot use more.
     pub(crate) capped: u32,
-    /// Shares of the others, among whom the rest is spread.
+    /// Sum of the nominal shares of the other jobs, which divide the rest.
     pub(crate) uncapped: u32,
 }
 
 impl Split {
-    /// What a share is worth when the rest is spread.
+    /// Returns what a nominal share becomes when the other jobs divide the rest.
     pub(crate) fn spread(self, share: u32) -> u32 {
         let rest = 1000u32.saturating_sub(self.capped);
         share.saturating_mul(rest).checked_div(self.uncapped).unwrap_or(share)
@@ -110,17 +110,17 @@ impl GpuNow {
 }
 
 impl GpuSlot {
-    /// Learns from a cycle that took `took`.
+    /// Updates the average with a cycle that took `took`.
     pub(crate) fn measured(&mut self, took: Nanos) {
-        // An eighth of the news, and of an outlier not more than sixteen times what is known: one call that hangs must not
-        // make every later stop look expensive.
+        // A sample weighs one eighth, and an outlier counts as at most sixteen times the average: one call that hangs
+        // must not make every later stop look expensive.
         let known = self.cycle_time();
         let news = if known == Nanos::ZERO { took } else { took.min(known.times(16)) };
         self.cycle =
             if self.cycle == Nanos::ZERO { news } else { Nanos(known.0 - known.0 / 8).plus(Nanos(news.0 / 8)) };
     }
 
-    /// What a cycle takes here: measured, or the operator's estimate.
+    /// Returns the time of a cycle: measured, or the operator's estimate.
     pub(crate) fn cycle_time(&self) -> Nanos {
         if self.cycle == Nanos::ZERO { self.params.cycle_estimate } else { self.cycle }
     }
@@ -129,44 +129,44 @@ impl GpuSlot {
 /// Whether the core has decided that a job runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// It may run.
+    /// The job may run.
     #[default]
     Running,
-    /// It is stopped, or being stopped.
+    /// The job is stopped, or being stopped.
     Stopped,
 }
 
-/// Memory of a job.
+/// State of a job. Opaque to the host, which only provides the memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JobSlot {
     pub(crate) live: bool,
     pub(crate) phase: Phase,
-    /// Had work at the last decision.
+    /// Whether the job had work at the last decision.
     pub(crate) works: bool,
-    /// Used up its share of stopping time.
+    /// Whether the job used up its `stop_share`.
     pub(crate) spent: bool,
-    /// Used up its limit.
+    /// Whether the job used up its `limit`.
     pub(crate) throttled: bool,
     pub(crate) generation: u32,
-    /// First tenant of the job's list.
+    /// First tenant of the job's linked list.
     pub(crate) tenants: u32,
     pub(crate) rank: u64,
     pub(crate) now: JobNow,
     pub(crate) work_since: Nanos,
     pub(crate) idle_since: Nanos,
     pub(crate) resumed_at: Nanos,
-    /// How long it is left alone after a resume, and until when that is.
+    /// Exempt time after the last resume, and its end.
     pub(crate) exempt_for: Nanos,
     pub(crate) exempt_until: Nanos,
     pub(crate) stopped_at: Nanos,
     pub(crate) slice_start: Nanos,
-    /// Not stopped before this instant, because a stop failed halfway.
+    /// The job is not stopped before this instant, because part of it refused the last stop.
     pub(crate) spared_until: Nanos,
     pub(crate) hold_until: Nanos,
-    /// Since when it would be stopped if the budget allowed; zero if it would not.
+    /// Since when only the cycle budget prevents its stop; zero if the budget does not.
     pub(crate) short_since: Nanos,
     pub(crate) stop: Stop,
-    /// Stopping time the job may still spend on others.
+    /// Time for which the job may still keep others stopped.
     pub(crate) stop_credit: Nanos,
     pub(crate) account: Account,
     pub(crate) params: JobParams,
@@ -174,7 +174,7 @@ pub struct JobSlot {
 }
 
 impl JobSlot {
-    /// Gives the job all that its limit allows at once.
+    /// Fills the limit account.
     pub(crate) fn fill_limit(&mut self) {
         self.account.limit_credit = i64::try_from(self.params.limit_capacity().0).unwrap_or(i64::MAX);
     }
@@ -194,59 +194,60 @@ impl Default for Stop {
     }
 }
 
-/// The policies' books about a job.
+/// The accounts that the policies keep of a job.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Account {
-    /// Fair: entitlement minus use, nanoseconds.
+    /// Fair: entitlement minus use, in nanoseconds.
     pub(crate) deficit: i64,
-    /// Fair: use left below the limit, nanoseconds.
+    /// Fair: remaining use below the limit, in nanoseconds.
     pub(crate) limit_credit: i64,
-    /// Deadline: release and absolute deadline of the current instance, and its use so far.
+    /// Deadline: release and absolute deadline of the current release, and its use so far.
     pub(crate) release: Nanos,
     pub(crate) deadline: Nanos,
     pub(crate) used: Nanos,
 }
 
-/// What one decision works out about a job from its tenants.
+/// Working state of one decision about a job, gathered from its tenants.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct JobNow {
-    /// Where it has tenants (gpus in reset left out, here and below).
+    /// Gpus on which it has tenants (here and below without gpus in reset).
     pub(crate) gpus: GpuSet,
-    /// Where gpu time would advance it.
+    /// Gpus on which gpu time would advance it.
     pub(crate) working: GpuSet,
-    /// Where it has work on queues that are not stopped.
+    /// Gpus on which it has work on queues that are not stopped.
     pub(crate) loose: GpuSet,
-    /// Where it has stopped queues.
+    /// Gpus on which it has stopped queues.
     pub(crate) stopped: GpuSet,
-    /// Earliest start of its present work.
+    /// Earliest start of its current work.
     pub(crate) since: Nanos,
-    /// What its tenants hold together of the gpus they are on; means something only if all are known.
+    /// Sum of the occupancy of its tenants; valid only if every occupancy is known.
     pub(crate) occupancy: Option<Permille>,
     pub(crate) occupancy_unknown: bool,
-    /// Entries not reported on yet.
+    /// Number of entries without a report.
     pub(crate) pending: u16,
-    /// Some tenant cannot be stopped.
+    /// Whether a tenant cannot be stopped.
     pub(crate) fixed: bool,
-    /// Some tenant refused to be stopped too often.
+    /// Whether a tenant refused to be stopped too often.
     pub(crate) refused: bool,
-    /// Why its phase changed just now.
+    /// Why this decision changed its phase; `None` if it did not.
     pub(crate) why: Option<Why>,
-    /// It takes the turn of an aged job.
+    /// Whether the job takes the turn of an aged job.
     pub(crate) turn: bool,
-    /// Others that are stopped on its account.
+    /// Number of jobs stopped for this one.
     pub(crate) victims: u16,
 }
 
-/// Time within which a tenant that works is found on the gpu again, unless somebody is in its way.
+/// Longest usual gap between two kernels: a tenant with work is on the gpu again within this time, unless another
+/// blocks it.
 const BETWEEN_KERNELS: Nanos = Nanos::from_micros(300);
 
-/// Memory of a tenant.
+/// State of a tenant. Opaque to the host, which only provides the memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TenantSlot {
     pub(crate) live: bool,
     pub(crate) stoppable: bool,
     pub(crate) pending: Option<Action>,
-    /// Failures in a row, and how many of those were refusals to be stopped.
+    /// Consecutive failures, and consecutive refusals to be stopped among them.
     pub(crate) failures: u8,
     pub(crate) refusals: u8,
     pub(crate) generation: u32,
@@ -254,11 +255,11 @@ pub struct TenantSlot {
     pub(crate) next: u32,
     pub(crate) gpu: GpuId,
     pub(crate) seen: Observation,
-    /// The last look that found it on the gpu.
+    /// Time of the last observation that found it running.
     pub(crate) ran_at: Nanos,
-    /// When the pending entry was handed out.
+    /// When the pending entry was planned.
     pub(crate) asked_at: Nanos,
-    /// No entry for it before this instant.
+    /// No entry is planned for it before this instant.
     pub(crate) retry_at: Nanos,
 }
 
@@ -273,12 +274,12 @@ impl TenantSlot {
         self.stoppable || mutant!(StopsUnstoppable)
     }
 
-    /// Whether it runs, or did until a moment ago: between two kernels a tenant is on the gpu with nothing.
+    /// Returns whether the tenant runs, or ran a moment ago: between two kernels none of its waves is on the gpu.
     pub(crate) fn runs_lately(&self, now: Nanos) -> bool {
         self.has_work() && self.ran_at > Nanos::ZERO && self.seen.at.min(now).since(self.ran_at) <= BETWEEN_KERNELS
     }
 
-    /// Queues an action is about: those it would change.
+    /// Returns the number of queues that `action` would change.
     pub(crate) fn queues_for(&self, action: Action) -> u16 {
         match action {
             Action::Preempt => self.seen.queues.saturating_sub(self.seen.stopped_queues),
@@ -286,45 +287,46 @@ impl TenantSlot {
         }
     }
 
-    /// Has queues that are not stopped and something to do on them.
+    /// Returns whether the tenant has queues that are not stopped and a reason to stop them: work, or other stopped
+    /// queues.
     pub(crate) fn is_loose(&self) -> bool {
         self.seen.stopped_queues < self.seen.queues && (self.has_work() || self.seen.stopped_queues > 0)
     }
 }
 
-/// The slots the core works on.
+/// The slots of a scheduler, borrowed from the host's storage.
 #[derive(Debug)]
 pub struct Tables<'a> {
     /// One per gpu; at most [`GpuSet::CAPACITY`] are used.
     pub gpus: &'a mut [GpuSlot],
-    /// As many as there may be jobs at a time.
+    /// One per job that may exist at a time.
     pub jobs: &'a mut [JobSlot],
-    /// As many as there may be tenants at a time.
+    /// One per tenant that may exist at a time.
     pub tenants: &'a mut [TenantSlot],
-    /// Work space: one per job.
+    /// Working memory: one per job.
     pub order: &'a mut [u32],
-    /// Room for a plan: one per tenant.
+    /// Memory for a plan: one entry per tenant.
     pub plan: &'a mut [Entry],
 }
 
-/// Where the slots live: vectors in a daemon, a static array in a kernel.
+/// Memory for the slots: vectors in a daemon, a static array in a kernel.
 pub trait Storage {
-    /// Borrows all of them.
+    /// Borrows all slots. Must return the same slots in every call.
     fn tables(&mut self) -> Tables<'_>;
 }
 
-/// Storage made of anything that is a slice in the end: arrays, vectors, boxes, borrowed memory.
+/// Storage made of anything that borrows as a slice: arrays, vectors, boxes, borrowed memory.
 #[derive(Clone, Debug)]
 pub struct Parts<G, J, T, O, P> {
-    /// See [`Tables::gpus`].
+    /// Slots of gpus; see [`Tables::gpus`].
     pub gpus: G,
-    /// See [`Tables::jobs`].
+    /// Slots of jobs; see [`Tables::jobs`].
     pub jobs: J,
-    /// See [`Tables::tenants`].
+    /// Slots of tenants; see [`Tables::tenants`].
     pub tenants: T,
-    /// See [`Tables::order`].
+    /// Working memory, as long as `jobs`; see [`Tables::order`].
     pub order: O,
-    /// See [`Tables::plan`].
+    /// Memory for a plan, as long as `tenants`; see [`Tables::plan`].
     pub plan: P,
 }
 
@@ -372,22 +374,22 @@ impl Tables<'_> {
         self.tenants.get_mut(id.index as usize).filter(|tenant| tenant.live && tenant.generation == id.generation)
     }
 
-    /// The name of the job in a slot.
+    /// Returns the id of the job in a slot.
     pub(crate) fn job_id(&self, index: u32) -> Option<JobId> {
         self.job(index).map(|job| JobId { index, generation: job.generation })
     }
 
-    /// Whether the job that caused `stop` still exists; its slot.
+    /// Returns the slot of the job that caused `stop`, if that job still exists.
     pub(crate) fn cause_of(&self, stop: Stop) -> Option<&JobSlot> {
         self.job(stop.cause).filter(|job| job.generation == stop.cause_generation)
     }
 
-    /// The name of the job that caused `stop`, if it still exists.
+    /// Returns the id of the job that caused `stop`, if that job still exists.
     pub(crate) fn cause_id(&self, stop: Stop) -> Option<JobId> {
         self.cause_of(stop).map(|job| JobId { index: stop.cause, generation: job.generation })
     }
 
-    /// Takes a tenant out of its job's list.
+    /// Removes a tenant from its job's list.
     pub(crate) fn unlink(&mut self, index: u32) {
         let Some(tenant) = self.tenants.get(index as usize) else {
             return;
@@ -399,7 +401,7 @@ impl Tables<'_> {
         if job.tenants == index {
             job.tenants = after;
             if after == NONE {
-                // A job without tenants is not stopped; whoever joins it starts afresh.
+                // A job without tenants is not stopped: the next tenant starts in a running job.
                 job.phase = Phase::Running;
             }
             return;
@@ -414,7 +416,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Puts a tenant at the head of a job's list.
+    /// Inserts a tenant at the head of a job's list.
     pub(crate) fn link(&mut self, index: u32, owner: u32) {
         let (Some(tenant), Some(job)) = (self.tenants.get_mut(index as usize), self.jobs.get_mut(owner as usize))
         else {

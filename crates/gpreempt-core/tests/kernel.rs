@@ -1,18 +1,18 @@
 //! The core can live in a kernel: no allocator, no floating point, no 128-bit division, no path to a panic.
 //!
-//! The test compiles the core and a host that uses its whole interface with rustc itself, optimised as a kernel would be, for
-//! a target without an operating system where that is installed and for this machine otherwise. Then it reads the objects:
-//! what they call outside the core is all the core can reach.
+//! The test compiles the core and a host that uses its whole interface with rustc, optimised as a kernel would be, for
+//! a target without an operating system where that is installed and for this machine otherwise. The undefined symbols
+//! of the objects are everything that the core can reach.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSymbol};
 
-/// What a freestanding target provides: memory routines, nothing else.
+/// Symbols that a freestanding target provides: memory routines, nothing else.
 const ALLOWED: &[&str] = &["memcpy", "memmove", "memset", "memcmp", "bcmp"];
 
-/// Error messages are printed by whoever has a printer; the formatter itself belongs to the core library.
+/// The formatter of error messages and times belongs to Rust's core library.
 const PRINTING: &str = "4core3fmt";
 
 const BARE_METAL: &str = "x86_64-unknown-none";
@@ -31,7 +31,7 @@ fn target() -> Option<&'static str> {
     sysroot.join("lib/rustlib").join(BARE_METAL).join("lib").is_dir().then_some(BARE_METAL)
 }
 
-/// Compiles `source` into `out` and returns what the compiler said if it failed.
+/// Compiles `source` into `out`; panics with the compiler's messages if it fails.
 fn compile(source: &Path, out: &Path, args: &[&str]) {
     let mut command = rustc();
     command.args(["--edition", "2024", "-C", "opt-level=3", "-C", "panic=abort", "-C", "codegen-units=1"]);

@@ -1,10 +1,10 @@
 //! Mistakes the core has made once, each with the scene that showed it.
-#![allow(missing_docs)]
+#![allow(missing_docs, reason = "test names are the documentation")]
 
 mod support;
 
 use gpreempt_core::{
-    Action, Activity, Actuator, GpuId, GpuParams, JobParams, Nanos, Observation, Patience, Permille, PolicyKind,
+    Action, Activity, ActuatorKind, GpuId, GpuParams, JobParams, Nanos, Observation, Patience, Permille, PolicyKind,
     Report, bounds,
 };
 use support::{Stage, at_level, empty_core, ms};
@@ -265,7 +265,7 @@ fn a_slow_resume_does_not_eat_the_exempt_time() {
             },
         )
         .expect("known");
-        let entries = core.decide(now, &Actuator::DebugTrap).entries.to_vec();
+        let entries = core.decide(now, &ActuatorKind::DebugTrap).entries.to_vec();
         for e in entries {
             assert!(call.is_none());
             if e.action == Action::Preempt
@@ -518,7 +518,7 @@ fn deadlines_shorter_than_the_period_count_against_the_gpu() {
             core.add_job(JobParams { period: ms(10), deadline: ms(5), runtime: ms(4), ..at_level(1) }).expect("known");
         core.add_tenant(j, GpuId(0), true).expect("known");
     }
-    assert!(core.decide(ms(1), &Actuator::DebugTrap).overcommitted.has(GpuId(0)), "8 ms of work due within 5 ms");
+    assert!(core.decide(ms(1), &ActuatorKind::DebugTrap).overcommitted.has(GpuId(0)), "8 ms of work due within 5 ms");
 }
 #[test]
 fn overcommitment_is_said_after_a_reset_too() {
@@ -529,9 +529,9 @@ fn overcommitment_is_said_after_a_reset_too() {
         let j = core.add_job(JobParams { period: ms(10), runtime: ms(8), ..at_level(1) }).expect("known");
         core.add_tenant(j, GpuId(0), true).expect("known");
     }
-    core.decide(ms(1), &Actuator::DebugTrap);
+    core.decide(ms(1), &ActuatorKind::DebugTrap);
     core.set_resetting(GpuId(0), false).expect("known");
-    assert!(core.decide(ms(2), &Actuator::DebugTrap).overcommitted.has(GpuId(0)));
+    assert!(core.decide(ms(2), &ActuatorKind::DebugTrap).overcommitted.has(GpuId(0)));
 }
 
 #[test]
@@ -576,7 +576,7 @@ fn a_look_that_shows_the_result_replaces_a_lost_report() {
             )
             .expect("known");
         }
-        for e in core.decide(now, &Actuator::DebugTrap).entries.to_vec() {
+        for e in core.decide(now, &ActuatorKind::DebugTrap).entries.to_vec() {
             let i = b.iter().position(|&x| x == e.tenant).expect("known");
             stopped[i] = u16::from(e.action == Action::Preempt);
             if !(i == 1 && e.action == Action::Preempt) {
@@ -599,7 +599,8 @@ fn the_printed_bound_covers_victims_that_are_not_measured_yet() {
     let (aj, a) = s.job(at_level(12), &[0]);
     let (_, b) = s.job(at_level(3), &[0]);
     s.at(ms(1));
-    let bound = bounds::inversion(&s.core.inversion_bound(GpuId(0), aj, ms(1), &Actuator::DebugTrap).expect("known"));
+    let bound =
+        bounds::inversion(&s.core.inversion_bound(GpuId(0), aj, ms(1), &ActuatorKind::DebugTrap).expect("known"));
     s.holds_share(b, 2);
     s.does(b, Activity::Running);
     s.at(ms(2));

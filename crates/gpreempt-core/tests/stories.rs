@@ -1,5 +1,5 @@
 //! What the core does, told one story at a time.
-#![allow(missing_docs)]
+#![allow(missing_docs, reason = "test names are the documentation")]
 
 mod support;
 
@@ -18,7 +18,7 @@ fn a_wanting_higher_job_stops_every_lower_job_where_they_meet_and_no_other() {
     for actor in [b, c, elsewhere] {
         stage.does(actor, Activity::Running);
     }
-    assert!(stage.at(ms(2)).is_empty(), "levels alone stop nobody until the higher job wants");
+    assert!(stage.at(ms(2)).is_empty(), "levels alone stop no job until the higher job wants");
 
     stage.does(a, Activity::Wants);
     let plan = stage.at(ms(3));
@@ -239,7 +239,7 @@ fn lower_jobs_are_left_running_while_stopping_them_would_cost_the_higher_one_mor
     stage.holds_share(online, 300);
     assert!(stage.at(ms(2)).is_empty(), "beside 40 % of the gpu a millisecond takes 1.7, a cycle takes 4");
     assert!(stage.wake < ms(3), "but that may change with the next kernel");
-    // The online job is waiting now, and nobody can tell for how long.
+    // The online job is waiting now, for an unknown time.
     stage.does(online, Activity::Wants);
     stage.at(stage.wake);
     assert!(!stage.is_stopped(low), "it may be between two kernels");
@@ -263,7 +263,7 @@ fn exempt_time_begins_when_the_job_really_runs_again() {
         queues: 1,
         stopped_queues,
     };
-    let cost = gpreempt_core::Actuator::DebugTrap;
+    let cost = gpreempt_core::ActuatorKind::DebugTrap;
     core.observe(a, look(ms(1), Activity::Running, 0)).expect("known");
     core.observe(b, look(ms(1), Activity::Running, 0)).expect("known");
     assert_eq!(core.decide(ms(1), &cost).entries.len(), 1);
@@ -383,8 +383,9 @@ fn levels_and_members_change_while_jobs_are_stopped() {
     stage.at(ms(4));
     assert!(!stage.is_stopped(low) && stage.is_stopped(online), "raised above its stopper");
 
-    let id = stage.actors[online].id;
-    stage.core.move_tenant(id, low_job).expect("known");
+    // A tenant changes its job under a new id, with its queues as they are.
+    stage.core.remove_tenant(stage.actors[online].id).expect("known");
+    stage.actors[online].id = stage.core.add_tenant(low_job, GpuId(0), true).expect("room");
     stage.at(ms(5));
     assert!(!stage.is_stopped(online), "a member of the running job runs");
     assert!(stage.core.remove_job(online_job).is_ok());
@@ -411,7 +412,7 @@ fn a_gpu_is_given_up_when_its_last_tenant_is_gone() {
     stage.does(actor, Activity::Running);
     stage.at(ms(2));
     assert_eq!(stage.core.gpu(GpuId(0)).and_then(|gpu| gpu.holder), Some(job));
-    assert!(stage.core.remove_gpu(GpuId(0)).is_err(), "somebody works there");
+    assert!(stage.core.remove_gpu(GpuId(0)).is_err(), "a tenant works there");
     stage.core.remove_tenant(stage.actors[actor].id).expect("known");
     stage.core.remove_gpu(GpuId(0)).expect("empty");
     assert!(stage.core.gpu(GpuId(0)).is_none());
@@ -440,7 +441,7 @@ fn bounds_are_reported_for_what_is_there() {
     stage.does(a, Activity::Running);
     stage.does(b, Activity::Running);
     stage.at(ms(2));
-    let cost = gpreempt_core::Actuator::DebugTrap;
+    let cost = gpreempt_core::ActuatorKind::DebugTrap;
     let inversion = stage.core.inversion_bound(GpuId(0), online, ms(5), &cost).expect("both exist");
     assert_eq!((inversion.detection, inversion.patience), (ms(5), ms(1)));
     assert!(inversion.exempt > ms(7), "the cycles of the plan come on top");

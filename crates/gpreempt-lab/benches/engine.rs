@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, Throughput};
 use gpreempt_core::Nanos;
 use gpreempt_lab::experiment::{compare, run};
-use gpreempt_lab::mechanism::{Entry, all, find};
+use gpreempt_lab::mechanism::{MechanismSpec, all, find};
 use gpreempt_lab::{Profile, Workload};
 
 fn workload_d(duration: Nanos) -> Workload {
@@ -46,7 +46,7 @@ fn events_per_second(criterion: &mut Criterion) {
 fn a_minute_under_every_mechanism(duration: Nanos) {
     let profile = device("mi300x-spx");
     let workload = workload_d(duration);
-    let mechanisms: Vec<&Entry> = all().iter().collect();
+    let mechanisms: Vec<&MechanismSpec> = all().iter().collect();
     let began = Instant::now();
     let comparison = compare(&profile, &workload, &mechanisms, 1, &|_, _| {});
     let took = began.elapsed().as_secs_f64();

@@ -12,6 +12,6 @@ pub mod perfetto;
 pub mod profile;
 pub mod workload;
 
-pub use outcome::Outcome;
+pub use outcome::RunOutcome;
 pub use profile::Profile;
 pub use workload::Workload;

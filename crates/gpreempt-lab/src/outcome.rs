@@ -7,7 +7,7 @@ use crate::workload::Role;
 
 /// Everything measured in one simulated run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The mechanism's name, as `--mechanism` takes it.
     pub mechanism: &'static str,
     /// Simulated time.
@@ -31,7 +31,7 @@ pub struct Outcome {
     pub trace: Vec<TraceEvent>,
 }
 
-/// One task's share of an [`Outcome`].
+/// One task's share of an [`RunOutcome`].
 #[derive(Clone, Debug)]
 pub struct TaskOutcome {
     /// The task's name.

@@ -11,7 +11,7 @@ use gpreempt_core::Nanos;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::outcome::{Outcome, TraceEvent, TraceKind};
+use crate::outcome::{RunOutcome, TraceEvent, TraceKind};
 use crate::workload::Workload;
 
 /// The thread of the machine itself; tasks follow.
@@ -19,7 +19,7 @@ const MACHINE_THREAD: usize = 0;
 
 /// One entry of `traceEvents`.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Event<'a> {
+pub struct ChromeEvent<'a> {
     /// What is shown.
     pub name: &'a str,
     /// Phase: what kind of entry it is.
@@ -52,7 +52,7 @@ pub struct Event<'a> {
 ///
 /// # Errors
 /// Those of the writer.
-pub fn write(outcome: &Outcome, workload: &Workload, mut writer: impl Write) -> io::Result<()> {
+pub fn write(outcome: &RunOutcome, workload: &Workload, mut writer: impl Write) -> io::Result<()> {
     let about = json!({
         "kind": "simulated",
         "mechanism": outcome.mechanism,
@@ -97,17 +97,17 @@ impl<W: Write> List<W> {
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn push_span(&mut self, event: &Event<'_>) -> io::Result<()> {
-        self.push(&Event { ph: "b", dur: None, ..event.clone() })?;
+    pub fn push_span(&mut self, event: &ChromeEvent<'_>) -> io::Result<()> {
+        self.push(&ChromeEvent { ph: "b", dur: None, ..event.clone() })?;
         let end = event.ts.zip(event.dur).map(|(start, length)| start + length);
-        self.push(&Event { ph: "e", ts: end, dur: None, args: Value::Null, ..event.clone() })
+        self.push(&ChromeEvent { ph: "e", ts: end, dur: None, args: Value::Null, ..event.clone() })
     }
 
     /// Adds an entry.
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn push(&mut self, event: &Event<'_>) -> io::Result<()> {
+    pub fn push(&mut self, event: &ChromeEvent<'_>) -> io::Result<()> {
         let separator = if self.empty { "\n" } else { ",\n" };
         self.empty = false;
         self.writer.write_all(separator.as_bytes())?;
@@ -116,9 +116,9 @@ impl<W: Write> List<W> {
 }
 
 /// Names and order of processes and threads.
-fn name_rows(outcome: &Outcome, workload: &Workload, list: &mut List<impl Write>) -> io::Result<()> {
+fn name_rows(outcome: &RunOutcome, workload: &Workload, list: &mut List<impl Write>) -> io::Result<()> {
     let mut row = |kind: &str, gpu: usize, thread: usize, args: Value| {
-        list.push(&Event { name: kind, ph: "M", pid: process(gpu), tid: thread, args, ..Event::default() })
+        list.push(&ChromeEvent { name: kind, ph: "M", pid: process(gpu), tid: thread, args, ..ChromeEvent::default() })
     };
     for gpu in 0..workload.gpus {
         let name = format!("gpu {gpu}, simulated, {}", outcome.mechanism);
@@ -141,14 +141,14 @@ fn write_event(event: &TraceEvent, workload: &Workload, list: &mut List<impl Wri
     let task = event.task.and_then(|task| workload.tasks.get(task));
     let task_name = task.map_or("machine", |task| task.name.as_str());
     let name;
-    let mut entry = Event {
+    let mut entry = ChromeEvent {
         name: "",
         ph: "X",
         pid: process(event.gpu),
         tid: event.task.map_or(MACHINE_THREAD, thread),
         ts: Some(micros(event.at)),
         dur: Some(micros(event.length)),
-        ..Event::default()
+        ..ChromeEvent::default()
     };
     match event.what {
         TraceKind::Kernel { request, index, repeated } => {
@@ -201,8 +201,8 @@ mod tests {
     use super::*;
     use crate::workload::Workload;
 
-    fn outcome(trace: Vec<TraceEvent>) -> Outcome {
-        Outcome {
+    fn outcome(trace: Vec<TraceEvent>) -> RunOutcome {
+        RunOutcome {
             mechanism: "sample",
             duration: Nanos::from_millis(1),
             tasks: Vec::new(),

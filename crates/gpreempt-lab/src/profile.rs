@@ -4,9 +4,10 @@
 //! word "estimate" says that nobody published the number; [`Profile::estimates`] lists those, and the front end repeats
 //! them beside every result.
 
-use serde::Deserialize;
+use toml_source::{Document, Source, Table};
 
-use crate::input::{self, Builtin, Checker, InputError, Text, TomlDocument};
+use self::NumberRange::{Real, Whole};
+use crate::input::{self, Builtin, InputError};
 
 /// The devices that ship with the laboratory.
 const BUILTINS: &[Builtin] = &[
@@ -17,8 +18,7 @@ const BUILTINS: &[Builtin] = &[
 ];
 
 /// A number and where it comes from. `source` contains the word "estimate" when nobody published it.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct Sourced {
     /// The number, in the unit its key names.
     pub value: f64,
@@ -27,8 +27,7 @@ pub struct Sourced {
 }
 
 /// A device.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct Profile {
     /// Name used with `--profile`.
     pub name: String,
@@ -45,8 +44,7 @@ pub struct Profile {
 }
 
 /// Execution resources of one gpu (a partition, in CPX mode).
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct Compute {
     /// Compute units.
     pub cus: Sourced,
@@ -61,8 +59,7 @@ pub struct Compute {
 }
 
 /// Queue hardware of one gpu.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct Queues {
     /// Hardware queue slots for user queues.
     pub hqds: Sourced,
@@ -75,8 +72,7 @@ pub struct Queues {
 }
 
 /// A cycle costs firmware + grace + (bytes of resident waves / bandwidth of where the save area lives), each way.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct Cycle {
     /// Fixed firmware time of one unmap and map, microseconds.
     pub firmware_us: Sourced,
@@ -93,8 +89,7 @@ pub struct Cycle {
 }
 
 /// Host-side costs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct Host {
     /// Enqueueing one kernel from user space, microseconds.
     pub submit_us: Sourced,
@@ -127,80 +122,134 @@ impl Profile {
         Profile::parse(&input::open("profile", name, BUILTINS)?)
     }
 
-    fn parse(source: &Text) -> Result<Profile, InputError> {
-        let document = TomlDocument::new(source);
-        let profile: Profile = document.read()?;
-        let mut checker = Checker::new(&document);
-        checker.text("name", &profile.name, "a name");
-        checker.text("about", &profile.about, "a sentence");
-        for number in profile.numbers() {
-            number.check(&mut checker);
-        }
-        checker.finish(profile)
+    fn parse(source: &Source) -> Result<Profile, InputError> {
+        let document = Document::parse(source)?;
+        let root = document.root(&["name", "about", "compute", "queues", "cycle", "host"]);
+        let profile = Profile {
+            name: root.required("name").words("a name").unwrap_or_default().to_string(),
+            about: root.required("about").words("a sentence").unwrap_or_default().to_string(),
+            compute: Compute::read(&root),
+            queues: Queues::read(&root),
+            cycle: Cycle::read(&root),
+            host: Host::read(&root),
+        };
+        Ok(document.finish(profile)?)
     }
 
-    /// Keys of the numbers nobody published.
+    /// Returns the keys of the numbers that are estimates.
     #[must_use]
     pub fn estimates(&self) -> Vec<&'static str> {
-        self.numbers().into_iter().filter(|number| number.sourced.is_estimate()).map(|number| number.key).collect()
+        self.numbers().into_iter().filter(|(_, number)| number.is_estimate()).map(|(key, _)| key).collect()
     }
 
-    /// All numbers with their keys and what they may be.
-    fn numbers(&self) -> [Number<'_>; 18] {
-        use Kind::{Real, Whole};
+    /// Returns all numbers with their keys.
+    fn numbers(&self) -> [(&'static str, &Sourced); 18] {
         let Profile { compute, queues, cycle, host, .. } = self;
-        let number = |key, sourced, kind| Number { key, sourced, kind };
         [
-            number("compute.cus", &compute.cus, Whole(1, 4096)),
-            number("compute.waves_per_cu", &compute.waves_per_cu, Whole(1, 256)),
-            number("compute.vgpr_kib_per_cu", &compute.vgpr_kib_per_cu, Whole(1, 4096)),
-            number("compute.lds_kib_per_cu", &compute.lds_kib_per_cu, Whole(1, 1024)),
-            number("compute.workgroups_per_cu", &compute.workgroups_per_cu, Whole(1, 256)),
-            number("queues.hqds", &queues.hqds, Whole(1, 4096)),
-            number("queues.vmids", &queues.vmids, Whole(1, 256)),
-            number("queues.quantum_us", &queues.quantum_us, Real(1.0, 1e7)),
-            number("queues.fetch_us", &queues.fetch_us, Real(0.0, 1e4)),
-            number("cycle.firmware_us", &cycle.firmware_us, Real(0.0, 1e6)),
-            number("cycle.grace_us", &cycle.grace_us, Real(0.0, 1e6)),
-            number("cycle.vram_gb_s", &cycle.vram_gb_s, Real(0.01, 1e6)),
-            number("cycle.host_gb_s", &cycle.host_gb_s, Real(0.01, 1e6)),
-            number("cycle.wave_overhead_bytes", &cycle.wave_overhead_bytes, Whole(0, 1 << 20)),
-            number("cycle.reset_us", &cycle.reset_us, Real(0.0, 1e6)),
-            number("host.submit_us", &host.submit_us, Real(0.0, 1e5)),
-            number("host.ioctl_us", &host.ioctl_us, Real(0.0, 1e5)),
-            number("host.wakeup_us", &host.wakeup_us, Real(0.0, 1e5)),
+            ("compute.cus", &compute.cus),
+            ("compute.waves_per_cu", &compute.waves_per_cu),
+            ("compute.vgpr_kib_per_cu", &compute.vgpr_kib_per_cu),
+            ("compute.lds_kib_per_cu", &compute.lds_kib_per_cu),
+            ("compute.workgroups_per_cu", &compute.workgroups_per_cu),
+            ("queues.hqds", &queues.hqds),
+            ("queues.vmids", &queues.vmids),
+            ("queues.quantum_us", &queues.quantum_us),
+            ("queues.fetch_us", &queues.fetch_us),
+            ("cycle.firmware_us", &cycle.firmware_us),
+            ("cycle.grace_us", &cycle.grace_us),
+            ("cycle.vram_gb_s", &cycle.vram_gb_s),
+            ("cycle.host_gb_s", &cycle.host_gb_s),
+            ("cycle.wave_overhead_bytes", &cycle.wave_overhead_bytes),
+            ("cycle.reset_us", &cycle.reset_us),
+            ("host.submit_us", &host.submit_us),
+            ("host.ioctl_us", &host.ioctl_us),
+            ("host.wakeup_us", &host.wakeup_us),
         ]
     }
 }
 
-/// One number of a profile.
-struct Number<'p> {
-    key: &'static str,
-    sourced: &'p Sourced,
-    kind: Kind,
+impl Compute {
+    fn read(root: &Table<'_>) -> Compute {
+        let table =
+            root.section("compute", &["cus", "waves_per_cu", "vgpr_kib_per_cu", "lds_kib_per_cu", "workgroups_per_cu"]);
+        let read = |key, range| sourced(&table, key, range);
+        Compute {
+            cus: read("cus", Whole(1, 4096)),
+            waves_per_cu: read("waves_per_cu", Whole(1, 256)),
+            vgpr_kib_per_cu: read("vgpr_kib_per_cu", Whole(1, 4096)),
+            lds_kib_per_cu: read("lds_kib_per_cu", Whole(1, 1024)),
+            workgroups_per_cu: read("workgroups_per_cu", Whole(1, 256)),
+        }
+    }
+}
+
+impl Queues {
+    fn read(root: &Table<'_>) -> Queues {
+        let table = root.section("queues", &["hqds", "vmids", "quantum_us", "fetch_us"]);
+        let read = |key, range| sourced(&table, key, range);
+        Queues {
+            hqds: read("hqds", Whole(1, 4096)),
+            vmids: read("vmids", Whole(1, 256)),
+            quantum_us: read("quantum_us", Real(1.0, 1e7)),
+            fetch_us: read("fetch_us", Real(0.0, 1e4)),
+        }
+    }
+}
+
+impl Cycle {
+    fn read(root: &Table<'_>) -> Cycle {
+        let table = root.section(
+            "cycle",
+            &["firmware_us", "grace_us", "vram_gb_s", "host_gb_s", "wave_overhead_bytes", "reset_us"],
+        );
+        let read = |key, range| sourced(&table, key, range);
+        Cycle {
+            firmware_us: read("firmware_us", Real(0.0, 1e6)),
+            grace_us: read("grace_us", Real(0.0, 1e6)),
+            vram_gb_s: read("vram_gb_s", Real(0.01, 1e6)),
+            host_gb_s: read("host_gb_s", Real(0.01, 1e6)),
+            wave_overhead_bytes: read("wave_overhead_bytes", Whole(0, 1 << 20)),
+            reset_us: read("reset_us", Real(0.0, 1e6)),
+        }
+    }
+}
+
+impl Host {
+    fn read(root: &Table<'_>) -> Host {
+        let table = root.section("host", &["submit_us", "ioctl_us", "wakeup_us"]);
+        let read = |key, range| sourced(&table, key, range);
+        Host {
+            submit_us: read("submit_us", Real(0.0, 1e5)),
+            ioctl_us: read("ioctl_us", Real(0.0, 1e5)),
+            wakeup_us: read("wakeup_us", Real(0.0, 1e5)),
+        }
+    }
 }
 
 /// What a number may be, both ends included.
-enum Kind {
+#[derive(Clone, Copy)]
+enum NumberRange {
     Whole(u32, u32),
     Real(f64, f64),
 }
 
-impl Number<'_> {
-    fn check(&self, checker: &mut Checker<'_>) {
-        let key = format!("{}.value", self.key);
-        match self.kind {
-            Kind::Whole(low, high) => {
-                checker.whole(&key, self.sourced.value, low..=high);
-            }
-            Kind::Real(low, high) => {
-                checker.number(&key, self.sourced.value, low..=high, "");
-            }
+/// Reads `key = { value = NUMBER, source = "..." }`.
+fn sourced(table: &Table<'_>, key: &str, range: NumberRange) -> Sourced {
+    let written = "{ value = NUMBER, source = \"...\" }";
+    let Some(number) = table.required(key).inline_table(&["value", "source"], written) else {
+        return Sourced { value: 0.0, source: String::new() };
+    };
+    let value = number.required("value");
+    Sourced {
+        value: match range {
+            Whole(low, high) => value.whole(low..=high).map(f64::from),
+            Real(low, high) => value.number(low..=high, ""),
         }
-        checker.text(
-            &format!("{}.source", self.key),
-            &self.sourced.source,
-            "a publication, a driver source, or \"estimate: \" and the reasoning",
-        );
+        .unwrap_or_default(),
+        source: number
+            .required("source")
+            .words("a publication, a driver source, or \"estimate: \" and the reasoning")
+            .unwrap_or_default()
+            .to_string(),
     }
 }

@@ -14,8 +14,11 @@ fn load(text: &str) -> Result<Workload, String> {
     Workload::load(file).map_err(|error| error.to_string().replace(file, "mine.json"))
 }
 
+/// The messages about a file, without snippets.
 fn fault(text: &str) -> String {
-    load(text).expect_err("the workload has a fault")
+    let listing = load(text).expect_err("the workload has a fault");
+    let messages: Vec<&str> = listing.lines().filter(|line| line.starts_with("mine.json")).collect();
+    messages.join("\n")
 }
 
 #[test]

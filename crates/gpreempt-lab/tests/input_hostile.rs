@@ -15,7 +15,7 @@ fn a_directory_is_not_a_file() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let error = Workload::load(path(folder.path())).expect_err("a directory");
     let said = error.to_string();
-    assert!(said.contains("it is a directory, expected a file"), "{said}");
+    assert!(said.contains("it is a directory; name the file in it"), "{said}");
 }
 
 #[test]

@@ -20,8 +20,11 @@ fn task(lines: &str) -> String {
     format!("seconds = 1\n[[task]]\nname = \"a\"\n{lines}\n")
 }
 
+/// The messages about a file, without snippets.
 fn fault(text: &str) -> String {
-    load(text).expect_err("the workload has a fault")
+    let listing = load(text).expect_err("the workload has a fault");
+    let messages: Vec<&str> = listing.lines().filter(|line| line.starts_with("mine.toml")).collect();
+    messages.join("\n")
 }
 
 #[test]
@@ -203,6 +206,18 @@ fn faults_name_place_key_finding_and_expectation() {
 }
 
 #[test]
+fn a_fault_is_shown_with_its_line_and_a_caret() {
+    let said = load(
+        "seconds = 0\n[[task]]\nname = \"a\"\nrole = \"online\"\nmodel = \"vgg19\"\nload = { tpye = \"closed\" }\n",
+    );
+    assert_eq!(
+        said.expect_err("two faults"),
+        "mine.toml:1:11: seconds: found 0, expected a number from 0.001 to 3600 s\n  1 | seconds = 0\n    |           ^\n\
+         mine.toml:6:10: unknown key `tpye` in task[0].load; did you mean `type`?\n  6 | load = { tpye = \"closed\" }\n    |          ^^^^"
+    );
+}
+
+#[test]
 fn one_fault_is_one_message() {
     let rest = "role = \"online\"\nmodel = \"vgg19\"\nload = { type = \"closed\" }";
     // Nothing can be said about the gpus of a task before the machine has a number of them.
@@ -215,7 +230,7 @@ fn one_fault_is_one_message() {
 
 #[test]
 fn tasks_must_exist_and_have_different_names() {
-    assert_eq!(fault("seconds = 1\n"), "mine.toml: task: found 0 tasks, expected 1 to 256 `[[task]]` tables");
+    assert_eq!(fault("seconds = 1\n"), "mine.toml:1:1: task: found 0 tasks, expected 1 to 256 `[[task]]` tables");
     let one = "[[task]]\nname = \"a\"\nrole = \"online\"\nmodel = \"vgg19\"\nload = { type = \"closed\" }\n";
     assert_eq!(
         fault(&format!("seconds = 1\n{one}{one}")),

@@ -1,6 +1,6 @@
-//! A client that waits for its answers.
+//! A client that blocks until the daemon answers.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -12,68 +12,69 @@ use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
 use nix::sys::time::TimeVal;
 
+use crate::frame::{self, LineBuffer};
 use crate::{Answer, Call, LONGEST_LINE, Refusal, Request, VERSION, socket_path};
 
-/// How long the daemon may take to accept and to answer. It answers within milliseconds; one that is stopped never does.
+/// Longest time for the daemon to accept and to answer. It answers within milliseconds; a stopped one never does.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why there is no answer.
+/// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens.
+    /// No daemon listens at the socket.
     #[error(
         "no daemon answers at {}: {error}; start `gpreempt daemon`, or as a service: `systemctl start gpreempt`",
         path.display()
     )]
     NoDaemon {
-        /// Where.
+        /// The socket.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         error: io::Error,
     },
-    /// This user may not talk to it.
+    /// This user may not connect.
     #[error(
         "cannot connect to the daemon at {}: {error}; it belongs to another user: name yours with GPREEMPT_SOCKET",
         path.display()
     )]
     Denied {
-        /// Where.
+        /// The socket.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         error: io::Error,
     },
-    /// It does not answer.
+    /// The daemon does not answer in time.
     #[error(
-        "the daemon at {} did not answer within {} s; is it stopped? `systemctl restart gpreempt` starts it anew",
+        "the daemon at {} did not answer within {} s; `systemctl restart gpreempt` replaces a daemon that is stopped",
         path.display(),
         patience.as_secs_f64()
     )]
     Silent {
-        /// Where.
+        /// The socket.
         path: PathBuf,
-        /// How long it had.
+        /// The time it had.
         patience: Duration,
     },
     /// The connection broke.
     #[error("the daemon at {} ended the connection: {reason}", path.display())]
     Lost {
-        /// Where.
+        /// The socket.
         path: PathBuf,
-        /// What is known.
+        /// What is known about the cause.
         reason: String,
     },
-    /// It says what this version does not know.
+    /// The answer is not one of this version of the protocol.
     #[error(
         "the answer of {} is not of version {VERSION} of the protocol: {reason}; are command and daemon of one release?",
         path.display()
     )]
     Malformed {
-        /// Where.
+        /// The socket.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault in the answer.
         reason: String,
     },
-    /// It was not done.
+    /// The daemon refused the request.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
@@ -83,8 +84,7 @@ pub enum ClientError {
 pub struct Client {
     path: PathBuf,
     stream: UnixStream,
-    /// What was received and not yet used.
-    received: Vec<u8>,
+    received: LineBuffer,
     patience: Duration,
 }
 
@@ -98,7 +98,7 @@ impl Client {
         Client::connect_to(&socket_path(), PATIENCE)
     }
 
-    /// Connects to the daemon at this socket, which may take so long for this and for each answer.
+    /// Connects to the daemon at this socket; `patience` bounds the connection and each answer.
     ///
     /// # Errors
     ///
@@ -109,53 +109,47 @@ impl Client {
             io::ErrorKind::WouldBlock => ClientError::Silent { path: path.to_owned(), patience },
             _ => ClientError::NoDaemon { path: path.to_owned(), error },
         })?;
-        Ok(Client { path: path.to_owned(), stream, received: Vec::new(), patience })
+        Ok(Client { path: path.to_owned(), stream, received: LineBuffer::new(LONGEST_LINE), patience })
     }
 
-    /// Asks, and waits for the answer. What was refused is an error.
+    /// Sends a request and waits for the answer. A refusal is an error.
     ///
     /// # Errors
     ///
-    /// If the daemon refuses, does not answer in time, or goes away.
+    /// If the daemon refuses, does not answer in time, or closes the connection.
     pub fn call(&mut self, request: Request) -> Result<Answer, ClientError> {
         self.send(request)?;
         let deadline = Instant::now() + self.patience;
         match self.answer(Some(deadline))? {
             Answer::Refused(refusal) => Err(refusal.into()),
+            Answer::Other => Err(self.malformed(&"an answer of a kind that this version does not know")),
             answer => Ok(answer),
         }
     }
 
-    /// Asks for events from now on.
+    /// Subscribes to events from now on.
     ///
     /// # Errors
     ///
-    /// If the daemon cannot be told. That it refuses is seen in the first event.
+    /// If the request cannot be sent. A refusal comes as the first item.
     pub fn watch(mut self) -> Result<Events, ClientError> {
         self.send(Request::Watch)?;
         Ok(Events { client: self, stopped: Arc::default() })
     }
 
     fn send(&mut self, request: Request) -> Result<(), ClientError> {
-        let mut line = serde_json::to_vec(&Call::new(request)).map_err(|error| self.malformed(&error))?;
-        line.push(b'\n');
+        let line = frame::line(&Call::new(request)).map_err(|error| self.malformed(&error))?;
         self.stream.write_all(&line).map_err(|error| self.broken(&error))
     }
 
-    /// The next line; `None` for a deadline waits for ever.
+    /// Returns the next answer; waits for ever without a deadline.
     fn answer(&mut self, deadline: Option<Instant>) -> Result<Answer, ClientError> {
-        let mut searched = 0;
         loop {
-            let end = self.received[searched..].iter().position(|&byte| byte == b'\n');
-            if let Some(end) = end.map(|end| searched + end) {
-                let line: Vec<u8> = self.received.drain(..=end).collect();
-                return serde_json::from_slice(&line).map_err(|error| self.malformed(&error));
+            match self.received.next_line() {
+                Ok(Some(line)) => return serde_json::from_slice(&line).map_err(|error| self.malformed(&error)),
+                Ok(None) => self.receive(deadline)?,
+                Err(error) => return Err(self.malformed(&error)),
             }
-            searched = self.received.len();
-            if searched > LONGEST_LINE {
-                return Err(self.malformed(&format!("a line of more than {LONGEST_LINE} bytes")));
-            }
-            self.receive(deadline)?;
         }
     }
 
@@ -164,14 +158,10 @@ impl Client {
         if left == Some(Duration::ZERO) {
             return Err(self.silent());
         }
-        let mut bytes = [0; 16 * 1024];
-        let read = self.stream.set_read_timeout(left).and_then(|()| self.stream.read(&mut bytes));
+        let read = self.stream.set_read_timeout(left).and_then(|()| self.received.fill(&mut self.stream));
         match read {
-            Ok(0) => Err(self.broken(&"it closed it; its log says why (`journalctl -u gpreempt`)")),
-            Ok(count) => {
-                self.received.extend_from_slice(&bytes[..count]);
-                Ok(())
-            }
+            Ok(0) => Err(self.broken(&"closed by the daemon; its log says why (`journalctl -u gpreempt`)")),
+            Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(self.silent()),
             Err(error) => Err(self.broken(&error)),
@@ -191,8 +181,8 @@ impl Client {
     }
 }
 
-/// What happens, as it happens: [`Answer::Event`] and [`Answer::Missed`]. The last item may be an error; a daemon that
-/// goes away is one.
+/// Iterator over [`Answer::Event`] and [`Answer::Missed`] as they come. The last item may be an error, such as the end of the
+/// daemon.
 #[derive(Debug)]
 pub struct Events {
     client: Client,
@@ -200,7 +190,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Something with which another thread can end the wait for the next event.
+    /// Returns a handle with which another thread ends the wait for the next event.
     ///
     /// # Errors
     ///
@@ -230,7 +220,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Ends it: there is no next event.
+    /// Ends the iteration.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         // A connection that is gone already has nothing to wait for.
@@ -238,8 +228,8 @@ impl Stopper {
     }
 }
 
-/// Connects within a time: a daemon that is stopped lets connections queue up until there is no room, and then those who
-/// connect would wait for ever.
+/// Connects within a time. A stopped daemon accepts nothing: as soon as its queue of connections is full, `connect` would
+/// block for ever.
 fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = UnixAddr::new(path)?;
     let socket = socket::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;

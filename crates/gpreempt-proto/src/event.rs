@@ -1,25 +1,27 @@
-//! What happened.
+//! Events: what `log` and `watch` show.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that happened, as `log` and `watch` show it.
+use crate::{Action, Bound, Reason};
+
+/// One event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Milliseconds since 1970.
+    /// Wall clock time in milliseconds since 1970.
     pub at_ms: u64,
-    /// What.
+    /// The kind of the event, with the keys of that kind.
     #[serde(flatten)]
     pub kind: EventKind,
-    /// The gpu, by PCI address.
+    /// PCI address of the gpu; absent where the event concerns no gpu.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
-    /// The process.
+    /// The process; absent where the event concerns no process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Its job.
+    /// The job; absent where the event concerns no job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// Whose process it is: others than the owner and root do not see it.
+    /// The owner of the process or job. Only this user and the operator see the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
 }
@@ -32,96 +34,110 @@ pub enum EventKind {
     Appeared {
         /// Its level; absent if no rule matches.
         level: Option<u8>,
-        /// The rule that matched.
+        /// The rule of the configuration that matches; absent if none does.
         rule: Option<String>,
     },
-    /// A tenant, or its process, is gone.
+    /// A tenant ended.
     Gone,
     /// A tenant was stopped.
     Preempted {
-        /// The rule.
-        rule: String,
-        /// The job on whose account.
+        /// Why.
+        reason: Reason,
+        /// The job that caused the stop.
         by: Option<String>,
-        /// What set the moment.
-        bound: String,
-        /// How long the inversion had lasted.
+        /// What determined the moment.
+        bound: Bound,
+        /// How long the inversion had lasted, in microseconds.
         after_us: f64,
-        /// How long the driver took.
+        /// How long the driver took, in microseconds.
         took_us: f64,
         /// Queues stopped.
         queues: u32,
-        /// When the look had ended that saw the work for which it was stopped: the machine's monotonic clock, nanoseconds.
-        /// Absent for holds by hand.
+        /// When the look ended that detected the work which caused the stop, in nanoseconds of `CLOCK_MONOTONIC`. Absent for
+        /// holds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seen_ns: Option<u64>,
     },
-    /// A tenant runs again.
+    /// A tenant was resumed.
     Resumed {
-        /// The rule.
-        rule: String,
-        /// How long it was stopped.
+        /// Why.
+        reason: Reason,
+        /// How long it was stopped, in microseconds.
         stopped_us: f64,
-        /// How long the driver took.
+        /// How long the driver took, in microseconds.
         took_us: f64,
     },
-    /// Only observing: this would have been stopped.
+    /// In observe mode: this tenant would have been stopped.
     WouldPreempt {
-        /// The rule.
-        rule: String,
-        /// The job on whose account.
+        /// Why.
+        reason: Reason,
+        /// The job that would have caused the stop.
         by: Option<String>,
     },
-    /// Only observing: the inversion ended by itself.
+    /// In observe mode: an inversion ended by itself.
     InversionEnded {
-        /// How long it lasted.
+        /// How long it lasted, in microseconds.
         lasted_us: f64,
-        /// An estimate of what stopping would have won: for how long the higher work was seen to wait, less a cycle.
+        /// Estimate of the time that a stop would have saved, in microseconds: how long the higher work was seen to wait,
+        /// less one cycle.
         #[serde(default)]
         winnable_us: f64,
     },
-    /// The driver refused, or failed.
+    /// The driver refused or failed.
     Failed {
-        /// What was tried.
-        action: String,
-        /// In words, with the remedy.
+        /// What the daemon asked of the driver.
+        action: Action,
+        /// The error, with its remedy.
         message: String,
     },
-    /// A level was changed by hand.
+    /// A user changed the level of a job.
     LevelSet {
-        /// From.
+        /// The old level.
         from: u8,
-        /// To.
+        /// The new level.
         to: u8,
-        /// By this user.
+        /// The user.
         by_uid: u32,
     },
-    /// A job is held by hand.
+    /// A user holds a job.
     Held {
-        /// For so long.
+        /// For how long.
         seconds: u64,
-        /// By this user.
+        /// The user.
         by_uid: u32,
     },
     /// A hold ended.
     Released,
-    /// A gpu is left to the hardware for a time.
+    /// The operator told the daemon to leave a process alone.
+    Unmanaged {
+        /// The operator.
+        by_uid: u32,
+    },
+    /// The operator returned a process to the rules.
+    Managed {
+        /// The operator.
+        by_uid: u32,
+    },
+    /// The daemon leaves a gpu to the hardware for a time.
     BackedOff {
-        /// In words.
-        reason: String,
+        /// Why, for people.
+        message: String,
         /// For how long.
         seconds: f64,
     },
-    /// A gpu is managed again.
+    /// The daemon manages a gpu again.
     Recovered,
-    /// The actuator was started, or ended.
+    /// The actuator process started or ended.
     Actuator {
-        /// In words.
+        /// Which of both, and why, for people.
         message: String,
     },
     /// The configuration was read again.
     Reloaded {
-        /// Whether it was taken, or why not.
+        /// Whether it took effect, for people.
         message: String,
     },
+    /// A kind that this version does not know. Its own keys are lost; those of [`Event`] are not.
+    #[serde(other)]
+    Other,
 }

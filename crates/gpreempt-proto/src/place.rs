@@ -1,19 +1,19 @@
-//! Where the daemon's socket is. Command, daemon and library ask here.
+//! The path of the daemon's socket, for command, daemon and library alike.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::Uid;
 
-/// The variable that names another socket.
+/// The environment variable that names another socket.
 pub const SOCKET_VARIABLE: &str = "GPREEMPT_SOCKET";
 
 /// Directory of a daemon that serves the whole machine.
 const SYSTEM_DIR: &str = "/run/gpreempt";
 const SOCKET: &str = "control.sock";
 
-/// The socket: `$GPREEMPT_SOCKET`; else that of the machine's daemon, for root and wherever it exists; else that of the
-/// user's own daemon below `$XDG_RUNTIME_DIR`.
+/// Returns the path of the socket: `$GPREEMPT_SOCKET`; else that of the machine's daemon, for root and wherever it exists;
+/// else that of the user's own daemon below `$XDG_RUNTIME_DIR`.
 #[must_use]
 pub fn socket_path() -> PathBuf {
     let system = Path::new(SYSTEM_DIR).join(SOCKET);
@@ -24,12 +24,6 @@ pub fn socket_path() -> PathBuf {
         std::env::var_os("XDG_RUNTIME_DIR"),
         uid.as_raw(),
     )
-}
-
-/// The directory of [`socket_path`], in which the daemon also keeps what must outlive it.
-#[must_use]
-pub fn runtime_dir() -> PathBuf {
-    socket_path().parent().filter(|directory| !directory.as_os_str().is_empty()).map_or_else(|| ".".into(), Into::into)
 }
 
 fn choose(named: Option<OsString>, system: bool, user_dir: Option<OsString>, uid: u32) -> PathBuf {

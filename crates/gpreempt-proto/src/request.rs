@@ -1,154 +1,147 @@
-//! What clients ask, and what they are told.
+//! Requests of clients and answers of the daemon.
 
 use serde::{Deserialize, Serialize};
+use strum::VariantNames;
 
-use crate::{Event, Stats, Status, VERSION};
+use crate::{Event, RefusalKind, Stats, Status, VERSION};
 
 /// A line from a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// [`VERSION`].
     pub version: u32,
-    /// What is asked.
+    /// The request, with its keys beside `version`.
     #[serde(flatten)]
     pub request: Request,
 }
 
 impl Call {
-    /// A call of this version.
+    /// Makes a call of this version.
     #[must_use]
     pub fn new(request: Request) -> Call {
         Call { version: VERSION, request }
     }
 }
 
-/// Whom a request is about.
+/// The process or job that a request is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// One process: the number that the machine's own tools show, not that of a container.
+    /// A process, by its number in the daemon's own pid namespace (not the number inside a container).
     Pid(u32),
-    /// A job by its name.
+    /// A job, by its name.
     Job(String),
 }
 
-/// What can be asked. Everybody may ask for status, statistics and events and sees what is their own; root sees everything.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A request. Every user may ask for status, statistics and events and sees their own; the operator (root, or the user who
+/// runs the daemon) sees everything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, VariantNames)]
 #[serde(tag = "request", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Request {
-    /// How everything stands.
+    /// Asks for the state of gpus, jobs and tenants.
     Status,
-    /// Counters and distributions since the daemon started.
+    /// Asks for counters and distributions since the daemon started.
     Stats,
-    /// Past events, oldest first.
+    /// Asks for past events, oldest first.
     Log {
-        /// Not older than this.
+        /// Leaves out older events; milliseconds since 1970.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         since_ms: Option<u64>,
-        /// Only those about this process or job.
+        /// Leaves out events about other processes or jobs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<Target>,
-        /// At most so many, the newest.
+        /// Leaves out all but this many of the newest events.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<usize>,
     },
-    /// Events from now on.
+    /// Asks for events from now on.
     Watch,
-    /// Gives a process or a job another level, until it ends. Users may lower their own, and raise it up to what the rules
-    /// allow them.
+    /// Changes the level of a job until it ends. Users may change their own jobs up to the `max_level` of the rule.
     Set {
-        /// Whom.
+        /// The job, or a process of it.
         target: Target,
         /// 0 to 15.
         level: u8,
     },
-    /// Stops a job by hand, for a time.
+    /// Stops a job for a time.
     Hold {
-        /// Whom.
+        /// The job, or a process of it.
         target: Target,
-        /// How long; the daemon has an upper limit.
+        /// For how long; `hold_max_s` of the configuration is the upper limit.
         seconds: u64,
     },
     /// Ends a hold.
     Release {
-        /// Whom.
+        /// The job, or a process of it.
         target: Target,
     },
-    /// Gives a process up: it is detached, never stopped again and causes no stop.
-    Abandon {
-        /// Which process.
+    /// Leaves a process alone: the daemon detaches from it, never stops it and stops nothing for it. Operator only.
+    Unmanage {
+        /// The process.
         pid: u32,
     },
-    /// Look now: the sender has just submitted work. Unknown processes are ignored.
+    /// Undoes [`Request::Unmanage`]: the rules apply to the process again. Operator only.
+    Manage {
+        /// The process.
+        pid: u32,
+    },
+    /// Tells the daemon that work was submitted just now. Unknown processes are ignored.
     Notify {
-        /// Who submitted; absent for the sender itself.
+        /// The process that submitted it; absent for the sender itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pid: Option<u32>,
     },
-    /// Read the configuration again. Root only.
+    /// Reads the configuration again. Operator only.
     Reload,
+}
+
+impl Request {
+    /// The names of all requests, as in the key `request`.
+    pub const NAMES: &'static [&'static str] = <Request as VariantNames>::VARIANTS;
 }
 
 /// A line from the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// To [`Request::Status`].
+    /// Answers [`Request::Status`].
     Status(Box<Status>),
-    /// To [`Request::Stats`].
+    /// Answers [`Request::Stats`].
     Stats(Box<Stats>),
-    /// To [`Request::Log`].
+    /// Answers [`Request::Log`].
     Log {
         /// Oldest first.
         events: Vec<Event>,
-        /// Whether older ones were forgotten.
+        /// Whether older events exist or existed that were left out.
         truncated: bool,
     },
-    /// After [`Request::Watch`], any number of these.
+    /// Follows [`Request::Watch`], any number of times.
     Event(Box<Event>),
-    /// After [`Request::Watch`], if the client reads too slowly: so many events were left out.
+    /// Follows [`Request::Watch`] if the client reads too slowly: events were left out.
     Missed {
-        /// How many.
+        /// How many events were left out.
         events: u64,
     },
-    /// It was done; what that means, in words for the user.
+    /// The request was carried out.
     Done {
-        /// For example that a level was clamped.
+        /// What that means, for people; for example that a level was clamped.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },
-    /// It was not done.
+    /// The request was not carried out.
     Refused(Refusal),
+    /// An answer that this version does not know.
+    #[serde(other)]
+    Other,
 }
 
-/// Why something was not done.
+/// Why a request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// For programs.
+    /// The kind, for programs.
     pub kind: RefusalKind,
-    /// For people: what was refused and what to do about it.
+    /// The error with its remedy, for people.
     pub message: String,
-}
-
-/// Kinds of refusals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RefusalKind {
-    /// The call is not understood.
-    Malformed,
-    /// It is of another version.
-    Version,
-    /// Not for this user.
-    Forbidden,
-    /// There is no such process, job or gpu.
-    Unknown,
-    /// A value is out of range.
-    Range,
-    /// The configuration was refused; the old one stays.
-    Configuration,
-    /// Too many clients or calls.
-    Busy,
-    /// The daemon only observes.
-    Observing,
 }

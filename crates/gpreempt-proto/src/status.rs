@@ -1,32 +1,23 @@
-//! How everything stands.
+//! The state of gpus, jobs and tenants.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether the daemon acts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// It reports inversions and what it would have done. Nothing is traced, nothing is stopped.
-    #[default]
-    Observe,
-    /// It stops and resumes.
-    Enforce,
-}
+use crate::{Mode, PolicyKind, QueueClass, Reason, State};
 
-/// Everything, at one instant.
+/// The state at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Version of this document.
+    /// Version of this document: [`VERSION`](crate::VERSION).
     pub schema: u32,
     /// The daemon's process.
     pub daemon_pid: u32,
     /// The actuator's process, while there is one.
     pub actuator_pid: Option<u32>,
-    /// Whether it acts.
+    /// Whether the daemon acts.
     pub mode: Mode,
     /// Seconds since it started.
     pub uptime_s: f64,
-    /// Where its configuration came from; absent if built in.
+    /// The file of its configuration; absent if there is none.
     pub config: Option<String>,
     /// The gpus of the machine.
     pub gpus: Vec<GpuStatus>,
@@ -41,30 +32,33 @@ pub struct Status {
 pub struct GpuStatus {
     /// PCI address, with the partition where there are several: `0000:c1:00.0`, `0000:c1:00.0/3`.
     pub gpu: String,
-    /// The driver's number for it.
+    /// The driver's `gpu_id`.
     pub gpu_id: u32,
-    /// Product name, if the driver tells.
+    /// Product name; empty if the driver does not give one.
     pub name: String,
-    /// `priority`, `fair` or `deadline`.
-    pub policy: String,
-    /// The job that has it reserved.
+    /// The policy in effect.
+    pub policy: PolicyKind,
+    /// The job for which the gpu is reserved.
     pub holder: Option<String>,
-    /// What a cycle takes: measured, or the configured estimate before the first.
+    /// Duration of a runlist cycle: measured, or the configured estimate before the first.
     pub cycle_us: f64,
-    /// Whether that was measured.
+    /// Whether the duration was measured.
     pub cycle_measured: bool,
-    /// Whether gpreempt leaves this gpu to the hardware, and why.
+    /// Why gpreempt leaves this gpu to the hardware at present; absent if it does not.
     pub breaker: Option<Breaker>,
-    /// Whether the driver resets it.
+    /// Whether the driver is resetting the gpu.
     pub resetting: bool,
+    /// Whether the deadline jobs on this gpu together ask for more time than the gpu has: some deadlines will be missed.
+    #[serde(default)]
+    pub overcommitted: bool,
 }
 
 /// Why a gpu is left to the hardware.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Breaker {
-    /// In words.
-    pub reason: String,
-    /// When it is tried again.
+    /// The cause, for people.
+    pub message: String,
+    /// Seconds until gpreempt manages the gpu again.
     pub retry_in_s: f64,
 }
 
@@ -73,50 +67,29 @@ pub struct Breaker {
 pub struct JobStatus {
     /// Its name.
     pub job: String,
-    /// Its level now.
+    /// Its current level.
     pub level: u8,
-    /// The highest level its owner may give it.
+    /// The highest level that its owner may set.
     pub max_level: u8,
-    /// Whether the level was set by hand.
+    /// Whether a user set the level.
     pub level_set: bool,
-    /// The rule that matched.
+    /// The rule of the configuration that matches.
     pub rule: String,
     /// Its processes.
     pub pids: Vec<u32>,
-    /// Seconds left of a hold by hand.
+    /// Seconds left of a hold; absent if the job is not held.
     pub held_s: Option<f64>,
-    /// The bounds that hold for it, computed from settings and measured cycles.
+    /// The bounds of its waiting and stopping times.
     pub bounds: Option<Bounds>,
 }
 
-/// Bounds of a job, estimates in so far as the cycle time is.
+/// Bounds of a job, computed from settings and the cycle time; estimates until a cycle was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// Longest it waits for lower jobs, in milliseconds.
+    /// Longest time that it waits for lower jobs, in milliseconds; absent if unbounded.
     pub inversion_ms: Option<f64>,
-    /// Longest it stays stopped, in milliseconds.
+    /// Longest time that it stays stopped, in milliseconds; absent if unbounded.
     pub starvation_ms: Option<f64>,
-}
-
-/// What a tenant does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// No unfinished work.
-    #[default]
-    Idle,
-    /// Work that waits for the gpu.
-    Wants,
-    /// Work on the gpu.
-    Running,
-    /// Waits for something that gpu time does not bring.
-    Blocked,
-    /// The driver took it off the gpu for memory reasons.
-    Evicted,
-    /// Stopped by gpreempt.
-    Stopped,
-    /// Nothing is known about its queues.
-    Unknown,
 }
 
 /// All compute queues of one process on one gpu.
@@ -124,17 +97,17 @@ pub enum State {
 pub struct TenantStatus {
     /// PCI address of the gpu.
     pub gpu: String,
-    /// The driver's number for it.
+    /// The driver's `gpu_id`.
     pub gpu_id: u32,
     /// Its process.
     pub pid: u32,
-    /// The number of the process in its own namespace, where that differs.
+    /// The number of the process in its own pid namespace; absent where it is the same.
     pub container_pid: Option<u32>,
     /// Name of the executable, shortened.
     pub command: String,
-    /// The container, pod or job of its cgroup, if recognised.
+    /// The container, pod or batch job that its cgroup names; absent if the cgroup names none.
     pub container: Option<String>,
-    /// Its user: the name, or the number if it has none.
+    /// The name of its user, or the number if there is no name.
     pub user: String,
     /// Its uid.
     pub uid: u32,
@@ -144,13 +117,13 @@ pub struct TenantStatus {
     pub level: Option<u8>,
     /// What it does.
     pub state: State,
-    /// Since how long, in seconds.
+    /// Time in this state, in seconds.
     pub since_s: f64,
-    /// Why it is stopped.
+    /// Why it is stopped; absent if it is not.
     pub why: Option<Why>,
-    /// Why it cannot be stopped, if it cannot: `runtime not enabled`.
+    /// Why it cannot be stopped, for people (`runtime not enabled`); absent if it can.
     pub unstoppable: Option<String>,
-    /// Whether the actuator has a session with it.
+    /// Whether the actuator has a debug session with it.
     pub attached: bool,
     /// Packets submitted and not yet fetched, of all its queues.
     pub pending: u64,
@@ -159,28 +132,28 @@ pub struct TenantStatus {
     pub vram: u64,
     /// How often it was stopped.
     pub preempted: u64,
-    /// For how long altogether, in seconds.
+    /// Total time stopped, in seconds.
     pub stopped_s: f64,
     /// Its queues.
     pub queues: Vec<QueueStatus>,
 }
 
 /// Why a tenant is stopped.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Why {
-    /// The rule of the scheduler: `higher_wants`, `slice_over`, `held`.
-    pub rule: String,
-    /// The job on whose account.
+    /// The scheduler's reason.
+    pub reason: Reason,
+    /// The job that caused the stop; absent for holds, limits and the like.
     pub by: Option<String>,
 }
 
 /// A queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueStatus {
-    /// Its number within the process, if known.
+    /// Its number within the process.
     pub queue: u32,
-    /// `compute` or `sdma`.
-    pub kind: String,
+    /// What it is for.
+    pub kind: QueueClass,
     /// Whether gpreempt stopped it.
     pub stopped: bool,
 }

@@ -1,30 +1,26 @@
 //! The command line. These comments are the manual: the first line is the summary, what follows is the trade-off.
 
-mod bench;
 mod control;
-mod demo;
 mod duration;
 mod lab;
-mod soak;
-mod storm;
 mod vgpu;
 
 use std::path::PathBuf;
 
-pub(crate) use bench::{Bench, BenchPart};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 pub(crate) use control::{
-    Config, ConfigFile, Daemon, Hold, Launch, Log, Notify, Reach, Release, Report, Set, Watch, Whom,
+    Config, ConfigFile, Daemon, Hold, Launch, Log, Notify, OneProcess, Reach, Release, Report, Set, Watch, Whom,
 };
-pub(crate) use demo::{Demo, DemoClient, Load, LoadCalibrate, LoadDoorbell, LoadIdle, LoadOffline, LoadOnline};
-use kfd_workload::suite::{self, Test};
+use gpreempt_trials::bench::BenchArgs;
+use gpreempt_trials::demo::DemoArgs;
+use gpreempt_trials::load::Load;
+use gpreempt_trials::soak::SoakArgs;
+use gpreempt_trials::storm::{StormArgs, StormProgram};
+use gpreempt_trials::stress::{StressArgs, StressClientArgs, StressTracerArgs};
+use kfd_suite::suite::{self, Test};
 pub(crate) use lab::{Compare, Lab, Plausibility, Run, Timeline};
-pub(crate) use soak::Soak;
-pub(crate) use storm::{StormClient, VgpuClient, VgpuStorm};
-pub(crate) use vgpu::{
-    VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell, VgpuStatus, VgpuStress, VgpuStressClient, VgpuStressTracer,
-};
+pub(crate) use vgpu::{VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell, VgpuStatus};
 
 /// Preemptive priority scheduling for AMD GPUs.
 ///
@@ -63,7 +59,7 @@ pub(crate) enum Command {
     /// Requests that arrive at random meet kernels that fill the gpu: alone, without gpreempt and with it, in turns. Takes
     /// about a minute. Ends with code 1 if a single bit of a result is wrong, or if the requests did not suffer without
     /// gpreempt, so that nothing was shown.
-    Demo(Demo),
+    Demo(DemoArgs),
 
     /// Kill and stop everybody at random moments while gpreempt works, and look for what goes wrong.
     ///
@@ -71,14 +67,14 @@ pub(crate) enum Command {
     /// actuator and programs are killed or stopped and replaced while levels, holds and rules change. Ends with code 1 if a
     /// result is wrong, a program does not move on, anybody stays stopped or traced without a daemon, anything is left at the
     /// end, or too little happened.
-    Soak(Soak),
+    Soak(SoakArgs),
 
     /// Measure what gpreempt costs and promises, on this machine's gpu or on a virtual one.
     ///
     /// Added latency, throughput kept, detection against processor time, doorbells, many tenants, cycles: each against its
     /// goal, all ratios within the run. Takes about four minutes and wants a machine that does nothing else. A missed goal is
     /// reported with what was measured beside it and does not change the exit code.
-    Bench(Bench),
+    Bench(BenchArgs),
 
     /// Programs that `demo`, `bench` and `soak` start.
     #[command(hide = true)]
@@ -110,11 +106,20 @@ pub(crate) enum Command {
     /// A lease: it ends after --for, with `gpreempt release`, or with the job. Its waves are saved and go on where they were.
     Hold(Hold),
 
-    /// End a hold, or give a process up.
-    ///
-    /// With --pid or --job: ends a hold before its time. With a PID alone: the process is detached, for instance to attach
-    /// another debugger, never stopped again, and causes no stop.
+    /// End a hold before its time.
     Release(Release),
+
+    /// Leave a process alone: it is never stopped and never protected. Operators only.
+    ///
+    /// The daemon detaches from the process, for instance so that a debugger can attach, and resumes what it had stopped.
+    /// Lasts until `gpreempt manage` or the end of the process, across restarts of the daemon. For root and the user who runs
+    /// the daemon.
+    Unmanage(OneProcess),
+
+    /// Apply the rules to an unmanaged process again. Operators only.
+    ///
+    /// Undoes `gpreempt unmanage`. A process that is managed already stays as it is.
+    Manage(OneProcess),
 
     /// Show what happened: who stopped whom, under which rule, for how long.
     Log(Log),
@@ -240,13 +245,13 @@ pub(crate) enum Vgpu {
     /// The program runs once undisturbed, then again and again while the device stops its waves at random instructions and
     /// a tracer suspends and resumes its queues through the driver's debug interface. Ends with code 1 if a single bit of
     /// a result differs.
-    Storm(VgpuStorm),
+    Storm(StormArgs),
 
     /// Programs that `storm` starts.
     #[command(hide = true)]
     Client {
         #[command(subcommand)]
-        client: VgpuClient,
+        client: StormProgram,
     },
 
     /// Let many processes compute, be stopped and be killed on one virtual gpu, and look for what is left of them.
@@ -254,15 +259,15 @@ pub(crate) enum Vgpu {
     /// Processes run kernels with known results on queues that come and go; others stop and resume those queues; all are
     /// killed at points of the code where it hurts, and replaced. Ends with code 1 if a result is wrong, somebody who
     /// survived cannot end its work, or anything is left when all are gone.
-    Stress(VgpuStress),
+    Stress(StressArgs),
 
     /// A process that computes, started by `stress`.
     #[command(hide = true)]
-    StressClient(VgpuStressClient),
+    StressClient(StressClientArgs),
 
     /// A process that stops others, started by `stress`.
     #[command(hide = true)]
-    StressTracer(VgpuStressTracer),
+    StressTracer(StressTracerArgs),
 
     /// The driver's process, started by `run`.
     #[command(hide = true)]

@@ -54,9 +54,14 @@ pub(crate) fn order(request: Request, report: &Report, out: &mut impl Write) -> 
     Ok(())
 }
 
-/// Who is meant, where somebody must be.
-pub(crate) fn somebody(whom: &Whom) -> Result<Target> {
-    let missing = || Cli::command().error(ErrorKind::MissingRequiredArgument, "whom? Give --pid PID or --job NAME");
+/// Returns the process or job that the options name.
+///
+/// # Errors
+///
+/// A usage error if they name none.
+pub(crate) fn target(whom: &Whom) -> Result<Target> {
+    let message = "no process or job named; give --pid PID or --job NAME";
+    let missing = || Cli::command().error(ErrorKind::MissingRequiredArgument, message);
     Ok(whom.target().ok_or_else(missing)?)
 }
 

@@ -25,19 +25,19 @@ fn what(kind: &EventKind) -> String {
         }
         EventKind::Appeared { level: None, .. } => "appeared; no rule matches, so it is left alone".to_owned(),
         EventKind::Gone => "gone".to_owned(),
-        EventKind::Preempted { rule, by, bound, after_us, took_us, queues, seen_ns: _ } => format!(
-            "stopped{} ({rule}, {bound}){}, {} in {}",
+        EventKind::Preempted { reason, by, bound, after_us, took_us, queues, seen_ns: _ } => format!(
+            "stopped{} ({reason}, {bound}){}, {} in {}",
             account(by.as_deref()),
             // A hold by hand ends no inversion.
             if *after_us > 0.0 { format!(" after {}", from_micros(*after_us)) } else { String::new() },
             count((*queues).into(), "queue", "queues"),
             from_micros(*took_us)
         ),
-        EventKind::Resumed { rule, stopped_us, took_us } => {
-            format!("runs again ({rule}) after {}, in {}", from_micros(*stopped_us), from_micros(*took_us))
+        EventKind::Resumed { reason, stopped_us, took_us } => {
+            format!("runs again ({reason}) after {}, in {}", from_micros(*stopped_us), from_micros(*took_us))
         }
-        EventKind::WouldPreempt { rule, by } => {
-            format!("would have been stopped{} ({rule})", account(by.as_deref()))
+        EventKind::WouldPreempt { reason, by } => {
+            format!("would have been stopped{} ({reason})", account(by.as_deref()))
         }
         EventKind::InversionEnded { lasted_us, winnable_us } => format!(
             "inversion ended by itself after {}; stopping would have won about {} (estimate)",
@@ -48,10 +48,13 @@ fn what(kind: &EventKind) -> String {
         EventKind::LevelSet { from, to, by_uid } => format!("level {from} is now {to}, set by uid {by_uid}"),
         EventKind::Held { seconds, by_uid } => format!("held for {} by uid {by_uid}", span(*seconds as f64)),
         EventKind::Released => "hold ended".to_owned(),
-        EventKind::BackedOff { reason, seconds } => format!("left to the hardware for {}: {reason}", span(*seconds)),
+        EventKind::Unmanaged { by_uid } => format!("unmanaged by uid {by_uid}: never stopped, never protected"),
+        EventKind::Managed { by_uid } => format!("managed again, by uid {by_uid}"),
+        EventKind::BackedOff { message, seconds } => format!("left to the hardware for {}: {message}", span(*seconds)),
         EventKind::Recovered => "managed again".to_owned(),
         EventKind::Actuator { message } => format!("actuator: {message}"),
         EventKind::Reloaded { message } => format!("configuration: {message}"),
+        EventKind::Other => "an event that this release does not know".to_owned(),
     }
 }
 
@@ -83,6 +86,8 @@ fn date(days: u64) -> (u64, u64, u64) {
 
 #[cfg(test)]
 mod tests {
+    use gpreempt_proto::{Bound, Reason};
+
     use super::*;
 
     #[test]
@@ -96,9 +101,9 @@ mod tests {
     #[test]
     fn a_stop_says_who_for_whom_why_and_how_long() {
         let kind = EventKind::Preempted {
-            rule: "higher_wants".into(),
+            reason: Reason::HigherWants,
             by: Some("serve".into()),
-            bound: "patience".into(),
+            bound: Bound::Patience,
             after_us: 350.0,
             took_us: 1250.0,
             queues: 4,

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use gpreempt_proto::{Answer, Event, Request};
+use gpreempt_proto::{Answer, Event, Request, VERSION};
 use serde::Serialize;
 
 use crate::cli::Log;
@@ -28,7 +28,7 @@ pub(crate) fn run(options: &Log, out: &mut impl Write) -> Result<()> {
     };
     match client::connect(&options.report.reach)?.call(request)? {
         Answer::Log { events, truncated } if options.report.json => {
-            output::json(&Document { schema: output::SCHEMA, truncated, events: &events }, out)
+            output::json(&Document { schema: VERSION, truncated, events: &events }, out)
         }
         Answer::Log { events, truncated } => write(&events, truncated, options.limit as usize, out),
         other => client::strange(&other),

@@ -4,7 +4,7 @@ use std::io;
 
 use tracing_subscriber::EnvFilter;
 
-/// The variable that chooses messages: a level such as `debug`, or `gpreemptd::engine=trace,info`.
+/// The variable that chooses messages: a level such as `debug`, or `gpreemptd::host=trace,info`.
 const VARIABLE: &str = "GPREEMPT_LOG";
 const USUAL: &str = "info";
 

@@ -3,30 +3,25 @@
 //! Exit codes: 0 success, 1 failure, 2 wrong usage or wrong input. Results go to stdout, everything else to stderr.
 #![forbid(unsafe_code)]
 
-mod bench;
 mod cli;
 mod client;
 mod config;
 mod daemon;
-mod demo;
 mod doctor;
 mod event;
 mod hold;
 mod lab;
-mod load;
 mod log;
 mod logging;
+mod manage;
 mod manual;
 mod notify;
-mod output;
 mod ps;
 mod release;
 mod reload;
 mod run;
 mod selftest;
 mod set;
-mod soak;
-mod stage;
 mod stats;
 mod vgpu;
 mod watch;
@@ -36,6 +31,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use gpreempt_lab::input::InputError;
+use gpreempt_output as output;
+use gpreempt_trials::environment::workload;
+use gpreempt_trials::{bench, demo, load, soak};
 use gpreemptd::actuate;
 
 use crate::cli::{Cli, Command};
@@ -60,6 +58,8 @@ fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<ExitCode> {
         Command::Set(options) => set::run(&options, out)?,
         Command::Hold(options) => hold::run(&options, out)?,
         Command::Release(options) => release::run(&options, out)?,
+        Command::Unmanage(options) => manage::unmanage(&options, out)?,
+        Command::Manage(options) => manage::manage(&options, out)?,
         Command::Log(options) => log::run(&options, out)?,
         Command::Stats(options) => stats::run(&options, out)?,
         Command::Watch(options) => watch::run(&options, out)?,
@@ -112,7 +112,7 @@ impl Write for Stdout {
 
 /// Who knows errors that are about what the user gave.
 const IS_INPUT: [fn(&anyhow::Error) -> bool; 5] =
-    [vgpu::is_input, config::is_input, daemon::is_input, run::is_input, stage::workload::is_input];
+    [vgpu::is_input, config::is_input, daemon::is_input, run::is_input, workload::is_input];
 
 /// Says what went wrong and what to do about it.
 fn report(error: &anyhow::Error) -> ExitCode {

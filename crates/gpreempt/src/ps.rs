@@ -1,5 +1,6 @@
 //! `gpreempt ps`: who uses the gpus.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use anyhow::Result;
@@ -68,6 +69,7 @@ fn heading(status: &Status) -> String {
     let mode = match status.mode {
         Mode::Enforce => "Enforcing",
         Mode::Observe => "Only observing, nothing is stopped (`mode = \"enforce\"` acts)",
+        Mode::Other => "In a mode that this release does not know",
     };
     let config = status.config.as_deref().unwrap_or("no configuration");
     format!("{mode}: daemon {}, up {}, {config}.", status.daemon_pid, span(status.uptime_s))
@@ -103,18 +105,15 @@ fn row(tenant: &TenantStatus) -> [Cell; 14] {
 }
 
 fn state(state: State) -> Cell {
-    let (name, colour) = match state {
-        State::Idle => ("idle", None),
-        State::Wants => ("wants", Some(Color::Red)),
-        State::Running => ("running", Some(Color::Green)),
-        State::Blocked => ("blocked", None),
-        State::Evicted => ("evicted", None),
-        State::Stopped => ("stopped", Some(Color::Yellow)),
-        State::Unknown => ("unknown", None),
+    let colour = match state {
+        State::Wants => Some(Color::Red),
+        State::Running => Some(Color::Green),
+        State::Stopped => Some(Color::Yellow),
+        State::Idle | State::Blocked | State::Evicted | State::Unknown | State::Other => None,
     };
     match colour.filter(|_| output::colours()) {
-        Some(colour) => Cell::new(name).fg(colour),
-        None => Cell::new(name),
+        Some(colour) => Cell::new(state).fg(colour),
+        None => Cell::new(state),
     }
 }
 
@@ -122,14 +121,14 @@ fn state(state: State) -> Cell {
 fn why(tenant: &TenantStatus) -> Option<String> {
     let why = tenant.why.as_ref()?;
     Some(match &why.by {
-        Some(by) => format!("{} by {by}", why.rule),
-        None => why.rule.clone(),
+        Some(by) => format!("{} by {by}", why.reason),
+        None => why.reason.to_string(),
     })
 }
 
 /// What does not fit a table.
 fn notes(status: &Status) -> Vec<String> {
-    let mut notes: Vec<String> = status.gpus.iter().filter_map(gpu_note).collect();
+    let mut notes: Vec<String> = status.gpus.iter().flat_map(gpu_notes).collect();
     notes.extend(status.jobs.iter().flat_map(job_notes));
     for tenant in &status.tenants {
         if let Some(reason) = &tenant.unstoppable {
@@ -137,39 +136,49 @@ fn notes(status: &Status) -> Vec<String> {
             notes.push(format!("{} ({command}): unstoppable: {}", tenant.pid, plain(reason, usize::MAX)));
         }
     }
-    let unmatched = status.tenants.iter().filter(|tenant| tenant.level.is_none()).count() as u64;
+    // A process has a line for each gpu.
+    let unmatched: BTreeSet<u32> =
+        status.tenants.iter().filter(|tenant| tenant.level.is_none()).map(|tenant| tenant.pid).collect();
+    let unmatched = unmatched.len() as u64;
     if unmatched > 0 {
-        let who = count(unmatched, "line matches", "lines match");
-        notes.push(format!("{who} no rule (level -): never stopped, and no cause of a stop."));
+        let processes = count(unmatched, "process matches", "processes match");
+        notes.push(format!("{processes} no rule (level -): never stopped, never protected."));
     }
     notes
 }
 
-fn gpu_note(gpu: &GpuStatus) -> Option<String> {
+fn gpu_notes(gpu: &GpuStatus) -> Vec<String> {
+    let mut notes = Vec::new();
     if gpu.resetting {
-        return Some(format!("{}: the driver resets it.", gpu.gpu));
+        notes.push(format!("{}: the driver is resetting this gpu.", gpu.gpu));
+    } else if let Some(breaker) = &gpu.breaker {
+        let message = plain(&breaker.message, usize::MAX);
+        notes.push(format!("{}: left to the hardware for another {}: {message}", gpu.gpu, span(breaker.retry_in_s)));
     }
-    let breaker = gpu.breaker.as_ref()?;
-    let reason = plain(&breaker.reason, usize::MAX);
-    Some(format!("{}: left to the hardware for another {}: {reason}", gpu.gpu, span(breaker.retry_in_s)))
+    if gpu.overcommitted {
+        notes.push(format!(
+            "{}: overcommitted: its deadline jobs together ask for more time than the gpu has; deadlines will be missed.",
+            gpu.gpu
+        ));
+    }
+    notes
 }
 
 fn job_notes(job: &JobStatus) -> Vec<String> {
     let name = plain(&job.job, 64);
     let mut notes = Vec::new();
     if let Some(left) = job.held_s {
-        notes
-            .push(format!("{name}: held by hand for another {}; `gpreempt release --job {name}` ends it.", span(left)));
+        notes.push(format!("{name}: held for another {}; `gpreempt release --job {name}` ends the hold.", span(left)));
     }
     if job.level_set {
-        notes.push(format!("{name}: level {} was set by hand.", job.level));
+        notes.push(format!("{name}: level {} was set by a user.", job.level));
     }
     notes
 }
 
 #[cfg(test)]
 mod tests {
-    use gpreempt_proto::{Breaker, Why};
+    use gpreempt_proto::{Breaker, Reason, Why};
 
     use super::*;
 
@@ -191,7 +200,7 @@ mod tests {
     fn status() -> Status {
         let train = TenantStatus {
             container: Some("1f2e3d4c5b6a".into()),
-            why: Some(Why { rule: "higher_wants".into(), by: Some("alice/serve".into()) }),
+            why: Some(Why { reason: Reason::HigherWants, by: Some("alice/serve".into()) }),
             pending: 12,
             preempted: 7,
             stopped_s: 150.0,
@@ -203,7 +212,8 @@ mod tests {
         };
         let gpu = GpuStatus {
             gpu: "0000:c1:00.0".into(),
-            breaker: Some(Breaker { reason: "5 failures of the driver".into(), retry_in_s: 8.0 }),
+            overcommitted: true,
+            breaker: Some(Breaker { message: "5 failures of the driver".into(), retry_in_s: 8.0 }),
             ..GpuStatus::default()
         };
         let job = JobStatus {

@@ -1,4 +1,4 @@
-//! `gpreempt release`: end a hold, or give a process up.
+//! `gpreempt release`: ends a hold.
 
 use std::io::Write;
 
@@ -11,13 +11,13 @@ use crate::cli::{Cli, Release};
 use crate::client;
 
 pub(crate) fn run(options: &Release, out: &mut impl Write) -> Result<()> {
-    let request = match (options.abandon, options.whom.target()) {
-        (Some(pid), _) => Request::Abandon { pid },
-        (None, Some(target)) => Request::Release { target },
-        (None, None) => {
-            let message = "whom? Give --pid PID or --job NAME to end a hold, or a PID to give that process up";
-            return Err(Cli::command().error(ErrorKind::MissingRequiredArgument, message).into());
-        }
-    };
-    client::order(request, &options.report, out)
+    if let Some(bare) = &options.bare {
+        let message = format!(
+            "unexpected argument {bare:?}: `gpreempt release` ends a hold and takes --pid PID or --job NAME; \
+             to leave a process alone for good, use `gpreempt unmanage PID`"
+        );
+        return Err(Cli::command().error(ErrorKind::UnknownArgument, message).into());
+    }
+    let target = client::target(&options.whom)?;
+    client::order(Request::Release { target }, &options.report, out)
 }

@@ -107,7 +107,7 @@ mod tests {
         let identity = identity(&options).unwrap();
         let said = |rules: &str| refused(Config::parse("test.toml", rules).unwrap().verdict(&identity));
         let rule = "[[rule]]\nname = \"all\"\nuser = \"*\"\nlevel = 3\n";
-        assert_eq!(said(rule), ["GPREEMPT_LEVEL=12 is more than the rule allows: it gets 3 (rule all)"]);
+        assert_eq!(said(rule), ["GPREEMPT_LEVEL=12 is above max_level of the rule: the process gets 3 (rule all)"]);
         assert_eq!(said(&format!("{rule}max_level = 15\n")), [""; 0]);
         assert!(said("").concat().contains("no rule"));
     }

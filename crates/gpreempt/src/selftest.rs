@@ -4,8 +4,10 @@ use std::io::Write;
 
 use anyhow::{Result, bail};
 use comfy_table::{Cell, Table};
-use kfd_workload::suite::{self, Test};
-use kfd_workload::{Bench, Device, Error, KFD, Runtime};
+use kfd::KFD;
+use kfd_runtime::{Device, Error, Runtime};
+use kfd_suite::Bench;
+use kfd_suite::suite::{self, Test};
 use serde::Serialize;
 
 use crate::cli::Selftest;
@@ -81,8 +83,8 @@ fn leaves_gpu_usable(error: &Error) -> bool {
 /// Says what helps when there is no driver to talk to.
 fn explain(error: Error) -> anyhow::Error {
     match error {
-        Error::Open { path, source } if path.as_os_str() == KFD => anyhow::anyhow!(
-            "cannot open {KFD}: {source}. Load the driver (`modprobe amdgpu`) and join the group that owns the device \
+        Error::Driver(kfd::Error::Open { path, error }) if path.as_os_str() == KFD => anyhow::anyhow!(
+            "cannot open {KFD}: {error}. Load the driver (`modprobe amdgpu`) and join the group that owns the device \
              (`usermod -aG render $USER`), or use the virtual gpu: `gpreempt vgpu run -- gpreempt selftest`"
         ),
         other => other.into(),
@@ -113,14 +115,14 @@ struct Gpu {
 
 impl Gpu {
     fn new(index: usize, device: &Device) -> Gpu {
-        let node = device.node();
+        let gpu = &device.node().gpu;
         Gpu {
             gpu: index,
-            gpu_id: node.gpu_id,
-            name: node.name.clone(),
-            gfx: node.gfx_name(),
-            compute_units: node.compute_units,
-            xccs: node.num_xcc,
+            gpu_id: gpu.id.0,
+            name: gpu.name.clone(),
+            gfx: gpu.gfx.to_string(),
+            compute_units: gpu.cus,
+            xccs: gpu.xccs,
         }
     }
 }

@@ -135,7 +135,7 @@ mod tests {
             detection,
             ..GpuStats::default()
         };
-        let stats = Stats { schema: 1, daemon, gpus: vec![gpu] };
+        let stats = Stats { schema: 2, daemon, gpus: vec![gpu] };
         let mut text = Vec::new();
         write(&stats, None, &mut text).unwrap();
         assert_eq!(String::from_utf8(text).unwrap(), include_str!("stats/expected.txt"));

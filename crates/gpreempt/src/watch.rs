@@ -4,12 +4,11 @@ use std::io::Write;
 use std::thread;
 
 use anyhow::{Context, Result};
-use gpreempt_proto::{Answer, Event, Stopper};
+use gpreempt_proto::{Answer, Event, Stopper, VERSION};
 use nix::sys::signal::{SigSet, Signal};
 use serde::Serialize;
 
 use crate::cli::Watch;
-use crate::output::SCHEMA;
 use crate::{client, event};
 
 /// A line for programs.
@@ -36,11 +35,11 @@ pub(crate) fn run(options: &Watch, out: &mut impl Write) -> Result<()> {
             (Answer::Missed { events }, false) => {
                 writeln!(out, "{events} events left out: they came faster than they were read")?;
             }
-            (Answer::Event(event), true) => write_json(&Line::Event { schema: SCHEMA, event: &event }, out)?,
+            (Answer::Event(event), true) => write_json(&Line::Event { schema: VERSION, event: &event }, out)?,
             (Answer::Missed { events }, true) => {
-                write_json(&Line::Missed { schema: SCHEMA, missed_events: events }, out)?;
+                write_json(&Line::Missed { schema: VERSION, missed_events: events }, out)?;
             }
-            (Answer::Done { .. }, _) => {}
+            (Answer::Done { .. } | Answer::Other, _) => {}
             (other, _) => return client::strange(&other),
         }
         out.flush()?;

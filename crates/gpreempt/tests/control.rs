@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use gpreempt_proto::{
-    Answer, Call, Event, EventKind, Mode, Refusal, RefusalKind, Request, Stats, Status, Target, TenantStatus,
+    Answer, Call, Event, EventKind, Mode, Reason, Refusal, RefusalKind, Request, Stats, Status, Target, TenantStatus,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -73,13 +73,13 @@ fn usual(request: &Request) -> Vec<Answer> {
     let tenant = TenantStatus { pid: 4711, command: "train".into(), gpu: "0000:c1:00.0".into(), ..Default::default() };
     vec![match request {
         Request::Status => Answer::Status(Box::new(Status {
-            schema: 1,
+            schema: 2,
             daemon_pid: std::process::id(),
             mode: Mode::Observe,
             tenants: vec![tenant],
             ..Status::default()
         })),
-        Request::Stats => Answer::Stats(Box::new(Stats { schema: 1, ..Stats::default() })),
+        Request::Stats => Answer::Stats(Box::new(Stats { schema: 2, ..Stats::default() })),
         Request::Log { .. } => Answer::Log { events: vec![event()], truncated: false },
         Request::Watch => Answer::Event(Box::new(event())),
         Request::Reload => Answer::Refused(Refusal {
@@ -91,7 +91,7 @@ fn usual(request: &Request) -> Vec<Answer> {
 }
 
 fn event() -> Event {
-    let kind = EventKind::Resumed { rule: "idle".into(), stopped_us: 1500.0, took_us: 20.0 };
+    let kind = EventKind::Resumed { reason: Reason::NothingAbove, stopped_us: 1500.0, took_us: 20.0 };
     Event { at_ms: 1000, kind, gpu: Some("0000:c1:00.0".into()), pid: Some(4711), job: Some("train".into()), uid: None }
 }
 
@@ -110,7 +110,7 @@ fn what_is_for_programs_has_a_schema_and_units() {
     let daemon = Daemon::new(usual);
     for arguments in [["ps", "--json"].as_slice(), &["--json"], &["stats", "--json"], &["log", "--json"]] {
         let document: Value = serde_json::from_str(&daemon.printed(arguments)).expect("JSON");
-        assert_eq!(document["schema"], 1, "{arguments:?}");
+        assert_eq!(document["schema"], 2, "{arguments:?}");
     }
     let ps: Value = serde_json::from_str(&daemon.printed(&["ps", "--json"])).expect("JSON");
     assert!(ps["tenants"][0]["vram_bytes"].is_number() && ps["tenants"][0]["since_s"].is_number(), "{ps}");
@@ -120,12 +120,13 @@ fn what_is_for_programs_has_a_schema_and_units() {
 fn orders_arrive_as_they_were_given() {
     let daemon = Daemon::new(usual);
     let (train, process) = (Target::Job("train".into()), Target::Pid(4711));
-    let orders: [(&[&str], Request); 6] = [
+    let orders: [(&[&str], Request); 7] = [
         (&["set", "3", "--job", "train"], Request::Set { target: train.clone(), level: 3 }),
         (&["hold", "--pid", "4711", "--for", "5m"], Request::Hold { target: process, seconds: 300 }),
         (&["hold", "--job", "train"], Request::Hold { target: train.clone(), seconds: 60 }),
         (&["release", "--job", "train"], Request::Release { target: train }),
-        (&["release", "4711"], Request::Abandon { pid: 4711 }),
+        (&["unmanage", "4711"], Request::Unmanage { pid: 4711 }),
+        (&["manage", "4711"], Request::Manage { pid: 4711 }),
         (&["notify", "--pid", "4711"], Request::Notify { pid: Some(4711) }),
     ];
     for (arguments, expected) in orders {
@@ -146,7 +147,7 @@ fn the_log_is_asked_for_what_matters() {
     let text = daemon.printed(&["log", "--since", "10m", "--job", "train"]);
     assert_eq!(
         text,
-        "1970-01-01T00:00:01.000Z 0000:c1:00.0    4711 train: runs again (idle) after 1.50 ms, in 20.0 us\n"
+        "1970-01-01T00:00:01.000Z 0000:c1:00.0    4711 train: runs again (nothing_above) after 1.50 ms, in 20.0 us\n"
     );
     let Request::Log { since_ms: Some(since), target, limit } = daemon.asked() else { panic!("no log") };
     assert!(since > 1_700_000_000_000, "{since} is no time of these years");
@@ -194,7 +195,7 @@ fn a_watch_shows_events_and_ends_well_with_ctrl_c() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let (mut child, line) = watching(&daemon, &["watch", "--json"]);
         let event: Value = serde_json::from_str(&line).expect("JSON");
-        assert_eq!((&event["schema"], &event["event"]), (&1.into(), &"resumed".into()), "{event}");
+        assert_eq!((&event["schema"], &event["event"]), (&2.into(), &"resumed".into()), "{event}");
         let pid = Pid::from_raw(child.id().try_into().expect("a process number"));
         kill(pid, signal).expect("the watch is there");
         assert_eq!(child.wait().expect("it ends").code(), Some(0), "{signal}");
@@ -226,14 +227,17 @@ fn a_program_runs_without_a_daemon_and_with_a_warning() {
 
 #[test]
 fn mistakes_in_usage_end_with_code_2() {
-    let mistakes: [(&[&str], &str); 10] = [
+    let mistakes: [(&[&str], &str); 13] = [
         (&["set", "16", "--pid", "1"], "16"),
         (&["set", "3"], "--pid PID or --job NAME"),
         (&["set", "3", "--pid", "1", "--job", "a"], "--job"),
         (&["hold"], "--pid PID or --job NAME"),
         (&["hold", "--pid", "1", "--for", "soon"], "10m"),
-        (&["release"], "PID to give that process up"),
-        (&["release", "1", "--pid", "1"], "--pid"),
+        (&["release"], "--pid PID or --job NAME"),
+        (&["release", "4711"], "gpreempt unmanage PID"),
+        (&["release", "1", "--pid", "1"], "gpreempt unmanage PID"),
+        (&["unmanage", "train"], "PID"),
+        (&["manage"], "PID"),
         (&["run", "--level", "3"], "CMD"),
         (&["run", "--level", "3", "--", "/no/such/program"], "/no/such/program"),
         (&["log", "--since", "yesterday"], "30s"),

@@ -28,6 +28,8 @@ fn every_subcommand_explains_itself() {
         &["set"],
         &["hold"],
         &["release"],
+        &["unmanage"],
+        &["manage"],
         &["log"],
         &["stats"],
         &["watch"],

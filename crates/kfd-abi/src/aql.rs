@@ -1,8 +1,13 @@
-//! AQL packets: what a compute queue's ring holds, 64 bytes each.
+//! AQL packets, the contents of a compute queue's ring: 64 bytes each. Layouts here, [`Packet`] decodes them.
 //!
 //! Sources: the HSA runtime headers `hsa.h` and `hsa_ext_amd.h`, and `amd_aql_queue.cpp` for the packet that jumps to
-//! PM4 (ROCR-Runtime c7785a6d). The header is written last: until then the processor sees [`PacketType::INVALID`].
-//! Nothing at or behind the write index may be looked at: zeroed memory looks like a vendor packet.
+//! PM4 (ROCR-Runtime c7785a6d). The program writes the header last: until then the processor sees
+//! [`PacketType::INVALID`]. Slots at or behind the write index must not be read as packets: zeroed memory looks like a
+//! vendor packet.
+
+mod packet;
+
+pub use packet::{Dependencies, Packet, PacketKind, SignalHandle, Slot};
 
 /// Bytes of a packet.
 pub const PACKET_SIZE: usize = 64;
@@ -58,7 +63,8 @@ impl Header {
     const ACQUIRE_SHIFT: u32 = 9;
     const RELEASE_SHIFT: u32 = 11;
 
-    /// Kind, whether it waits for all packets before it, fences before and after.
+    /// Assembles a header: `barrier` makes the packet wait for all packets before it, `acquire` fences before it runs,
+    /// `release` after.
     #[must_use]
     pub const fn new(kind: PacketType, barrier: bool, acquire: FenceScope, release: FenceScope) -> Header {
         let barrier = if barrier { Header::BARRIER } else { 0 };
@@ -70,25 +76,25 @@ impl Header {
         )
     }
 
-    /// Kind.
+    /// Returns the type of the packet.
     #[must_use]
     pub const fn kind(self) -> PacketType {
         PacketType(self.0 as u8)
     }
 
-    /// Whether it starts only after all packets before it have completed.
+    /// Returns whether the packet starts only after all packets before it have completed.
     #[must_use]
     pub const fn barrier(self) -> bool {
         self.0 & Header::BARRIER != 0
     }
 
-    /// Fence before it runs.
+    /// Returns the scope of the fence before the packet runs.
     #[must_use]
     pub const fn acquire(self) -> FenceScope {
         FenceScope((self.0 >> Header::ACQUIRE_SHIFT & 3) as u8)
     }
 
-    /// Fence after it ran.
+    /// Returns the scope of the fence after the packet ran.
     #[must_use]
     pub const fn release(self) -> FenceScope {
         FenceScope((self.0 >> Header::RELEASE_SHIFT & 3) as u8)
@@ -99,7 +105,7 @@ impl Header {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelDispatch {
-    /// Kind, barrier, fences.
+    /// Type, barrier bit, fences.
     pub header: Header,
     /// Bits 0 and 1: dimensions, 1 to 3.
     pub setup: u16,
@@ -153,7 +159,7 @@ plain!(KernelDispatch {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Barrier {
-    /// Kind, barrier, fences.
+    /// Type, barrier bit, fences.
     pub header: Header,
     /// Zero.
     pub reserved0: u16,
@@ -172,7 +178,7 @@ plain!(Barrier { header, reserved0, reserved1, dep_signal, reserved2, completion
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentDispatch {
-    /// Kind, barrier, fences.
+    /// Type, barrier bit, fences.
     pub header: Header,
     /// Which function.
     pub function: u16,
@@ -193,7 +199,7 @@ plain!(AgentDispatch { header, function, reserved0, return_address, arg, reserve
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pm4Ib {
-    /// Kind `VENDOR_SPECIFIC`, barrier, fences.
+    /// Type `VENDOR_SPECIFIC`, barrier, fences.
     pub header: Header,
     /// [`VendorFormat::PM4_IB`] in the low byte.
     pub format: u16,
@@ -216,14 +222,14 @@ impl Pm4Ib {
     /// Words after `dw_cnt_remain`.
     pub const REMAINING: u32 = 10;
 
-    /// The jump to `words` 32-bit words at `address`.
+    /// Returns the PM4 packet that jumps to `words` 32-bit words at `address`.
     #[must_use]
     pub const fn jump(address: u64, words: u32) -> [u32; 4] {
         let (low, high) = (address as u32 & !3, (address >> 32) as u32 & 0xFFFF);
         [Pm4Ib::INDIRECT_BUFFER, low, high, words & 0xF_FFFF | Pm4Ib::IB_VALID]
     }
 
-    /// Address and words of the PM4 packets; `None` if it holds no jump.
+    /// Returns address and number of words of the PM4 packets; `None` if the packet holds no jump.
     #[must_use]
     pub const fn target(&self) -> Option<(u64, u32)> {
         let [command, low, high, size] = self.ib_jump_cmd;
@@ -235,24 +241,51 @@ impl Pm4Ib {
 }
 
 numbers! {
-    /// Comparison of a signal's value with another.
+    /// Comparison of a signal's value with a reference (`hsa_signal_condition_t`).
     SignalCondition: u32 {
         /// Equal.
         EQ = 0,
-        /// Different.
+        /// Not equal.
         NE = 1,
-        /// Less, signed.
+        /// Less than, signed.
         LT = 2,
-        /// Not less, signed.
+        /// Greater than or equal, signed.
         GTE = 3,
     }
 }
 
-/// Waits until a signal's value, masked, compares as asked (`hsa_amd_barrier_value_packet_t`).
+impl SignalCondition {
+    /// Returns whether `value` compares with `reference` as the condition asks. A condition that HSA does not define
+    /// never holds.
+    ///
+    /// No public source says what the packet processor does with an undefined condition: `hsa_ext_amd.h` refers to
+    /// `hsa_signal_condition_t`, which has four values, the Linux driver does not look into packets, and the firmware is
+    /// closed. "Never holds" is the reading of AMD's own software on the host: in ROCR-Runtime the `default` branches of
+    /// `BusyWaitSignal::WaitRelaxed` and `InterruptSignal::WaitRelaxed` give up without the condition being met and
+    /// `Signal::WaitMultiple` returns "no signal"; `signal_condition_satisfied` of rocprofiler-sdk returns false. It is
+    /// also the reading that does no harm where it is wrong:
+    ///
+    /// - An observer takes a queue at such a packet for blocked, so it never displaces another queue for a packet that
+    ///   may never pass. If the processor does pass it, the read index moves and the next look sees what follows.
+    /// - The virtual gpu stays at the packet, which can be preempted, saved and destroyed like any other wait. A program
+    ///   with a corrupt packet hangs visibly instead of running kernels before their inputs exist.
+    #[must_use]
+    pub const fn holds(self, value: i64, reference: i64) -> bool {
+        match self {
+            SignalCondition::EQ => value == reference,
+            SignalCondition::NE => value != reference,
+            SignalCondition::LT => value < reference,
+            SignalCondition::GTE => value >= reference,
+            _ => false,
+        }
+    }
+}
+
+/// Waits until the masked value of a signal satisfies a comparison (`hsa_amd_barrier_value_packet_t`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BarrierValue {
-    /// Kind `VENDOR_SPECIFIC`, barrier, fences.
+    /// Type `VENDOR_SPECIFIC`, barrier, fences.
     pub header: Header,
     /// [`VendorFormat::BARRIER_VALUE`] in the low byte.
     pub format: u16,
@@ -260,7 +293,7 @@ pub struct BarrierValue {
     pub reserved0: u32,
     /// The signal; a missing one, 0, counts as satisfied.
     pub signal: u64,
-    /// What to compare with.
+    /// Reference of the comparison.
     pub value: i64,
     /// Bits of the signal's value that count.
     pub mask: i64,
@@ -288,6 +321,15 @@ plain!(BarrierValue {
     reserved3,
     completion_signal
 });
+
+impl BarrierValue {
+    /// Returns whether a value of the signal lets the packet pass. The mask applies to the signal's value only, not to
+    /// the reference: `(signal_value & mask) cond value` (`hsa_ext_amd.h`).
+    #[must_use]
+    pub const fn holds(&self, signal_value: i64) -> bool {
+        self.cond.holds(signal_value & self.mask, self.value)
+    }
+}
 
 /// Offset of the completion signal, in every kind of packet.
 pub const COMPLETION_SIGNAL_OFFSET: usize = 56;
@@ -323,6 +365,28 @@ mod tests {
         assert_eq!((header.kind(), header.barrier()), (PacketType::KERNEL_DISPATCH, true));
         assert_eq!((header.acquire(), header.release()), (FenceScope::AGENT, FenceScope::SYSTEM));
         assert_eq!(Header(0).kind(), PacketType::VENDOR_SPECIFIC);
+    }
+
+    #[test]
+    fn conditions_compare_signed_and_undefined_ones_never_hold() {
+        let all = [i64::MIN, -1, 0, 1, i64::MAX];
+        for (value, reference) in all.into_iter().flat_map(|value| all.map(|reference| (value, reference))) {
+            let defined = [value == reference, value != reference, value < reference, value >= reference];
+            for (condition, expected) in SignalCondition::DEFINED.iter().zip(defined) {
+                assert_eq!(condition.holds(value, reference), expected, "{value} {condition:?} {reference}");
+            }
+            for undefined in (4..=u32::from(u8::MAX)).chain([1 << 8, 1 << 31 | 3, u32::MAX]) {
+                assert!(!SignalCondition(undefined).holds(value, reference), "{undefined}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_mask_applies_to_the_signal_and_not_to_the_reference() {
+        let barrier = |cond, value| BarrierValue { cond, value, mask: 0xF0, ..Default::default() };
+        assert!(barrier(SignalCondition::EQ, 0x20).holds(0x12F));
+        assert!(!barrier(SignalCondition::EQ, 0x2F).holds(0x12F));
+        assert!(barrier(SignalCondition::LT, 0x31).holds(-0xD0 + 0x0F));
     }
 
     #[test]

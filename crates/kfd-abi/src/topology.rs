@@ -23,6 +23,14 @@ impl GfxVersion {
     }
 }
 
+/// As compilers write it, such as gfx942 or gfx90a: the stepping is hexadecimal.
+impl core::fmt::Display for GfxVersion {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (major, minor, stepping) = self.parts();
+        write!(f, "gfx{major}{minor}{stepping:x}")
+    }
+}
+
 flags! {
     /// What a node can do: bits of `capability`. Two fields are numbers: [`Capability::doorbell_type`] and
     /// [`Capability::asic_revision`].

@@ -1,41 +1,26 @@
-//! The operations of the driver that a tracer needs, one safe function each.
+//! The debug operations of the driver (`AMDKFD_IOC_DBG_TRAP`), one safe function each.
 
-use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::Path;
 
 use kfd_abi::debug::{
     DbgTrapArgs, Disable, Enable, GetQueueSnapshot, QueryDebugEvent, QueryExceptionInfo, QueueSnapshotEntry,
     ResumeQueues, RuntimeInfo, SendRuntimeEvent, SetExceptionsEnabled, SuspendQueues, TrapArgs,
 };
 use kfd_abi::exception::{ExceptionCode, ExceptionMask};
-use kfd_abi::process::{GetVersionArgs, VERSION_MAJOR, VERSION_MINOR_DEBUGGER};
 use kfd_abi::queue::MAX_QUEUES_PER_PROCESS;
 
+use crate::device::{KfdDevice, Version};
 use crate::error::{Error, Result};
 use crate::id::{GpuId, Pid, QueueId};
 use crate::queues::{self, Batch, Grace};
-use crate::sys;
-
-/// The driver's device.
-const KFD: &str = "/dev/kfd";
 
 /// Queues that most processes do not exceed.
 const FEW_QUEUES: u32 = 32;
 
-/// Version of the driver's interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version {
-    /// Changes with everything.
-    pub major: u32,
-    /// Grows with each addition.
-    pub minor: u32,
-}
-
 /// Exceptions that a queue, a gpu or a process raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raised {
-    /// Which.
+    /// The exceptions.
     pub exceptions: ExceptionMask,
     /// The gpu, for those of a gpu or a queue.
     pub gpu: GpuId,
@@ -43,56 +28,39 @@ pub struct Raised {
     pub queue: QueueId,
 }
 
-/// The open driver. It belongs to the process that opened it: after a fork the child opens it anew.
+/// The debug operations of the driver.
 ///
-/// All functions that name a process begin or belong to a debug session with it. Drivers differ in who may call them: some
-/// take only the very thread that traces the process, so [`Tracer`](crate::Tracer) makes all calls from that one.
+/// All functions that name a process start a debug session with it or need one. Drivers differ in which caller they
+/// accept: some take only the very thread that traces the process, so [`Tracer`](crate::Tracer) makes all calls from one
+/// thread.
 #[derive(Debug)]
-pub struct Kfd {
-    file: File,
-    version: Version,
-}
+pub struct Kfd(KfdDevice);
 
 impl Kfd {
-    /// Opens the driver and checks that it knows debug sessions.
+    /// Opens the driver.
     ///
     /// # Errors
     ///
-    /// If there is no driver, this user may not open it, or it is too old.
+    /// As [`KfdDevice::open`].
     pub fn open() -> Result<Kfd> {
-        let path = Path::new(KFD);
-        let opened = OpenOptions::new().read(true).write(true).open(path);
-        let file = opened.map_err(|error| Error::Open { path: path.to_owned(), error })?;
-        let mut args = GetVersionArgs::default();
-        // SAFETY: the argument holds no address.
-        unsafe { sys::ioctl(&file, &mut args) }.map_err(|error| Error::Call { operation: "GET_VERSION", error })?;
-        let version = Version { major: args.major_version, minor: args.minor_version };
-        if version.major != VERSION_MAJOR || version.minor < VERSION_MINOR_DEBUGGER {
-            let Version { major, minor } = version;
-            return Err(Error::Version { major, minor, needed: VERSION_MINOR_DEBUGGER });
-        }
-        Ok(Kfd { file, version })
+        KfdDevice::open().map(Kfd)
     }
 
-    /// Version of the interface.
+    /// Returns the version of the interface.
     #[must_use]
     pub fn version(&self) -> Version {
-        self.version
+        self.0.version()
     }
 
-    /// One operation of a debug session; returns its arguments as the driver left them, and what the call returned.
+    /// Makes one call of `DBG_TRAP`; returns its arguments as the driver left them, and the result of the call.
     ///
     /// # Safety
     ///
-    /// As [`sys::ioctl`].
+    /// As [`KfdDevice::call`].
     unsafe fn trap<T: TrapArgs>(&self, pid: Pid, operation: T) -> Result<(T, u32)> {
         let mut args = DbgTrapArgs::new(pid.0, operation);
         // SAFETY: the caller vouches for the addresses.
-        let count = unsafe { sys::ioctl(&self.file, &mut args) }.map_err(|error| Error::Trap {
-            operation: T::OP,
-            pid,
-            error,
-        })?;
+        let count = unsafe { self.0.call(&mut args) }.map_err(|error| Error::Trap { operation: T::OP, pid, error })?;
         Ok((args.args.get(), count))
     }
 

@@ -23,7 +23,7 @@ pub enum Error {
     },
 
     /// The driver is too old for debug sessions, or too new to be known.
-    #[error("the driver's interface is {major}.{minor}, debug sessions need 1.{needed} or newer; update the kernel")]
+    #[error("the driver's interface is {major}.{minor}, this program needs 1.{needed} or newer; update the kernel")]
     Version {
         /// What the driver said.
         major: u32,
@@ -122,12 +122,12 @@ pub enum Error {
         text: String,
     },
 
-    /// A file of properties in sysfs lacks one.
-    #[error("{} says nothing of {name}; this driver is older or newer than the program knows", path.display())]
+    /// A file of properties in sysfs lacks one, or its value makes no sense.
+    #[error("{} has no usable `{name}`; this driver is older or newer than the program knows", path.display())]
     Property {
         /// The file.
         path: PathBuf,
-        /// What it lacks.
+        /// The property.
         name: &'static str,
     },
 

@@ -9,6 +9,7 @@
 
 pub mod aql;
 pub mod debugfs;
+pub mod device;
 mod driver;
 mod error;
 mod id;
@@ -23,7 +24,8 @@ mod tracer;
 pub mod urgency;
 pub mod waiting;
 
-pub use driver::{Kfd, Raised, Version};
+pub use device::{KFD, KfdDevice, Version};
+pub use driver::{Kfd, Raised};
 pub use error::{Error, Result};
 pub use id::{GpuId, Pid, QueueId};
 pub use memory::ProcessMemory;

@@ -1,51 +1,26 @@
-//! The calls into the C library: ioctl, ptrace, waitid, poll, pipes. Everything unsafe begins here.
+//! Safe wrappers of C library calls: ptrace, waitid, poll, pipes, pidfd. `ioctl` is in [`device`](crate::device).
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use kfd_abi::ioctl::{Argument, Request};
-
 use crate::id::Pid;
-
-/// Calls the driver, again if a signal interrupted it. Returns what the call returned, which some operations count with.
-///
-/// # Safety
-///
-/// Addresses in `args` must point to memory that the driver may read, and write where the command fills it, for the
-/// length that `args` says.
-pub(crate) unsafe fn ioctl<A: Argument>(file: &File, args: &mut A) -> io::Result<u32> {
-    const { assert!(A::SIZE == size_of::<A>(), "the argument's bytes are all defined") };
-    let Request(request) = A::COMMAND.request();
-    loop {
-        // SAFETY: `args` is as large as the command says (checked where it is declared), its bytes are all defined, and
-        // the caller vouches for the addresses in it.
-        let result = unsafe { libc::ioctl(file.as_raw_fd(), request.into(), ptr::from_mut(args)) };
-        if let Ok(count) = u32::try_from(result) {
-            return Ok(count);
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
-}
 
 fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A pipe, its read end first. Neither end blocks: a full pipe must not stop the driver, an empty one not its reader.
+/// Creates a pipe and returns its read end first. Neither end blocks: a full pipe must not stop the driver, nor an empty
+/// one its reader.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [-1; 2];
     // SAFETY: the array has room for both descriptors.
     check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) })?;
-    // SAFETY: the call succeeded, so both are open and nobody else knows them.
+    // SAFETY: the call succeeded, so both are open and owned by nothing else.
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// Waits until one of the descriptors can be read or its other end is closed; says which.
+/// Waits until one of the descriptors can be read or its other end is closed; returns which.
 pub(crate) fn poll<const N: usize>(descriptors: [Option<BorrowedFd<'_>>; N]) -> io::Result<[bool; N]> {
     // The system skips negative ones.
     let raw = |fd: Option<BorrowedFd<'_>>| fd.map_or(-1, |fd| fd.as_raw_fd());
@@ -60,8 +35,8 @@ pub(crate) fn poll<const N: usize>(descriptors: [Option<BorrowedFd<'_>>; N]) -> 
     }
 }
 
-/// Keeps this thread out of the delivery of the process's signals: they belong to the program that uses this library,
-/// and would interrupt calls of the driver that must not be repeated.
+/// Blocks all signals in the calling thread: they belong to the program that uses this library, and would interrupt
+/// calls of the driver that must not be repeated.
 pub(crate) fn block_signals() {
     // SAFETY: the set is filled before it is used; the call changes this thread only.
     unsafe {
@@ -71,7 +46,7 @@ pub(crate) fn block_signals() {
     }
 }
 
-/// A request of the ptrace relation that carries a number, or nothing.
+/// Makes a ptrace request whose data is a number or 0.
 pub(crate) fn ptrace(request: libc::c_uint, pid: Pid, data: libc::c_int) -> io::Result<()> {
     let data = ptr::without_provenance_mut::<libc::c_void>(usize::try_from(data).unwrap_or_default());
     // SAFETY: none of the requests of this crate (SEIZE, INTERRUPT, CONT, LISTEN, DETACH) reads or writes memory of this
@@ -80,10 +55,12 @@ pub(crate) fn ptrace(request: libc::c_uint, pid: Pid, data: libc::c_int) -> io::
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What `waitid` reports: the code, and a status or signal with the ptrace event above it.
+/// A change that `waitid` reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
+    /// `CLD_EXITED`, `CLD_TRAPPED` and so on.
     pub(crate) code: libc::c_int,
+    /// Exit status, or the signal in the low byte with the ptrace event above it.
     pub(crate) status: libc::c_int,
 }
 
@@ -107,13 +84,13 @@ pub(crate) fn wait(pid: Pid, options: libc::c_int) -> io::Result<Option<Change>>
     }
 }
 
-/// A descriptor of a process, readable when it ends.
+/// Opens a descriptor of a process; it becomes readable when the process ends.
 pub(crate) fn pidfd_open(pid: Pid) -> io::Result<OwnedFd> {
     // SAFETY: a plain call without addresses. The C library of older systems has no function for it.
     let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.raw(), 0) };
     let fd = libc::c_int::try_from(result).unwrap_or(-1);
     check(fd)?;
-    // SAFETY: the call succeeded, so the descriptor is open and nobody else knows it.
+    // SAFETY: the call succeeded, so the descriptor is open and owned by nothing else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 
 use crate::inst::{Encoding, Env, Flow, Inst, Op, Target};
 use crate::modify;
-use crate::operand::{Aligned, Room, Type, pack, source, source64};
+use crate::operand::{Aligned, LaneBuffer, Type, pack, source, source64};
 use crate::wave::{LANES, Lanes, Wave, unusual};
 
 /// A vector operation whose result is a 32-bit (or narrower) value per lane, from sources of at most 32 bits.
@@ -106,21 +106,21 @@ fn lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
     if !(inst.plain || inst.signed) || wave.unusual() & relevant != 0 {
         return modify::lane::<O>(wave, inst);
     }
-    let (mut r0, mut r1, mut r2): (Room, Room, Room) =
+    let (mut buffer_a, mut buffer_b, mut buffer_c): (LaneBuffer, LaneBuffer, LaneBuffer) =
         (MaybeUninit::uninit(), MaybeUninit::uninit(), MaybeUninit::uninit());
-    let mut out = Room::uninit();
+    let mut out = LaneBuffer::uninit();
     let n = O::SOURCES.len();
-    let a = signed_source::<O>(wave, inst, 0, &mut r0);
+    let a = signed_source::<O>(wave, inst, 0, &mut buffer_a);
     let last = &wave.v[usize::from(inst.dst & 0xFF)];
     let b = match n {
         1 => a,
         2 if O::ACCUMULATES => last,
-        _ => signed_source::<O>(wave, inst, 1, &mut r1),
+        _ => signed_source::<O>(wave, inst, 1, &mut buffer_b),
     };
     let c = match n {
         1 | 2 => a,
         _ if O::ACCUMULATES => last,
-        _ => signed_source::<O>(wave, inst, 2, &mut r2),
+        _ => signed_source::<O>(wave, inst, 2, &mut buffer_c),
     };
     let to = out.as_mut_ptr().cast::<u32>();
     let mask = [kind_mask(O::SOURCES, 0), kind_mask(O::SOURCES, 1), kind_mask(O::SOURCES, 2)];
@@ -138,25 +138,25 @@ fn lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
 
 /// A source with its sign modified, which only float sources have.
 #[inline(always)]
-fn signed_source<'a, O: Lane>(wave: &'a Wave, inst: &Inst, n: usize, room: &'a mut Room) -> &'a Lanes {
+fn signed_source<'a, O: Lane>(wave: &'a Wave, inst: &Inst, n: usize, buffer: &'a mut LaneBuffer) -> &'a Lanes {
     let kind = O::SOURCES[n];
     if inst.plain || !kind.is_float() {
-        return source(wave, inst, n, kind, room);
+        return source(wave, inst, n, kind, buffer);
     }
     let sign = if kind.is_16() { 0x8000 } else { 0x8000_0000 };
     let clear = if inst.abs >> n & 1 != 0 { sign } else { 0 };
     let flip = if inst.neg >> n & 1 != 0 { sign } else { 0 };
     let code = inst.src[n];
     if code >= 256 {
-        return with_signs(wave.vector(code), clear, flip, room);
+        return with_signs(wave.vector(code), clear, flip, buffer);
     }
-    &room.write(Aligned([wave.scalar(code, inst, kind) & !clear ^ flip; LANES])).0
+    &buffer.write(Aligned([wave.scalar(code, inst, kind) & !clear ^ flip; LANES])).0
 }
 
 /// The lanes with some bits cleared and others flipped. Once for all operations.
 #[inline(never)]
-fn with_signs<'a>(lanes: &Lanes, clear: u32, flip: u32, room: &'a mut Room) -> &'a Lanes {
-    &room.write(Aligned(lanes.map(|lane| lane & !clear ^ flip))).0
+fn with_signs<'a>(lanes: &Lanes, clear: u32, flip: u32, buffer: &'a mut LaneBuffer) -> &'a Lanes {
+    &buffer.write(Aligned(lanes.map(|lane| lane & !clear ^ flip))).0
 }
 
 /// The bits that count of a source.
@@ -188,12 +188,12 @@ fn wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
     } else {
         inst
     };
-    let mut rooms: [[Room; 2]; 3] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 3];
-    let [r0, r1, r2] = &mut rooms;
-    let a = wide_source::<O>(wave, inst, 0, r0);
-    let b = if O::SOURCES.len() > 1 { wide_source::<O>(wave, inst, 1, r1) } else { a };
-    let c = if O::SOURCES.len() > 2 { wide_source::<O>(wave, inst, 2, r2) } else { a };
-    let (mut low, mut high) = (Room::uninit(), Room::uninit());
+    let mut buffers: [[LaneBuffer; 2]; 3] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 3];
+    let [buffer_a, buffer_b, buffer_c] = &mut buffers;
+    let a = wide_source::<O>(wave, inst, 0, buffer_a);
+    let b = if O::SOURCES.len() > 1 { wide_source::<O>(wave, inst, 1, buffer_b) } else { a };
+    let c = if O::SOURCES.len() > 2 { wide_source::<O>(wave, inst, 2, buffer_c) } else { a };
+    let (mut low, mut high) = (LaneBuffer::uninit(), LaneBuffer::uninit());
     let (to_low, to_high) = (low.as_mut_ptr().cast::<u32>(), high.as_mut_ptr().cast::<u32>());
     let join = |(low, high): (&Lanes, &Lanes), lane: usize, n: usize| {
         if n < O::SOURCES.len() && O::SOURCES[n].is_64() {
@@ -231,13 +231,13 @@ fn wide_source<'a, O: WideLane>(
     wave: &'a Wave,
     inst: &Inst,
     n: usize,
-    rooms: &'a mut [Room; 2],
+    buffers: &'a mut [LaneBuffer; 2],
 ) -> (&'a Lanes, &'a Lanes) {
     let kind = O::SOURCES[n];
     if kind.is_64() {
-        return source64(wave, inst, n, kind, rooms);
+        return source64(wave, inst, n, kind, buffers);
     }
-    let low = source(wave, inst, n, kind, &mut rooms[0]);
+    let low = source(wave, inst, n, kind, &mut buffers[0]);
     (low, low)
 }
 
@@ -248,21 +248,21 @@ fn compare_body<O: Compare>(wave: &mut Wave, inst: &Inst) -> Flow {
     let mask = if !inst.plain || wave.unusual() & relevant != 0 {
         modify::compare::<O>(wave, inst)
     } else {
-        let mut rooms: [[Room; 2]; 2] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 2];
-        let [r0, r1] = &mut rooms;
+        let mut buffers: [[LaneBuffer; 2]; 2] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 2];
+        let [buffer_a, buffer_b] = &mut buffers;
         let mut bits = [0_u8; LANES];
-        let fetch = |n: usize, rooms: &mut [Room; 2]| -> (*const Lanes, *const Lanes) {
+        let fetch = |n: usize, buffers: &mut [LaneBuffer; 2]| -> (*const Lanes, *const Lanes) {
             let kind = O::SOURCES[n];
             if kind.is_64() {
-                let (low, high) = source64(wave, inst, n, kind, rooms);
+                let (low, high) = source64(wave, inst, n, kind, buffers);
                 (low, high)
             } else {
-                let low = source(wave, inst, n, kind, &mut rooms[0]);
+                let low = source(wave, inst, n, kind, &mut buffers[0]);
                 (low, low)
             }
         };
-        let (a, b) = (fetch(0, r0), fetch(1, r1));
-        // SAFETY: both point to registers of the wave or to the rooms, which live and are not written until the end of
+        let (a, b) = (fetch(0, buffer_a), fetch(1, buffer_b));
+        // SAFETY: both point to registers of the wave or to the buffers, which live and are not written until the end of
         // this block.
         let ((a_low, a_high), (b_low, b_high)) = unsafe { ((&*a.0, &*a.1), (&*b.0, &*b.1)) };
         let join = |low: &Lanes, high: &Lanes, lane: usize, n: usize| {

@@ -160,8 +160,8 @@ pub fn write_masked(to: &mut Lanes, value: &Lanes, exec: u64) {
     }
 }
 
-/// Room for the lanes of a source that is not a register as it stands.
-pub type Room = MaybeUninit<Aligned<Lanes>>;
+/// Buffer for the lanes of a source that is not a register as it stands.
+pub type LaneBuffer = MaybeUninit<Aligned<Lanes>>;
 
 /// Something on the boundary of a cache line, so that no vector load or store crosses one.
 #[derive(Clone, Copy)]
@@ -170,12 +170,12 @@ pub struct Aligned<T>(pub T);
 
 /// The lanes of a 32-bit source without modifiers: the register itself, or a scalar in every lane.
 #[inline(always)]
-pub fn source<'a>(wave: &'a Wave, inst: &Inst, n: usize, kind: Type, room: &'a mut Room) -> &'a Lanes {
+pub fn source<'a>(wave: &'a Wave, inst: &Inst, n: usize, kind: Type, buffer: &'a mut LaneBuffer) -> &'a Lanes {
     let code = inst.src[n];
     if code >= 256 {
         return wave.vector(code);
     }
-    &room.write(Aligned([wave.scalar(code, inst, kind); LANES])).0
+    &buffer.write(Aligned([wave.scalar(code, inst, kind); LANES])).0
 }
 
 /// The lanes of a 64-bit source without modifiers: low and high halves.
@@ -185,7 +185,7 @@ pub fn source64<'a>(
     inst: &Inst,
     n: usize,
     kind: Type,
-    rooms: &'a mut [Room; 2],
+    buffers: &'a mut [LaneBuffer; 2],
 ) -> (&'a Lanes, &'a Lanes) {
     let code = inst.src[n];
     if code >= 256 {
@@ -194,7 +194,7 @@ pub fn source64<'a>(
         return (wave.vector(code), wave.vector(next));
     }
     let value = wave.scalar64(code, inst, kind);
-    let [low, high] = rooms;
+    let [low, high] = buffers;
     (&low.write(Aligned([value as u32; LANES])).0, &high.write(Aligned([(value >> 32) as u32; LANES])).0)
 }
 

@@ -7,7 +7,7 @@ use crate::wave::{Wave, mode, status};
 
 /// Why [`run`] came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunEnd {
     /// The instructions granted are used up.
     Budget,
     /// The wave ended.
@@ -23,31 +23,31 @@ pub enum Outcome {
 /// Runs a wave for at most `budget` instructions; takes what it used from `budget`.
 ///
 /// Between two instructions the whole state is in `wave` (and LDS): a wave may be stopped, moved and continued anywhere.
-pub fn run(wave: &mut Wave, code: &mut Code, env: &mut Env<'_>, budget: &mut u64) -> Outcome {
+pub fn run(wave: &mut Wave, code: &mut Code, env: &mut Env<'_>, budget: &mut u64) -> RunEnd {
     if wave.status & (status::HALT | status::PRIV) == status::HALT {
-        return Outcome::Sleep;
+        return RunEnd::Sleep;
     }
     while *budget > 0 {
         let index = match code.find(wave.pc, &mut env.memory) {
             Ok(index) => index,
-            Err(no_code) => return Outcome::Stopped(no_code.into()),
+            Err(no_code) => return RunEnd::Stopped(no_code.into()),
         };
         let (flow, done, pc) = straight(wave, &code.run(index).insts, env, *budget);
         *budget -= done;
         match flow {
             Flow::Next | Flow::Jump => {}
-            Flow::End => return Outcome::End,
-            Flow::Barrier => return Outcome::Barrier,
-            Flow::Sleep => return Outcome::Sleep,
+            Flow::End => return RunEnd::End,
+            Flow::Barrier => return RunEnd::Barrier,
+            Flow::Sleep => return RunEnd::Sleep,
             Flow::Invalidate => code.invalidate(),
             Flow::Stop => {
                 wave.pc = pc;
                 let why = env.stop.take().unwrap_or(Stop::Trap(0));
-                return Outcome::Stopped(why);
+                return RunEnd::Stopped(why);
             }
         }
     }
-    Outcome::Budget
+    RunEnd::Budget
 }
 
 /// Runs instructions that follow each other, at most `granted`: what the last one says, how many there were, and where

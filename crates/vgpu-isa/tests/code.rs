@@ -4,7 +4,7 @@
 use vgpu_isa::code::{Code, NoCode};
 use vgpu_isa::inst::{Env, Stop, Target};
 use vgpu_isa::memory::{Access, Fault, Mapping, Port, Space};
-use vgpu_isa::run::{Outcome, run};
+use vgpu_isa::run::{RunEnd, run};
 use vgpu_isa::wave::{Wave, mode, status};
 
 const START: u64 = 0x4000;
@@ -88,11 +88,11 @@ fn long_straight_code_is_cut_and_continues() {
     let mut wave = Wave::new();
     wave.pc = START;
     let mut budget = 1000;
-    assert_eq!(go(&mut wave, &mut code, &space, &mut budget), Outcome::End);
+    assert_eq!(go(&mut wave, &mut code, &space, &mut budget), RunEnd::End);
     assert_eq!(budget, 1000 - 301);
 }
 
-fn go(wave: &mut Wave, code: &mut Code, space: &Space, budget: &mut u64) -> Outcome {
+fn go(wave: &mut Wave, code: &mut Code, space: &Space, budget: &mut u64) -> RunEnd {
     let mut lds = [];
     let mut env = Env { memory: Port::new(space), lds: &mut lds, clock: || 0, stop: None };
     run(wave, code, &mut env, budget)
@@ -106,7 +106,7 @@ fn changed_code_is_seen_after_invalidation_only() {
     let s1_after = |code: &mut Code| {
         let mut wave = Wave::new();
         wave.pc = START;
-        assert_eq!(go(&mut wave, code, &space, &mut 10), Outcome::End);
+        assert_eq!(go(&mut wave, code, &space, &mut 10), RunEnd::End);
         wave.s[1]
     };
     assert_eq!(s1_after(&mut code), 1);
@@ -144,7 +144,7 @@ fn code_may_invalidate_what_follows_it() {
     wave.pc = START;
     wave.s[1] = movk(9);
     wave.set_s64(2, START + 12);
-    assert_eq!(go(&mut wave, &mut code, &space, &mut 10), Outcome::End);
+    assert_eq!(go(&mut wave, &mut code, &space, &mut 10), RunEnd::End);
     assert_eq!(wave.s[1], 9);
 }
 
@@ -185,7 +185,7 @@ fn a_wave_stops_at_bytes_that_mean_nothing() {
     wave.pc = START;
     let mut budget = 10;
     let outcome = go(&mut wave, &mut Code::new(Target::Gfx942), &space, &mut budget);
-    assert_eq!(outcome, Outcome::Stopped(Stop::Illegal { mnemonic: None, words: [0xFFFF_FFFF, 0] }));
+    assert_eq!(outcome, RunEnd::Stopped(Stop::Illegal { mnemonic: None, words: [0xFFFF_FFFF, 0] }));
     assert_eq!((wave.pc, wave.s[1], budget), (START + 4, 3, 9));
 }
 
@@ -196,7 +196,7 @@ fn endless_loops_use_their_budget() {
     let mut wave = Wave::new();
     wave.pc = START;
     let mut budget = 12345;
-    assert_eq!(go(&mut wave, &mut Code::new(Target::Gfx942), &space, &mut budget), Outcome::Budget);
+    assert_eq!(go(&mut wave, &mut Code::new(Target::Gfx942), &space, &mut budget), RunEnd::Budget);
     assert_eq!((budget, wave.pc), (0, START));
 }
 
@@ -209,7 +209,7 @@ fn a_fault_leaves_the_program_counter_at_its_instruction() {
     wave.set_s64(2, 0x10);
     let outcome = go(&mut wave, &mut Code::new(Target::Gfx942), &space, &mut 10);
     let fault = Fault { address: 0x10, access: Access::Write, mapped: false };
-    assert_eq!(outcome, Outcome::Stopped(Stop::Memory(fault)));
+    assert_eq!(outcome, RunEnd::Stopped(Stop::Memory(fault)));
     assert_eq!(wave.pc, START + 4);
 }
 
@@ -219,7 +219,7 @@ fn skipping_starts_with_the_next_instruction_and_spares_scalar_ones() {
     let space = program.space(true);
     let mut wave = Wave::new();
     wave.pc = START;
-    assert_eq!(go(&mut wave, &mut Code::new(Target::Gfx942), &space, &mut 10), Outcome::End);
+    assert_eq!(go(&mut wave, &mut Code::new(Target::Gfx942), &space, &mut 10), RunEnd::End);
     assert_eq!(wave.s[1], 4);
     assert_eq!(wave.mode() & mode::VSKIP, mode::VSKIP);
 }
@@ -233,11 +233,11 @@ fn halted_waves_do_not_run() {
     wave.pc = START;
     let mut budget = 10;
     for _ in 0..3 {
-        assert_eq!(go(&mut wave, &mut code, &space, &mut budget), Outcome::Sleep);
+        assert_eq!(go(&mut wave, &mut code, &space, &mut budget), RunEnd::Sleep);
         assert_eq!((wave.s[1], wave.pc, budget), (5, START + 8, 8));
     }
     wave.status &= !status::HALT;
-    assert_eq!(go(&mut wave, &mut code, &space, &mut budget), Outcome::End);
+    assert_eq!(go(&mut wave, &mut code, &space, &mut budget), RunEnd::End);
     assert_eq!(wave.s[1], 6);
 }
 
@@ -250,8 +250,8 @@ fn an_interrupt_is_handed_over_once() {
     wave.pc = START;
     wave.s[124] = 0;
     assert_eq!(wave.take_interrupt(), None);
-    assert_eq!(go(&mut wave, &mut code, &space, &mut 10), Outcome::Sleep);
+    assert_eq!(go(&mut wave, &mut code, &space, &mut 10), RunEnd::Sleep);
     assert_eq!(wave.take_interrupt(), Some(0));
     assert_eq!(wave.take_interrupt(), None);
-    assert_eq!(go(&mut wave, &mut code, &space, &mut 10), Outcome::End);
+    assert_eq!(go(&mut wave, &mut code, &space, &mut 10), RunEnd::End);
 }

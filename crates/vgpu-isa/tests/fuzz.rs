@@ -7,7 +7,7 @@ use vgpu_isa::code::Code;
 use vgpu_isa::decode::decode;
 use vgpu_isa::inst::{Encoding, Env, Target};
 use vgpu_isa::memory::{Mapping, Port, Space};
-use vgpu_isa::run::{Outcome, run};
+use vgpu_isa::run::{RunEnd, run};
 use vgpu_isa::table;
 use vgpu_isa::wave::{Wave, status};
 
@@ -79,7 +79,7 @@ struct Machine {
     wave: Box<Wave>,
     data: Vec<u64>,
     lds: Vec<u8>,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<RunEnd>,
     left: u64,
 }
 
@@ -158,19 +158,19 @@ fn execute(start: &Start, step: u64) -> Machine {
         assert!(budget <= granted, "more instructions than granted");
         machine.left -= granted - budget;
         match &outcome {
-            Outcome::Budget => {
+            RunEnd::Budget => {
                 assert_eq!(budget, 0, "gave up with instructions left");
                 continue;
             }
-            Outcome::End => break,
-            Outcome::Barrier => {}
-            Outcome::Sleep => {
+            RunEnd::End => break,
+            RunEnd::Barrier => {}
+            RunEnd::Sleep => {
                 machine.wave.take_interrupt();
                 if machine.wave.status & status::HALT != 0 {
                     break;
                 }
             }
-            Outcome::Stopped(_) => {
+            RunEnd::Stopped(_) => {
                 let Ok(size) = size_at(&start.program, machine.wave.pc) else { break };
                 machine.wave.pc += size;
             }

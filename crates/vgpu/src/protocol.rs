@@ -106,8 +106,8 @@ pub struct Welcome {
     pub profile: Profile,
     /// How it behaves.
     pub options: Options,
-    /// The process's seat on the chip.
-    pub seat: u32,
+    /// Index of the process's slot on the chip.
+    pub slot: u32,
     /// What the supervisor knows the process by.
     pub process: ProcessKey,
 }

@@ -1,12 +1,15 @@
-//! The project's chores: `cargo xtask setup`, `cargo xtask test`, `cargo xtask accept NAME`, `cargo xtask record`.
+//! The project's chores: `cargo xtask setup`, `test`, `tidy`, `accept NAME` and `record`.
 #![forbid(unsafe_code)]
 
 mod accept;
+mod dependencies;
+mod loaded;
 mod record;
 mod rocm;
 mod run;
 mod setup;
 mod test;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -22,10 +25,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Check that this machine has what the tests need, and install what can be installed.
+    /// Check that this machine has what the tests need, and install what is missing.
     ///
-    /// Does nothing for what is already there, so it may be run at any time.
-    Setup,
+    /// Prints first what it is about to install and where. Installs nothing that is already there. Python packages and
+    /// ROCm go below target/; compilers and debuggers are installed with apt-get.
+    Setup {
+        /// Only print what would be installed.
+        #[arg(long)]
+        plan: bool,
+    },
 
     /// Set up, then check formatting, lints, all tests and the documentation.
     ///
@@ -34,6 +42,17 @@ enum Chore {
         /// Also repeat the properties over many more cases, and run whole storms and a minute of stress.
         #[arg(long)]
         full: bool,
+    },
+
+    /// Repeat the tests that watch processes and clocks beside busy processes.
+    Loaded {
+        /// How often to run them.
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        times: u32,
+
+        /// How many processes spin meanwhile.
+        #[arg(long, value_name = "N", default_value_t = 2)]
+        busy: u32,
     },
 
     /// Run an acceptance list: commands, and what must be true of their results.
@@ -48,18 +67,33 @@ enum Chore {
         list: bool,
     },
 
-    /// Run the demo and put what it prints into the README.
-    ///
-    /// Measured, so best done on a quiet machine.
-    Record,
+    /// Check the house rules of CONTRIBUTING.md: names, lengths, prose, lint exceptions.
+    Tidy,
+
+    /// Run the product and put what it prints into the documentation.
+    Record {
+        /// What to record.
+        what: Recording,
+    },
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Recording {
+    /// The demo, as a picture and a caption in the README. Measured, so best done on a quiet machine.
+    Demo,
+    /// The table of `gpreempt lab compare` in docs/lab.md. Simulated: a test compares it.
+    Lab,
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().chore {
-        Chore::Setup => setup::setup(),
+        Chore::Setup { plan } => setup::setup(plan),
         Chore::Test { full } => test::test(full),
+        Chore::Loaded { times, busy } => loaded::loaded(times, busy),
         Chore::Accept { name, list } => accept::accept(name.as_deref(), list),
-        Chore::Record => record::demo(),
+        Chore::Tidy => tidy::tidy(),
+        Chore::Record { what: Recording::Demo } => record::demo(),
+        Chore::Record { what: Recording::Lab } => record::lab(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 pub(crate) fn root() -> PathBuf {
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| OsString::from(env!("CARGO_MANIFEST_DIR")));
     // This crate lives two levels below the root.
-    PathBuf::from(manifest).join("../..")
+    let root = PathBuf::from(manifest).join("../..");
+    root.canonicalize().unwrap_or(root)
 }
 
 /// A command in the root of the workspace; "cargo" is the one this program was started with.

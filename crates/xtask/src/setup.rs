@@ -1,135 +1,196 @@
-//! What a machine needs before the tests can run: a list of requirements, each installed only if it is missing.
+//! Requirements of the tests, each installed only if it is missing.
+//!
+//! The plan is printed before anything is installed: what, by which means, and where. Compilers and debuggers come from the
+//! system's package manager; everything else stays below `target/`, and the system's Python is not touched.
+
+use std::env;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
 use crate::rocm;
-use crate::run::command;
+use crate::run::{command, root};
 
-/// One thing a machine needs.
+/// One thing the tests need.
 struct Requirement {
     name: &'static str,
-    /// What is there, or why that is not enough.
+    /// Returns what was found, or why that is not enough.
     check: fn() -> Result<String>,
-    /// How to install it, if we may.
+    /// How to install it; `None` if that is left to the user.
     install: Option<Install>,
 }
 
-/// How something is installed.
+/// A way to install something.
 enum Install {
-    /// By a command.
-    Command(&'static [&'static str]),
-    /// By a function of ours.
-    Function(fn() -> Result<()>),
+    /// A component of the Rust toolchain.
+    Rustup(&'static str),
+    /// Packages of the distribution, installed into the system.
+    Apt(&'static [&'static str]),
+    /// Packages of a Debian release, unpacked below `target/`.
+    Rocm,
+    /// Python packages, in a virtual environment below `target/`.
+    Venv(&'static [&'static str]),
 }
 
 impl Install {
-    fn run(&self) -> Result<()> {
+    /// Says what is installed where.
+    fn description(&self) -> String {
         match self {
-            Install::Command(words) => {
-                version(words).map(|_| ()).with_context(|| format!("install it with `{}`", words.join(" ")))
-            }
-            Install::Function(install) => install(),
+            Install::Rustup(component) => format!("component {component} into the Rust toolchain, with rustup"),
+            Install::Apt(packages) => format!("packages {} into the system, with apt-get", packages.join(" ")),
+            Install::Rocm => format!("packages of Debian 13 into {}, unpacked there", rocm::directory().display()),
+            Install::Venv(packages) => format!("{} into {}, with pip", packages.join(" "), venv().display()),
         }
     }
 
-    /// What it does, in words.
-    fn description(&self) -> String {
+    fn run(&self) -> Result<()> {
         match self {
-            Install::Command(words) => format!("running `{}`", words.join(" ")),
-            Install::Function(_) => "downloading it".to_string(),
+            Install::Rustup(component) => run(&["rustup", "component", "add", component]),
+            Install::Apt(packages) => apt(packages),
+            Install::Rocm => rocm::install(),
+            Install::Venv(packages) => install_venv(packages),
         }
     }
 }
+
+/// Compilers and assembler for gfx942, and the libLLVM that tinygrad compiles with.
+const LLVM: Install = Install::Apt(&["clang-19", "llvm-19", "lld-19", "libllvm19"]);
+/// Debuggers that tenants of the tests are under.
+const DEBUGGERS: Install = Install::Apt(&["strace", "gdb"]);
 
 const REQUIREMENTS: &[Requirement] = &[
     Requirement { name: "Rust toolchain", check: toolchain, install: None },
     Requirement {
         name: "rustfmt",
         check: || version(&["cargo", "fmt", "--version"]),
-        install: Some(Install::Command(&["rustup", "component", "add", "rustfmt"])),
+        install: Some(Install::Rustup("rustfmt")),
     },
     Requirement {
         name: "clippy",
         check: || version(&["cargo", "clippy", "--version"]),
-        install: Some(Install::Command(&["rustup", "component", "add", "clippy"])),
+        install: Some(Install::Rustup("clippy")),
     },
+    Requirement { name: "clang 19 for amdgcn", check: || version(&["clang-19", "--version"]), install: Some(LLVM) },
+    Requirement { name: "llvm-mc 19", check: || version(&["llvm-mc-19", "--version"]), install: Some(LLVM) },
+    Requirement { name: "lld 19", check: || version(&["ld.lld-19", "--version"]), install: Some(LLVM) },
+    Requirement { name: "strace", check: || version(&["strace", "--version"]), install: Some(DEBUGGERS) },
+    Requirement { name: "gdb", check: || version(&["gdb", "--version"]), install: Some(DEBUGGERS) },
     Requirement {
-        name: "clang 19 for amdgcn",
-        check: || version(&["clang-19", "--version"]),
-        install: Some(Install::Command(LLVM)),
+        name: "tinygrad",
+        check: tinygrad,
+        // The version is fixed because tinygrad's interface moves.
+        install: Some(Install::Venv(&["tinygrad==0.14.0", "numpy"])),
     },
-    Requirement {
-        name: "llvm-mc 19",
-        check: || version(&["llvm-mc-19", "--version"]),
-        install: Some(Install::Command(LLVM)),
-    },
-    Requirement {
-        name: "lld 19",
-        check: || version(&["ld.lld-19", "--version"]),
-        install: Some(Install::Command(LLVM)),
-    },
-    Requirement {
-        name: "strace",
-        check: || version(&["strace", "--version"]),
-        install: Some(Install::Command(DEBUGGERS)),
-    },
-    Requirement { name: "gdb", check: || version(&["gdb", "--version"]), install: Some(Install::Command(DEBUGGERS)) },
-    Requirement { name: "tinygrad", check: || version(TINYGRAD), install: Some(Install::Command(PIP)) },
-    Requirement { name: "ROCm of Debian 13", check: rocm::check, install: Some(Install::Function(rocm::install)) },
+    Requirement { name: "ROCm of Debian 13", check: rocm::check, install: Some(Install::Rocm) },
 ];
 
-/// Compilers and assembler for gfx942, and the libLLVM that tinygrad compiles with.
-const LLVM: &[&str] = &[
-    "sh",
-    "-c",
-    "apt-get -qq -o DPkg::Lock::Timeout=300 update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
-     -o DPkg::Lock::Timeout=300 install --no-install-recommends clang-19 llvm-19 lld-19 libllvm19",
-];
-
-/// Debuggers that processes may be under, and must be left to.
-const DEBUGGERS: &[&str] = &[
-    "sh",
-    "-c",
-    "apt-get -qq -o DPkg::Lock::Timeout=300 update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
-     -o DPkg::Lock::Timeout=300 install --no-install-recommends strace gdb",
-];
-
-/// The clients that are not ours. The version is fixed because tinygrad's interface moves.
-const PIP: &[&str] = &[
-    "sh",
-    "-c",
-    "PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet tinygrad==0.14.0 numpy",
-];
-const TINYGRAD: &[&str] = &[
-    "python3",
-    "-c",
-    "import numpy, importlib.metadata as m; v = m.version('tinygrad'); print(v); raise SystemExit(v != '0.14.0')",
-];
-
-/// Checks all requirements, installs what is missing, and says what it did.
-pub(crate) fn setup() -> Result<()> {
+/// Checks all requirements, prints what is missing and where it goes, and installs it unless `plan_only`.
+///
+/// # Errors
+/// If a requirement is missing that cannot be installed.
+pub(crate) fn setup(plan_only: bool) -> Result<()> {
+    let mut missing = Vec::new();
     for requirement in REQUIREMENTS {
-        satisfy(requirement).with_context(|| format!("{} is missing", requirement.name))?;
+        match (requirement.check)() {
+            Ok(found) => println!("{}: {found}", requirement.name),
+            Err(reason) => {
+                println!("{}: missing ({reason:#})", requirement.name);
+                missing.push((requirement, reason));
+            }
+        }
+    }
+    if missing.is_empty() {
+        println!("Nothing to install.");
+        return Ok(());
+    }
+    println!("\nAbout to install:");
+    for line in plan(missing.iter().map(|(requirement, _)| *requirement)) {
+        println!("  {line}");
+    }
+    if plan_only {
+        return Ok(());
+    }
+    for (requirement, reason) in missing {
+        satisfy(requirement, reason).with_context(|| format!("{} is missing", requirement.name))?;
     }
     Ok(())
 }
 
-fn satisfy(requirement: &Requirement) -> Result<()> {
-    let name = requirement.name;
-    let reason = match (requirement.check)() {
-        Ok(found) => {
-            println!("{name}: {found}");
-            return Ok(());
+/// One line for each installation, with the requirements it serves.
+fn plan<'r>(missing: impl Iterator<Item = &'r Requirement>) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+    for requirement in missing {
+        let how =
+            requirement.install.as_ref().map_or_else(|| "nothing: install it by hand".to_owned(), Install::description);
+        match lines.iter_mut().find(|(line, _)| *line == how) {
+            Some((_, names)) => names.push(requirement.name),
+            None => lines.push((how, vec![requirement.name])),
         }
-        Err(reason) => reason,
-    };
+    }
+    lines.into_iter().map(|(how, names)| format!("{how} (for {})", names.join(", "))).collect()
+}
+
+fn satisfy(requirement: &Requirement, reason: anyhow::Error) -> Result<()> {
+    // One installation may serve several requirements.
+    if (requirement.check)().is_ok() {
+        return Ok(());
+    }
     let Some(install) = &requirement.install else {
         return Err(reason);
     };
-    println!("{name}: {reason:#}; {}", install.description());
-    install.run()?;
+    install.run().with_context(|| format!("cannot install {}", install.description()))?;
     let found = (requirement.check)()?;
-    println!("{name}: {found} (installed now)");
+    println!("{}: {found} (installed now)", requirement.name);
+    Ok(())
+}
+
+/// The virtual environment of the tests: `$GPREEMPT_VENV`, or `target/venv` of the workspace.
+fn venv() -> PathBuf {
+    env::var_os("GPREEMPT_VENV").map_or_else(|| root().join("target/venv"), PathBuf::from)
+}
+
+fn tinygrad() -> Result<String> {
+    let python = venv().join("bin/python");
+    let script =
+        "import numpy, importlib.metadata as m; v = m.version('tinygrad'); print(v); raise SystemExit(v != '0.14.0')";
+    version(&[&python.to_string_lossy(), "-c", script])
+}
+
+fn install_venv(packages: &[&str]) -> Result<()> {
+    let venv = venv();
+    let directory = venv.to_string_lossy().into_owned();
+    let make = ["python3", "-m", "venv", &directory];
+    if run(&make).is_err() {
+        // Debian ships the module apart.
+        apt(&["python3-venv"])?;
+        run(&make)?;
+    }
+    let pip = venv.join("bin/pip").to_string_lossy().into_owned();
+    let mut words = vec![pip.as_str(), "install", "--quiet", "--disable-pip-version-check"];
+    words.extend(packages);
+    run(&words)
+}
+
+fn apt(packages: &[&str]) -> Result<()> {
+    const WAIT: &str = "DPkg::Lock::Timeout=300";
+    run(&["apt-get", "-qq", "-o", WAIT, "update"])?;
+    let mut words = vec!["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", "-o", WAIT, "install"];
+    words.push("--no-install-recommends");
+    words.extend(packages);
+    run(&words)
+}
+
+/// Runs an installing command; the error names it and repeats what it printed.
+fn run(words: &[&str]) -> Result<()> {
+    let Some((program, arguments)) = words.split_first() else {
+        bail!("there is nothing to run");
+    };
+    let line = words.join(" ");
+    let output = command(program).args(arguments).output().with_context(|| format!("cannot start `{line}`"))?;
+    if !output.status.success() {
+        let printed = String::from_utf8_lossy(&output.stderr);
+        bail!("`{line}` ended with {}: {}", output.status, printed.trim());
+    }
     Ok(())
 }
 
@@ -178,9 +239,33 @@ mod tests {
     #[test]
     fn what_is_missing_and_cannot_be_installed_is_an_error() {
         let requirement = Requirement { name: "a unicorn", check: || bail!("there is none"), install: None };
-        assert!(satisfy(&requirement).is_err());
-        let requirement = Requirement { install: Some(Install::Command(&["no-such-program-anywhere"])), ..requirement };
-        let error = satisfy(&requirement).expect_err("cannot be installed");
-        assert!(format!("{error:#}").contains("install it with"), "{error:#}");
+        let reason = || anyhow::anyhow!("there is none");
+        assert!(satisfy(&requirement, reason()).is_err());
+        let requirement = Requirement { install: Some(Install::Rustup("no-such-component")), ..requirement };
+        let error = satisfy(&requirement, reason()).expect_err("cannot be installed");
+        assert!(format!("{error:#}").contains("cannot install component no-such-component"), "{error:#}");
+    }
+
+    #[test]
+    fn every_installation_says_where_it_goes() {
+        for install in REQUIREMENTS.iter().filter_map(|requirement| requirement.install.as_ref()) {
+            let text = install.description();
+            let places = ["the Rust toolchain", "the system", "target/"];
+            assert!(text.contains(" into ") && places.iter().any(|place| text.contains(place)), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_installation_that_serves_several_requirements_is_planned_once() {
+        let lines = plan(REQUIREMENTS.iter().filter(|requirement| requirement.name.contains("19")));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].ends_with("(for clang 19 for amdgcn, llvm-mc 19, lld 19)"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_command_that_fails_is_an_error_with_its_words() {
+        let error = run(&["sh", "-c", "echo no luck >&2; exit 3"]).expect_err("fails");
+        assert!(format!("{error:#}").contains("no luck"), "{error:#}");
+        assert!(run(&["no-such-program-anywhere"]).is_err());
     }
 }

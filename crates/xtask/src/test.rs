@@ -2,8 +2,10 @@
 
 use anyhow::Result;
 
+use crate::dependencies::dependencies;
 use crate::run::{Step, run};
 use crate::setup::setup;
+use crate::tidy::tidy;
 
 const FORMAT: &[&str] = &["cargo", "fmt", "--all", "--check"];
 const LINTS: &[&str] = &["cargo", "clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
@@ -32,8 +34,10 @@ const STORMS: &[(&str, &[&str])] = &[
 /// Runs everything; `full` repeats the properties with larger counts, and has whole storms.
 pub(crate) fn test(full: bool) -> Result<()> {
     let mut steps = vec![
-        Step { name: "set-up".to_string(), action: Box::new(setup) },
+        Step { name: "set-up".to_string(), action: Box::new(|| setup(false)) },
         Step::command("formatting", FORMAT, &[]),
+        Step { name: "tidy".to_string(), action: Box::new(tidy) },
+        Step { name: "dependencies".to_string(), action: Box::new(dependencies) },
         Step::command("lints", LINTS, &[]),
         Step::command("documentation", DOCUMENTATION, &[("RUSTDOCFLAGS", "-D warnings")]),
         Step::command("tests", TESTS, &[]),

@@ -1,8 +1,8 @@
-//! Who runs: from the top of the order down.
+//! Decides which jobs run, from the highest rank down.
 //!
-//! A job that wants a gpu reserves it against those below. A job below that would disturb a reservation is stopped, whole,
-//! when nothing speaks against it; one that is stopped, or about to be, reserves nothing. So whoever holds a gpu holds all
-//! it needs, and no two jobs hold parts of each other's.
+//! A job that wants a gpu reserves it against lower jobs. A lower job that would disturb a reservation is stopped as a
+//! whole when no bound prevents it; a job that is stopped, or about to be, reserves nothing. Therefore a job that holds
+//! a gpu holds all gpus it needs, and no two jobs hold parts of what the other needs.
 
 use super::{Moment, emit, reserve, resume};
 use crate::bounds;
@@ -12,28 +12,28 @@ use crate::policy;
 use crate::state::{GpuSlot, JobSlot, Phase, Stop, Tables};
 use crate::{GpuId, Nanos, Patience, Permille};
 
-/// How soon to look again at a victim that is spared for what it holds.
+/// Shortest and longest time until a spared victim is examined again.
 const SOONEST_RECHECK: Nanos = Nanos::from_micros(100);
 const LATEST_RECHECK: Nanos = Nanos::from_millis(5);
 
-/// What becomes of a job that runs.
-enum Verdict {
-    /// Nobody above objects, or it cannot be stopped: it runs and reserves.
+/// The decision about a job that runs.
+enum Admission {
+    /// No higher job objects, or the job cannot be stopped: it runs and reserves its gpus.
     Runs,
-    /// It is in the way, but not to be stopped before this instant.
+    /// It disturbs a higher job but is not stopped before this instant.
     Waits(Nanos),
     /// It is stopped now.
     Stops(Stop, Why),
 }
 
-/// Somebody above objects to a job.
+/// The objection of a higher job, a hold or a limit to a job that runs.
 struct Objection {
     stop: Stop,
-    /// When the objection counts, and what it waited for last.
+    /// When the objection takes effect, and the bound that sets this instant.
     at: Nanos,
     bound: Bound,
     since: Nanos,
-    /// How soon a victim that is too small deserves another look.
+    /// Time until a victim that is too small is examined again.
     recheck: Nanos,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn admit(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usiz
     }
 }
 
-/// Notes what will have to be written for a job.
+/// Notes which passes of `emit` a job needs.
 fn note_changes(tables: &Tables<'_>, moment: &mut Moment<'_>, index: u32) {
     let Some(job) = tables.job(index) else { return };
     let found = &mut moment.found;
@@ -71,20 +71,20 @@ fn note_changes(tables: &Tables<'_>, moment: &mut Moment<'_>, index: u32) {
     }
 }
 
-/// Decides about a job that runs; whether it goes on and reserves.
+/// Decides about a job that runs. Returns whether it continues and reserves its gpus.
 fn running(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool {
-    match verdict(tables, moment, index) {
-        Verdict::Runs => {
+    match admission(tables, moment, index) {
+        Admission::Runs => {
             reserve::renew_slice(tables, moment, index);
             true
         }
-        Verdict::Waits(until) => {
+        Admission::Waits(until) => {
             moment.ask_at(until);
-            // It still runs: what it has kept stopped so far stays so.
+            // It still runs: jobs that are stopped for it stay stopped.
             reserve::keep_stopped(tables, index);
             false
         }
-        Verdict::Stops(stop, why) => {
+        Admission::Stops(stop, why) => {
             if let Some(cause) = tables.job_mut(stop.cause) {
                 cause.habits.acted(why.bound == Bound::Patience);
                 cause.now.victims = cause.now.victims.saturating_add(1);
@@ -101,33 +101,33 @@ fn running(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool
     }
 }
 
-fn verdict(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> Verdict {
+fn admission(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> Admission {
     let now = moment.now;
-    // It waits for the budget only while nothing else keeps it from being stopped.
+    // The wait for the budget counts only while nothing else prevents the stop.
     let short_since = tables.job_mut(index).map_or(Nanos::ZERO, |job| core::mem::take(&mut job.short_since));
     let Some(job) = tables.job(index) else {
-        return Verdict::Runs;
+        return Admission::Runs;
     };
     let immune = job.now.fixed || now < job.spared_until;
     if job.now.loose.is_empty() || immune {
-        // Nothing of it is in anybody's way, or nothing can be done about it.
+        // The job disturbs no other, or it cannot be stopped.
         if immune && now < job.spared_until {
             moment.ask_at(job.spared_until);
         }
-        return Verdict::Runs;
+        return Admission::Runs;
     }
     let Some(objection) = objection(tables, moment, index) else {
-        return Verdict::Runs;
+        return Admission::Runs;
     };
     if let Some(cause) = tables.job_mut(objection.stop.cause) {
         cause.habits.contested = true;
     }
     let Some(job) = tables.job(index) else {
-        return Verdict::Runs;
+        return Admission::Runs;
     };
     let exempt = if mutant!(NoExemptTime) || objection.stop.reason == Reason::Held { now } else { job.exempt_until };
     if job.now.pending > 0 {
-        return Verdict::Waits(Nanos::NEVER);
+        return Admission::Waits(Nanos::NEVER);
     }
     let mut ready = (objection.at, objection.bound);
     for (at, bound) in [(exempt, Bound::Exempt), (emit::retry_at(tables, index), Bound::Retry)] {
@@ -136,24 +136,24 @@ fn verdict(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> Verd
         }
     }
     if ready.0 > now {
-        // How much of the gpu the victim holds changes with every kernel: worth another look before long.
+        // The occupancy of the victim changes with every kernel, so it is examined again soon.
         let soon = if ready.1 == Bound::Small { now.plus(objection.recheck) } else { Nanos::NEVER };
-        return Verdict::Waits(ready.0.min(soon));
+        return Admission::Waits(ready.0.min(soon));
     }
     if let Some(job) = tables.job_mut(index) {
         job.short_since = short_since;
     }
     if !emit::afford(tables, moment, index) {
-        return Verdict::Waits(Nanos::NEVER);
+        return Admission::Waits(Nanos::NEVER);
     }
     let broke = tables.job_mut(index).is_some_and(|job| core::mem::take(&mut job.short_since) > Nanos::ZERO);
     let bound = if broke { Bound::Budget } else { ready.1 };
     let cause = tables.job_id(objection.stop.cause);
     let after = now.since(objection.since);
-    Verdict::Stops(objection.stop, Why { cause, reason: objection.stop.reason, bound, after })
+    Admission::Stops(objection.stop, Why { cause, reason: objection.stop.reason, bound, after })
 }
 
-/// The objection that counts first.
+/// Returns the objection that takes effect first.
 fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Objection> {
     let now = moment.now;
     let job = tables.job(index)?;
@@ -188,8 +188,8 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
         if matches!(reason, Reason::SliceOver | Reason::ShareDue) {
             found.bound = Bound::Slice;
         } else {
-            // Counted over all that was in the way since the upper job began to want: a victim with many short bursts
-            // does not start it anew with each.
+            // Patience counts from when the upper job began to want the gpu: a victim with many short bursts does not
+            // restart it with each.
             let in_the_way = upper.work_since.max(job.resumed_at);
             let patience = in_the_way.plus(patience(upper, gpu));
             if patience > found.at {
@@ -207,7 +207,7 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
     first
 }
 
-/// How long `upper` waits before a cycle is spent on it.
+/// Returns how long `upper` waits before a cycle is spent on it.
 fn patience(upper: &JobSlot, gpu: &GpuSlot) -> Nanos {
     if mutant!(EndlessPatience) {
         return Nanos::NEVER;
@@ -218,8 +218,8 @@ fn patience(upper: &JobSlot, gpu: &GpuSlot) -> Nanos {
     }
 }
 
-/// Whether the lower jobs on a gpu hold the upper one up for less time than it would take to stop them all. Only if the upper
-/// job is running: one that is not may be held up for as long as their kernels last.
+/// Returns whether the lower jobs on a gpu delay the upper job by less time than stopping them all would take. Only if
+/// the upper job is running: otherwise the kernels of the lower jobs may delay it for as long as they last.
 fn is_cheaper_left(tables: &Tables<'_>, moment: &Moment<'_>, id: GpuId, upper: &JobSlot, since: Nanos) -> bool {
     let Some(gpu) = tables.gpu(id).filter(|gpu| gpu.params.weigh && !gpu.now.unmeasured) else {
         return false;
@@ -239,8 +239,8 @@ fn is_cheaper_left(tables: &Tables<'_>, moment: &Moment<'_>, id: GpuId, upper: &
     beside_them <= work.plus(gpu.cycle_time().times(u64::from(cycles)))
 }
 
-/// When stopping the job frees more of the gpu than it costs. The gain grows with the time `upper` has waited, so the instant
-/// comes.
+/// Returns when stopping the job frees more of the gpu than it costs. The gain grows with the time for which `upper`
+/// has waited, so the instant is finite.
 fn worth_at(tables: &Tables<'_>, moment: &Moment<'_>, index: u32, id: GpuId, upper: &JobSlot, since: Nanos) -> Nanos {
     let Some(gpu) = tables.gpu(id) else {
         return since;

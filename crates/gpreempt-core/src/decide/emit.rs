@@ -1,4 +1,4 @@
-//! From decisions to entries, and what they cost.
+//! Writes the entries of the plan, and computes and charges their cycles.
 
 use super::Moment;
 use crate::cost::Batch;
@@ -7,7 +7,7 @@ use crate::plan::{Action, Bound, Entry, Reason, Why};
 use crate::state::{JobSlot, NONE, Phase, Tables, TenantSlot};
 use crate::{GpuId, JobId, Nanos, Permille, TenantId};
 
-/// What has to be done with a tenant so that it is as its job is.
+/// Returns the action that brings a tenant into the phase of its job.
 fn mismatch(job: &JobSlot, tenant: &TenantSlot) -> Option<Action> {
     match job.phase {
         Phase::Stopped if (tenant.can_stop() && tenant.is_loose()) || mutant!(RepeatedStop) => Some(Action::Preempt),
@@ -16,7 +16,7 @@ fn mismatch(job: &JobSlot, tenant: &TenantSlot) -> Option<Action> {
     }
 }
 
-/// Calls `visit` for every tenant of the job on a gpu that can be acted on.
+/// Calls `visit` for every tenant of the job whose gpu is not in reset.
 fn each_tenant(tables: &Tables<'_>, index: u32, mut visit: impl FnMut(&TenantSlot)) {
     let mut at = tables.job(index).map_or(u32::MAX, |job| job.tenants);
     while let Some(tenant) = tables.tenants.get(at as usize) {
@@ -27,14 +27,14 @@ fn each_tenant(tables: &Tables<'_>, index: u32, mut visit: impl FnMut(&TenantSlo
     }
 }
 
-/// When every tenant of the job may be asked again after refusals.
+/// Returns when the retry times of all tenants of the job have passed.
 pub(super) fn retry_at(tables: &Tables<'_>, index: u32) -> Nanos {
     let mut latest = Nanos::ZERO;
     each_tenant(tables, index, |tenant| latest = latest.max(tenant.retry_at));
     latest
 }
 
-/// Gives the job's tenants a clean record, for the next time they are asked.
+/// Clears the failures and refusals of the job's tenants.
 pub(super) fn forgive(tables: &mut Tables<'_>, index: u32) {
     let mut at = tables.job(index).map_or(u32::MAX, |job| job.tenants);
     while let Some(tenant) = tables.tenants.get_mut(at as usize) {
@@ -45,7 +45,7 @@ pub(super) fn forgive(tables: &mut Tables<'_>, index: u32) {
     }
 }
 
-/// Cycles to stop the job and to resume it, on the gpu where that is most.
+/// Returns the cycles to stop and to resume the job on the gpu where they are most.
 pub(super) fn round_trip(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> u32 {
     let mut most = 0;
     let Some(job) = tables.job(index) else {
@@ -60,7 +60,7 @@ pub(super) fn round_trip(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -
     most
 }
 
-/// What the job's tenants hold of a gpu together, if all that work there were measured.
+/// Returns the joint occupancy of the job's tenants on a gpu; `None` if one with work was not measured.
 pub(super) fn occupancy_on(tables: &Tables<'_>, index: u32, gpu: GpuId) -> Option<Permille> {
     let mut sum = Some(0u16);
     each_tenant(tables, index, |tenant| {
@@ -71,14 +71,14 @@ pub(super) fn occupancy_on(tables: &Tables<'_>, index: u32, gpu: GpuId) -> Optio
     sum.map(Permille::new)
 }
 
-/// Whether a tenant of the job is running on a gpu.
+/// Returns whether a tenant of the job runs on a gpu, or ran a moment ago.
 pub(super) fn runs_lately_on(tables: &Tables<'_>, index: u32, gpu: GpuId, now: Nanos) -> bool {
     let mut runs = false;
     each_tenant(tables, index, |tenant| runs |= tenant.gpu == gpu && tenant.runs_lately(now));
     runs
 }
 
-/// The tenants of the job that would be stopped on a gpu.
+/// Returns the tenants of the job that would be stopped on a gpu.
 pub(super) fn loose_on(tables: &Tables<'_>, index: u32, gpu: GpuId) -> Batch {
     let mut batch = Batch::EMPTY;
     each_tenant(tables, index, |tenant| {
@@ -89,8 +89,8 @@ pub(super) fn loose_on(tables: &Tables<'_>, index: u32, gpu: GpuId) -> Batch {
     batch
 }
 
-/// Whether the budget of every gpu concerned pays for stopping the job, and for resuming all that is stopped then. If not,
-/// the gpus begin to save for it and the next decision is asked for.
+/// Returns whether the budget of every gpu concerned pays for stopping the job and for resuming everything stopped
+/// then. If not, the gpus begin to save for it and the core asks for another decision.
 pub(super) fn afford(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool {
     let ready = affordable_at(tables, moment, index);
     let Some(job) = tables.job_mut(index) else {
@@ -98,7 +98,7 @@ pub(super) fn afford(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u3
     };
     if ready > moment.now {
         moment.ask_at(ready);
-        // Zero means that it is not waiting.
+        // Zero means that the job does not wait.
         if job.short_since == Nanos::ZERO {
             job.short_since = moment.now.max(Nanos(1));
         }
@@ -121,7 +121,7 @@ fn affordable_at(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Nanos 
         let resume = moment.cost.cycles(id, Batch::EMPTY, gpu.now.preempt.plus(batch));
         let need = stop.saturating_add(resume).saturating_add(gpu.now.reserve);
         let ready = gpu.bucket.ready_at(&gpu.params, need, moment.now);
-        // A plan larger than the burst is sold when the bucket is full, and then alone.
+        // A stop that needs more than the burst is made when the bucket is full, and then alone.
         let oversized = need > gpu.params.cycle_burst.max(1) && !gpu.now.preempt.is_empty();
         let waiting = job.short_since > Nanos::ZERO;
         let behind = gpu.now.saver != NONE
@@ -133,7 +133,7 @@ fn affordable_at(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Nanos 
     latest
 }
 
-/// Enters a stop into the gpus' books, for what is decided after it.
+/// Books the stop of a job on its gpus, for the decisions after it.
 pub(super) fn book_stop(tables: &mut Tables<'_>, index: u32) {
     let mut at = tables.job(index).map_or(u32::MAX, |job| job.tenants);
     while let Some(tenant) = tables.tenants.get(at as usize) {
@@ -144,21 +144,21 @@ pub(super) fn book_stop(tables: &mut Tables<'_>, index: u32) {
     }
 }
 
-/// Which entries a pass writes.
+/// The entries that a pass writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
-    /// Stops decided now.
+    /// Stops that this decision made.
     Stops,
-    /// Stops of what came to life in jobs that are stopped already.
+    /// Stops of tenants that run in jobs that are stopped already.
     LateStops,
-    /// Resumes.
+    /// Resumes of tenants in jobs that run.
     Resumes,
 }
 
-/// Writes the plan: everything in which a tenant differs from its job. Returns its length.
+/// Writes an entry for every tenant that is not in the phase of its job. Returns their number.
 pub(super) fn emit(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usize) -> usize {
     for gpu in tables.gpus.iter_mut() {
-        // Counted anew, from what is really written.
+        // Counted again, from the entries that are written.
         gpu.now.preempt = Batch::EMPTY;
         gpu.now.resume = Batch::EMPTY;
     }
@@ -185,7 +185,7 @@ pub(super) fn emit(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usize
     length
 }
 
-/// The cycles of a plan stand in the way of those it resumes: exempt time is counted without them.
+/// Extends exempt times by the cycles of the plan, during which the resumed jobs cannot run.
 fn extend_exempt_times(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     let Tables { gpus, jobs, .. } = tables;
     for job in jobs.iter_mut().filter(|job| job.live && job.phase == Phase::Running && job.now.why.is_some()) {
@@ -198,7 +198,7 @@ fn extend_exempt_times(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         job.exempt_until = moment.now.plus(longest).plus(job.exempt_for);
         moment.ask_at(job.exempt_until);
         if job.now.turn {
-            // The gate has to outlast the turn as it really will be.
+            // The gate must outlast the extended turn.
             for id in job.now.gpus {
                 if let Some(gpu) = gpus.get_mut(usize::from(id.0)) {
                     gpu.gate = gpu.gate.max(job.exempt_until.plus(job.exempt_for));
@@ -276,7 +276,7 @@ fn emit_job(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, pass: 
     length
 }
 
-/// Bigger victims first: they free most. Unknown counts as big.
+/// Returns the sort key of a victim: larger victims free more and go first. Unknown occupancy counts as largest.
 fn victim_weight(job: &JobSlot) -> u64 {
     let known = job.now.occupancy.filter(|_| !job.now.occupancy_unknown);
     let weight = known.map_or(1001, |share| u64::from(share.get()));
@@ -293,7 +293,7 @@ fn late_why(tables: &Tables<'_>, job: &JobSlot, action: Action, now: Nanos) -> W
     }
 }
 
-/// Pays for the plan.
+/// Charges the plan to the cycle budgets.
 fn charge(tables: &mut Tables<'_>, moment: &Moment<'_>) {
     for (index, gpu) in tables.gpus.iter_mut().enumerate().filter(|(_, gpu)| gpu.live) {
         if gpu.now.preempt.is_empty() && gpu.now.resume.is_empty() {

@@ -1,4 +1,4 @@
-//! From tenants to jobs.
+//! Gathers the observations of tenants into the working state of their jobs and gpus.
 
 use super::Moment;
 use crate::Nanos;
@@ -6,7 +6,7 @@ use crate::cost::Batch;
 use crate::state::{GpuNow, GpuSlot, JobNow, JobSlot, NONE, Phase, Tables, TenantSlot};
 use crate::{Action, GpuSet, Permille};
 
-/// A tenant that refused to be stopped this often in a row is taken at its word.
+/// Consecutive refusals after which a tenant counts as one that cannot be stopped for now.
 const REFUSALS: u8 = 2;
 
 pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
@@ -20,14 +20,14 @@ pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         moment.found.stopped |= job.phase == Phase::Stopped;
         moment.found.short |= job.short_since > Nanos::ZERO;
         if job.resumed_at > moment.now {
-            // A report from the future: the resume counts from now.
+            // The report was from the future: the resume counts from now.
             job.resumed_at = moment.now;
             job.slice_start = job.slice_start.min(moment.now);
             job.exempt_until = moment.now.plus(job.exempt_for);
         }
     }
     for tenant in tenants.iter_mut().filter(|tenant| tenant.live) {
-        // A look from the future would make every later one look old.
+        // An observation from the future would make every later one seem old.
         tenant.seen.at = tenant.seen.at.min(moment.now);
         let Some(gpu) = gpus.get_mut(usize::from(tenant.gpu.0)).filter(|gpu| gpu.live && !gpu.resetting) else {
             continue;
@@ -52,7 +52,7 @@ pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
                 moment.ask_at(lost_at);
             }
         }
-        // What is being stopped will have to be resumed as well.
+        // A tenant that is being stopped has to be resumed later.
         let held =
             if tenant.pending == Some(Action::Preempt) { tenant.seen.queues } else { tenant.seen.stopped_queues };
         if held > 0 {
@@ -93,10 +93,10 @@ fn add(job: &mut JobSlot, tenant: &TenantSlot) {
     now.refused |= tenant.refusals >= REFUSALS && job.phase == Phase::Stopped;
 }
 
-/// Tells every job how many others are stopped on its account.
+/// Counts for every job the jobs that are stopped for it.
 fn count_victims(jobs: &mut [JobSlot], now: Nanos) {
     for index in 0..jobs.len() {
-        // Whom a hold, a limit or a reset keeps stopped is nobody's victim any more.
+        // A job that a hold, a limit or a reset keeps stopped is no longer the victim of another job.
         let on_account = |job: &&JobSlot| {
             job.live
                 && job.phase == Phase::Stopped
@@ -117,8 +117,8 @@ fn count_victims(jobs: &mut [JobSlot], now: Nanos) {
     }
 }
 
-/// Finds out for whom each gpu saves cycles: whoever has waited longest for them buys first, or the small ones would always
-/// spend what a large one needs.
+/// Finds the job for which each gpu saves cycles: the one that has waited longest. Otherwise small stops would always
+/// spend the cycles that a large one needs.
 fn save_up(gpus: &mut [GpuSlot], jobs: &[JobSlot]) {
     for (index, job) in jobs.iter().enumerate() {
         if !job.live || job.short_since == Nanos::ZERO {

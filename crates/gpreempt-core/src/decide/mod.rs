@@ -1,7 +1,7 @@
-//! One decision: gather what tenants say into what jobs are, settle what has happened since the last decision, order the
-//! jobs, admit them from the top, and write down what has to change.
+//! One decision: gather the observations of tenants into the state of jobs, settle the time since the last decision,
+//! order the jobs, admit them from the highest rank down, and emit the entries of the plan.
 //!
-//! Every step is one pass over tenants or jobs, so a decision costs linear time and no memory.
+//! Every step is one pass over tenants or jobs, so a decision takes linear time and no memory.
 
 mod admit;
 mod emit;
@@ -17,36 +17,36 @@ use crate::policy;
 use crate::state::Tables;
 use crate::{GpuSet, Nanos, PolicyKind};
 
-/// Nothing is worth another decision sooner than this.
+/// Shortest time between two decisions that the core asks for.
 const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
 
-/// What a decision carries along.
+/// The context of one decision.
 pub(crate) struct Moment<'a> {
     pub(crate) now: Nanos,
     pub(crate) last: Nanos,
     pub(crate) wake: Nanos,
     pub(crate) cost: &'a dyn Cost,
-    /// What the passes so far have found, so that those with nothing to do can be left out.
+    /// Findings of the passes so far, so that passes without work can be skipped.
     pub(crate) found: Found,
 }
 
-/// Reasons for a further pass over the jobs.
+/// Conditions for a further pass over the jobs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
-    /// Jobs that are stopped.
+    /// A job is stopped.
     pub(crate) stopped: bool,
-    /// Jobs that wait for a budget.
+    /// A job waits for a cycle budget.
     pub(crate) short: bool,
-    /// Jobs whose rank is another than before.
+    /// The rank of a job changed.
     pub(crate) new_ranks: bool,
-    /// Jobs that are stopped now, jobs that are stopped already but not wholly, and jobs to resume.
+    /// A job is to be stopped, a stopped job is not wholly stopped, a job is to be resumed.
     pub(crate) stops: bool,
     pub(crate) late_stops: bool,
     pub(crate) resumes: bool,
 }
 
 impl Moment<'_> {
-    /// Asks for another decision at `at`, if that lies ahead.
+    /// Asks for another decision at `at`, if that is in the future.
     pub(crate) fn ask_at(&mut self, at: Nanos) {
         if at > self.now {
             self.wake = self.wake.min(at.max(self.now.plus(SHORTEST_NAP)));
@@ -54,7 +54,7 @@ impl Moment<'_> {
     }
 }
 
-/// Makes a decision over the first `jobs` entries of the order. Returns the number of plan entries.
+/// Makes a decision over the first `jobs` entries of the order and returns the number of plan entries.
 pub(crate) fn decide(tables: &mut Tables<'_>, moment: &mut Moment<'_>, jobs: usize) -> usize {
     gather::gather(tables, moment);
     settle::settle(tables, moment);
@@ -74,7 +74,7 @@ fn order(tables: &mut Tables<'_>, jobs: usize) {
     sort_descending(order, |&index| (slots.get(index as usize).map_or(0, |job| job.rank), !index));
 }
 
-/// Gpus whose deadline jobs ask for more than there is.
+/// Returns the gpus whose deadline jobs together need more than all of the gpu's time.
 pub(crate) fn overcommitted(tables: &Tables<'_>) -> GpuSet {
     let mut over = GpuSet::EMPTY;
     for index in 0..GpuSet::CAPACITY.min(tables.gpus.len()) {

@@ -1,11 +1,11 @@
-//! Who may expect to find a gpu to itself.
+//! Reservations: which job holds a gpu against lower jobs.
 
 use super::Moment;
 use crate::policy;
 use crate::state::{GpuSlot, JobSlot, NONE, Tables};
 use crate::{GpuId, Nanos, PolicyKind};
 
-/// Reserves the gpus the job wants, and for a while those it has just stopped wanting.
+/// Reserves the gpus that the job wants, and for the linger time those it has stopped wanting.
 pub(super) fn reserve(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) {
     let Some(job) = tables.job(index) else { return };
     if job.spent {
@@ -37,13 +37,13 @@ pub(super) fn reserve(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u
     }
 }
 
-/// The policy that ranks a job: that of its first gpu.
+/// Returns the policy that ranks a job: that of its first gpu.
 fn ranked_by(tables: &Tables<'_>, job: &JobSlot) -> Option<PolicyKind> {
     job.now.gpus.first().and_then(|id| tables.gpu(id)).map(|gpu| gpu.params.policy)
 }
 
-/// Whether the job stands above the holder of a gpu in the eyes of that gpu's policy. The order of the machine decides who is
-/// asked first; where policies differ, it may put a job first that this gpu would put last.
+/// Returns whether the policy of a gpu ranks the job above the gpu's holder. The order of the machine decides which job
+/// is examined first; where policies differ, it may examine a job first that this gpu ranks last.
 fn outranks_here(tables: &Tables<'_>, gpu: &GpuSlot, index: u32, now: Nanos) -> bool {
     let (Some(job), Some(holder)) = (tables.job(index), tables.job(gpu.now.holder)) else {
         return false;
@@ -56,7 +56,7 @@ fn outranks_here(tables: &Tables<'_>, gpu: &GpuSlot, index: u32, now: Nanos) -> 
     policy.rank(job, gpu, now) > policy.rank(holder, gpu, now)
 }
 
-/// Keeps stopped what the job keeps stopped, without stopping anything new for it.
+/// Keeps the victims of the job stopped, without stopping others for it.
 pub(super) fn keep_stopped(tables: &mut Tables<'_>, index: u32) {
     let Some(job) = tables.job(index).filter(|job| !job.spent) else {
         return;
@@ -66,14 +66,15 @@ pub(super) fn keep_stopped(tables: &mut Tables<'_>, index: u32) {
     }
 }
 
-/// Keeps others from resuming on a gpu.
+/// Prevents lower jobs from resuming on a gpu.
 fn linger(tables: &mut Tables<'_>, id: GpuId, index: u32) {
     if let Some(gpu) = tables.gpu_mut(id).filter(|gpu| gpu.now.lingerer == NONE) {
         gpu.now.lingerer = index;
     }
 }
 
-/// The job is owed its turn on all its gpus at once: nobody else begins one there, or the moment would never come.
+/// Notes that the job waits for its turn on all its gpus at once. No other job begins a turn there, or the gpus would
+/// never be free at the same time.
 pub(super) fn await_turn(tables: &mut Tables<'_>, index: u32) {
     let Some(job) = tables.job(index).filter(|job| !job.spent) else {
         return;
@@ -88,8 +89,8 @@ pub(super) fn await_turn(tables: &mut Tables<'_>, index: u32) {
     }
 }
 
-/// A job that keeps the gpu at the end of its slice begins another, so that the question comes up again; unless somebody
-/// above waits for it to end.
+/// Begins another slice for a job that keeps its gpu at the end of a slice, unless a higher job waits for that end. The
+/// end of the new slice causes the next decision.
 pub(super) fn renew_slice(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) {
     let Some(job) = tables.job(index).filter(|job| job.works) else {
         return;
@@ -109,7 +110,7 @@ pub(super) fn renew_slice(tables: &mut Tables<'_>, moment: &mut Moment<'_>, inde
     moment.ask_at(moment.now.plus(slice));
 }
 
-/// The slice on the gpu whose policy ranks the job.
+/// Returns the slice of the gpu whose policy ranks the job.
 pub(super) fn slice_of(tables: &Tables<'_>, job: &JobSlot) -> Nanos {
     job.now.gpus.first().and_then(|id| tables.gpu(id)).map_or(Nanos::ZERO, |gpu| gpu.params.turn_length())
 }

@@ -1,4 +1,4 @@
-//! When a stopped job runs again.
+//! Decides when a stopped job runs again.
 
 use super::{Moment, emit, reserve, turns};
 use crate::Nanos;
@@ -6,10 +6,10 @@ use crate::plan::{Bound, Reason, Why};
 use crate::policy;
 use crate::state::{JobSlot, Phase, Stop, Tables};
 
-/// How long a job is left alone after part of it refused to be stopped.
+/// Time for which a job is not stopped after part of it refused.
 const SPARED: Nanos = Nanos::from_secs(1);
 
-/// Decides about a job that is stopped; whether it runs again, and reserves.
+/// Decides about a job that is stopped. Returns whether it runs again and reserves its gpus.
 pub(super) fn stopped(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool {
     let now = moment.now;
     let Some(job) = tables.job(index) else {
@@ -38,11 +38,11 @@ pub(super) fn stopped(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u
         return false;
     }
     resume(tables, moment, index, reason, bound);
-    // A job on its turn is in the way of somebody above: it runs, and reserves nothing.
+    // A job on its turn disturbs a higher job: it runs, and reserves nothing.
     reason != Reason::Aged
 }
 
-/// The job stays stopped, from now on on this account.
+/// Keeps the job stopped, from now on for the cause and reason of `stop`.
 fn stays(tables: &mut Tables<'_>, index: u32, stop: Stop) {
     if let Some(job) = tables.job_mut(index) {
         job.stop = stop;
@@ -78,14 +78,14 @@ fn resume(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, reason: 
         job.spared_until = now.plus(SPARED);
     }
     job.now.why = Some(Why { cause, reason, bound, after });
-    // Nothing may be left to resume, and then no report brings the next decision about.
+    // There may be no queue to resume, and then no report causes the next decision.
     moment.ask_at(job.exempt_until);
     if slice > Nanos::ZERO {
         moment.ask_at(now.plus(slice));
     }
 }
 
-/// Whose reservation the stopped job would disturb if it ran.
+/// Returns the job whose reservation the stopped job would disturb if it ran, and the reason.
 fn in_the_way_of(tables: &Tables<'_>, index: u32) -> Option<Stop> {
     let job = tables.job(index)?;
     for id in job.now.working.with(job.now.stopped) {

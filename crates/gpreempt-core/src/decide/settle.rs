@@ -1,4 +1,5 @@
-//! What has happened since the last decision: bursts that began and ended, time to charge; and where that leaves each job.
+//! Settles the time since the last decision: charges it to the jobs, notes bursts that began or ended, and ranks the
+//! jobs.
 
 use super::Moment;
 use crate::policy::{self, Span};
@@ -15,7 +16,7 @@ pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         if let Some(gpu) = gpu {
             let entitled = if gpu.params.policy == PolicyKind::Fair { entitlement(job, gpus) } else { 0 };
             let span = Span { length: passed, ran: job.works && job.phase == Phase::Running, entitled };
-            // Only the fair policy knows limits, and a job may have come from there.
+            // Only the fair policy has limits, and the gpu's policy may have changed.
             job.throttled &= gpu.params.policy == PolicyKind::Fair;
             policy::of(gpu.params.policy).charge(job, span);
             note_bursts(job, gpu, works, moment);
@@ -29,7 +30,7 @@ pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     }
 }
 
-/// Finds the job's place, now that what has happened is accounted for.
+/// Ranks the job after its accounts are up to date.
 fn rank(job: &mut JobSlot, gpu: Option<&GpuSlot>, moment: &mut Moment<'_>) {
     let rank = gpu.map_or(0, |gpu| {
         let policy = policy::of(gpu.params.policy);
@@ -50,13 +51,13 @@ fn note_bursts(job: &mut JobSlot, gpu: &GpuSlot, works: bool, moment: &Moment<'_
         if job.idle_since > Nanos::ZERO {
             job.habits.came_back(idle, price);
         }
-        // A job that pauses now and then gets no new slice each time while somebody waits for its slice to end.
+        // A job that pauses briefly gets no new slice while another job waits for its slice to end.
         if job.phase == Phase::Running && gpu.now.waiter == NONE {
             job.slice_start = now;
         }
         policy.work_began(job, idle, began.max(last));
     } else if works && began > last && began > job.work_since {
-        // One burst ended and another began between two looks.
+        // One burst ended and another began between two observations.
         job.habits.burst_ended(began.since(job.work_since), price);
         policy.work_began(job, Nanos::ZERO, began);
     } else if !works && job.works {
@@ -65,7 +66,7 @@ fn note_bursts(job: &mut JobSlot, gpu: &GpuSlot, works: bool, moment: &Moment<'_
     }
 }
 
-/// Keeps the account of how long the job may keep others stopped.
+/// Updates the account of the time for which the job may keep others stopped.
 fn count_stop_share(job: &mut JobSlot, passed: Nanos, moment: &mut Moment<'_>) {
     let share = job.params.stop_share;
     if share == Permille::ALL || mutant!(UncountedStopShare) {
@@ -78,7 +79,7 @@ fn count_stop_share(job: &mut JobSlot, passed: Nanos, moment: &mut Moment<'_>) {
     if job.now.victims > 0 {
         job.stop_credit = job.stop_credit.since(passed);
         if !job.spent {
-            // The account drains only as fast as it is not refilled meanwhile.
+            // The account drains by what it is not refilled meanwhile.
             let empty = job.stop_credit.times(1000).0.checked_div(1000 - rate.min(999)).unwrap_or(u64::MAX);
             moment.ask_at(moment.now.plus(Nanos(empty.saturating_add(1000))));
         }
@@ -97,7 +98,7 @@ fn count_stop_share(job: &mut JobSlot, passed: Nanos, moment: &mut Moment<'_>) {
     }
 }
 
-/// Shares out the gpus that share by weights and requests.
+/// Splits the time of gpus under the fair policy by requests and weights.
 fn share_out(tables: &mut Tables<'_>) {
     let Tables { gpus, jobs, .. } = tables;
     if !gpus.iter().any(|gpu| gpu.live && gpu.params.policy == PolicyKind::Fair) {
@@ -115,21 +116,21 @@ fn share_out(tables: &mut Tables<'_>) {
         for gpu in gpus.iter_mut() {
             gpu.now.split = core::mem::take(&mut gpu.now.next_split);
         }
-        let mut anybody_capped = false;
+        let mut any_capped = false;
         for job in jobs.iter().filter(|job| job.live) {
             let most = most_usable(job, gpus);
             for id in job.now.working {
                 let Some(gpu) = gpus.get_mut(usize::from(id.0)) else { continue };
                 let share = share_on(job, gpu);
                 if gpu.now.split.spread(share) > most {
-                    anybody_capped = true;
+                    any_capped = true;
                     gpu.now.next_split.capped = gpu.now.next_split.capped.saturating_add(most);
                 } else {
                     gpu.now.next_split.uncapped = gpu.now.next_split.uncapped.saturating_add(share);
                 }
             }
         }
-        if !anybody_capped {
+        if !any_capped {
             break;
         }
     }
@@ -138,11 +139,12 @@ fn share_out(tables: &mut Tables<'_>) {
     }
 }
 
-/// What some cannot use goes to the others, who may then reach what they can use: a few rounds settle it.
+/// Rounds of the split. A job's unusable share goes to the others, which may then reach their own cap; a few rounds
+/// converge.
 const ROUNDS: u32 = 4;
 
-/// The most of a gpu a job can use: its limit; and if it runs on several gpus, the least of its shares there, because it runs on
-/// all or on none.
+/// Returns the largest share of a gpu that a job can use: its limit and, if it runs on several gpus, the least of its
+/// shares there, because it runs on all of them or on none.
 fn most_usable(job: &JobSlot, gpus: &[GpuSlot]) -> u32 {
     let mut most = u32::from(job.params.limit.get());
     let working = job.now.working;
@@ -154,7 +156,7 @@ fn most_usable(job: &JobSlot, gpus: &[GpuSlot]) -> u32 {
     most
 }
 
-/// The share of a gpu the job is entitled to.
+/// Returns the share of a gpu to which the job is entitled, in thousandths.
 fn entitlement(job: &JobSlot, gpus: &[GpuSlot]) -> u32 {
     let mut least = most_usable(job, gpus);
     for gpu in job.now.working.into_iter().filter_map(|id| gpus.get(usize::from(id.0))) {
@@ -163,7 +165,7 @@ fn entitlement(job: &JobSlot, gpus: &[GpuSlot]) -> u32 {
     least
 }
 
-/// The share of a gpu that request and weight give the job.
+/// Returns the nominal share of a gpu by request and weight, in thousandths.
 fn share_on(job: &JobSlot, gpu: &GpuSlot) -> u32 {
     let request = u32::from(job.params.request.get());
     let asked = gpu.now.requests;

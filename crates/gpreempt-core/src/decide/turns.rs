@@ -1,21 +1,21 @@
 //! Turns of aged jobs.
 //!
-//! A job that has been stopped for `max_stop`, or long enough for ageing to make up for its level, is due: it runs for one
-//! turn, whatever wants. A gate on each gpu keeps turns apart by as much as they last, so that a waiting job meets at most
-//! one of them. Jobs that are due take their turns oldest first; several that find their gates open go together, and one
-//! that finds a gate closed keeps younger ones from closing its other gates.
+//! A job that was stopped for its age limit is due: it runs for one turn, whichever jobs want its gpus. A gate on each
+//! gpu separates turns by as much as they last, so that a waiting job meets at most one of them. Due jobs take their
+//! turns oldest first; several whose gates are open run together, and a job with a closed gate prevents younger ones
+//! from closing its other gates.
 
 use super::Moment;
 use crate::Nanos;
 use crate::bounds;
 use crate::state::{JobSlot, Phase, Tables};
 
-/// When the job is due for a turn.
+/// Returns when the job is due for a turn.
 fn due_at(tables: &Tables<'_>, job: &JobSlot, now: Nanos) -> Nanos {
     if job.phase != Phase::Stopped || now < job.hold_until || job.throttled || mutant!(NoAgeing) {
         return Nanos::NEVER;
     }
-    // With the cause gone there is no distance left to make up for.
+    // Without a cause there is no distance of levels.
     let above = tables.cause_of(job.stop).map_or(0, |cause| cause.params.level.get());
     let limit = bounds::age_limit(&job.params, above.saturating_sub(job.params.level.get()));
     job.stopped_at.plus(limit)
@@ -29,7 +29,7 @@ fn gates_open(tables: &Tables<'_>, job: &JobSlot, now: Nanos) -> bool {
 pub(super) fn open_turns(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     let now = moment.now;
     let mut any_due = false;
-    // Claims of the jobs that have to wait for a gate.
+    // Claims of the due jobs that wait for a gate.
     for index in 0..tables.jobs.len() {
         let Some(job) = tables.jobs.get(index).filter(|job| job.live && job.phase == Phase::Stopped) else {
             continue;
@@ -53,7 +53,7 @@ pub(super) fn open_turns(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     if !any_due {
         return;
     }
-    // Turns of the jobs that do not.
+    // Turns of the due jobs whose gates are open.
     for index in 0..tables.jobs.len() {
         let Some(job) = tables.jobs.get(index).filter(|job| job.live && job.phase == Phase::Stopped) else {
             continue;
@@ -69,7 +69,7 @@ pub(super) fn open_turns(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     }
 }
 
-/// Closes the gates behind a job that takes its turn.
+/// Closes the gates of a job that takes its turn.
 pub(super) fn close_gates(tables: &mut Tables<'_>, index: u32, now: Nanos) {
     let Some(job) = tables.job(index) else { return };
     let (gpus, until) = (job.now.gpus, now.plus(job.params.turn().times(2)));

@@ -1,8 +1,9 @@
-//! Earliest deadline first over jobs with a period; best effort, by level, below them.
+//! Earliest deadline first over jobs with a period; jobs without one rank below, by level.
 //!
-//! Work that begins a period or more after the last release is a new release with a new deadline; work that begins earlier
-//! belongs to the same release while its runtime lasts, and to the next one after that. A release that uses more than its
-//! runtime is put back by a period (a constant bandwidth server), so that one job's overrun is not another's miss.
+//! Work that begins a period or more after the last release is a new release with a new deadline. Work that begins
+//! earlier belongs to the same release while its runtime lasts, and then to the next one. A release that uses more than
+//! its runtime is postponed by a period (constant bandwidth server), so that the overrun of one job does not make
+//! another miss.
 
 use super::{CLASS_SHIFT, Policy, Span, earlier_first};
 use crate::plan::Reason;
@@ -11,7 +12,7 @@ use crate::{JobParams, Nanos};
 
 pub(super) struct Deadline;
 
-/// Above every level.
+/// Class of jobs with a deadline: above every level.
 const CLASS: u64 = 16;
 
 impl Policy for Deadline {
@@ -40,7 +41,7 @@ impl Policy for Deadline {
         if !params.has_deadline() {
             return;
         }
-        // A release put back in advance counts from when its work really begins.
+        // A release that was postponed in advance counts from the actual start of its work.
         let put_back = job.account.used == Nanos::ZERO && now > job.account.release;
         if job.account.deadline == Nanos::ZERO || now >= next || put_back {
             release(job, now, &params);
@@ -77,7 +78,7 @@ fn release(job: &mut JobSlot, at: Nanos, params: &JobParams) {
     job.account.used = Nanos::ZERO;
 }
 
-/// Thousandths of a gpu that a job asks for between release and deadline.
+/// Returns the thousandths of a gpu that a job needs between release and deadline.
 pub(crate) fn utilisation(params: &JobParams) -> u64 {
     let span = params.period.min(params.relative_deadline());
     params.runtime.times(1000).0.checked_div(span.0).unwrap_or(0)

@@ -1,9 +1,10 @@
-//! Weighted shares. One job has the gpu at a time, for a slice; next is the one that is owed most.
+//! Weighted shares. One job has the gpu at a time, for a slice; the job with the largest deficit is next.
 //!
-//! While a job has work it earns its share of the time that passes (its request, and by weight what requests leave over)
-//! and is charged the time it runs: the difference is its deficit. Only jobs with work earn, so the shares of idle jobs go
-//! to the others. A job that returns from idleness brings no old credit along: newcomers do not starve the rest. A limit
-//! is a second account that fills at the limit's rate; when it is empty the job is stopped although nobody else wants.
+//! While a job has work it earns its share of the elapsed time (its request, and its weight's part of what requests
+//! leave over) and is charged for the time it runs; the difference is its deficit. Only jobs with work earn, so the
+//! shares of idle jobs go to the others. A job that was idle keeps no old credit, so that it cannot starve the others
+//! when it returns. A limit is a second account that fills at the limit's rate; when it is empty the job is stopped
+//! even if the gpu is idle.
 
 use super::{CLASS_SHIFT, IN_SLICE, KEY_MASK, Policy, Span, earlier_first, in_slice, slice_end};
 use crate::plan::Reason;
@@ -12,16 +13,16 @@ use crate::{Nanos, Permille};
 
 pub(super) struct Fair;
 
-/// All fair jobs are of one class, above the lower half of the levels where policies meet on one machine.
+/// Class of all fair jobs: on a machine with several policies they rank above the lower half of the levels.
 const CLASS: u64 = 8;
-/// Debts older than this are forgiven while the job is idle, and no deficit grows beyond it.
+/// A job idle for this long loses its debt, and no deficit grows beyond this.
 const MEMORY: Nanos = Nanos::from_secs(1);
 
 fn signed(time: Nanos) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
 }
 
-/// What a full limit account holds.
+/// Returns the capacity of the limit account.
 fn limit_capacity(job: &JobSlot) -> i64 {
     signed(job.params.limit_capacity())
 }
@@ -63,7 +64,7 @@ impl Policy for Fair {
         let capacity = limit_capacity(job);
         let refill = signed(span.length.permille(u64::from(job.params.limit.get())));
         let ran = if span.ran { signed(span.length) } else { 0 };
-        // What could not be prevented is not held against the job for longer than a window.
+        // Run time that could not be prevented counts against the job for one window at most.
         let credit = job.account.limit_credit.saturating_add(refill).saturating_sub(ran);
         job.account.limit_credit = credit.clamp(capacity.saturating_neg(), capacity);
         if job.account.limit_credit <= 0 {
@@ -79,7 +80,7 @@ impl Policy for Fair {
     }
 }
 
-/// When the limit account will be empty, or full enough again.
+/// Returns when the limit account will be empty, or full enough again.
 fn limit_change(job: &JobSlot, now: Nanos) -> Nanos {
     if job.params.limit == Permille::ALL {
         return Nanos::NEVER;
@@ -89,7 +90,7 @@ fn limit_change(job: &JobSlot, now: Nanos) -> Nanos {
         if job.phase != Phase::Running || !job.works {
             return Nanos::NEVER;
         }
-        // The account drains only as fast as it is not refilled meanwhile.
+        // The account drains by what it is not refilled meanwhile.
         let credit = u64::try_from(job.account.limit_credit).unwrap_or(0);
         let drain = 1000 - u64::from(job.params.limit.get());
         let empty = credit.saturating_mul(1000).checked_div(drain).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! Strict levels. Equal levels coexist, or take turns of one slice, the one that has waited longest first.
+//! Strict priority levels. Jobs of one level run together, or take turns of one slice, the longest waiting job first.
 
 use super::{CLASS_SHIFT, IN_SLICE, Policy, earlier_first, in_slice, slice_end};
 use crate::Nanos;

@@ -9,7 +9,8 @@ use super::world::heap;
 use super::{holds, notices};
 use crate::mutant::Mutant;
 use crate::{
-    Action, Activity, Actuator, GpuId, GpuParams, JobParams, Nanos, Observation, Patience, PolicyKind, Report, TenantId,
+    Action, Activity, ActuatorKind, GpuId, GpuParams, JobParams, Nanos, Observation, Patience, PolicyKind, Report,
+    TenantId,
 };
 
 /// A periodic task: `runtime` of work every `period`, due when the next is released.
@@ -19,7 +20,7 @@ struct Task {
     runtime: Nanos,
 }
 
-/// Task sets that use nearly all of the gpu and never more.
+/// Returns task sets that use nearly all of the gpu and never more.
 fn task_sets() -> impl Strategy<Value = Vec<Task>> {
     (prop::collection::vec((4..60u64, 1..100u64), 2..6), 850..1000u64).prop_map(|(tasks, load)| {
         let weights: u64 = tasks.iter().map(|&(_, weight)| weight).sum();
@@ -36,13 +37,13 @@ struct Client {
     tenant: TenantId,
     due: Nanos,
     next_release: Nanos,
-    /// Work left of the present release.
+    /// Remaining work of the current release.
     left: Nanos,
     since: Nanos,
     stopped: bool,
 }
 
-/// How releases follow each other.
+/// The distance of releases.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Releases {
     /// Exactly a period apart.
@@ -51,13 +52,13 @@ enum Releases {
     Sporadic,
 }
 
-/// Some time between nothing and `most`; the same sequence for the same seed.
+/// Returns a time between zero and `most`; equal seeds give equal sequences.
 fn delay(seed: &mut u64, most: Nanos) -> Nanos {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     Nanos((*seed >> 33) % most.0.max(1))
 }
 
-/// Plays the tasks for two seconds. The gpu runs whoever has work and is not stopped; two at once is a failure.
+/// Runs the tasks for two seconds. The gpu runs every task with work that is not stopped; two at once is a failure.
 fn meets_deadlines(tasks: &[Task], releases: Releases) -> Result<(), String> {
     let mut seed = tasks.iter().fold(1u64, |seed, task| seed.wrapping_mul(31).wrapping_add(task.runtime.0));
     let mut core = heap(1);
@@ -132,7 +133,7 @@ fn meets_deadlines(tasks: &[Task], releases: Releases) -> Result<(), String> {
     Ok(())
 }
 
-/// Looks, decides, carries the plan out at once; again, if that changed anything.
+/// Observes, decides and executes the plan at once; repeats this while plans have entries.
 fn ask(core: &mut crate::Scheduler<super::world::Heap>, clients: &mut [Client], now: Nanos) -> Nanos {
     for client in clients.iter() {
         let activity = if client.left > Nanos::ZERO { Activity::Running } else { Activity::Idle };
@@ -141,7 +142,7 @@ fn ask(core: &mut crate::Scheduler<super::world::Heap>, clients: &mut [Client], 
             Observation { at: now, activity, since: client.since, queues: 1, stopped_queues, ..Observation::default() };
         core.observe(client.tenant, look).unwrap();
     }
-    let plan = core.decide(now, &Actuator::DebugTrap);
+    let plan = core.decide(now, &ActuatorKind::DebugTrap);
     let (wake, entries) = (plan.wake, plan.entries.to_vec());
     for entry in &entries {
         let client = clients.iter_mut().find(|client| client.tenant == entry.tenant).unwrap();
@@ -179,6 +180,6 @@ fn asking_for_more_than_the_gpu_has_is_said() {
         let job = core.add_job(params).unwrap();
         core.add_tenant(job, GpuId(gpu), true).unwrap();
     }
-    let over = core.decide(Nanos::from_millis(1), &Actuator::DebugTrap).overcommitted;
+    let over = core.decide(Nanos::from_millis(1), &ActuatorKind::DebugTrap).overcommitted;
     assert!(over.has(GpuId(0)) && !over.has(GpuId(1)), "{over:?}");
 }

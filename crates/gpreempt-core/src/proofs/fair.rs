@@ -1,4 +1,4 @@
-//! Shares and limits.
+//! Shares and limits of the fair policy.
 
 use proptest::prelude::*;
 use std::format;
@@ -9,9 +9,9 @@ use super::scenario::{Event, JobSpec, Scenario};
 use super::world::World;
 use super::{holds, notices};
 use crate::mutant::Mutant;
-use crate::{Activity, Actuator, GpuParams, JobParams, Nanos, Permille, PolicyKind, bounds};
+use crate::{Activity, ActuatorKind, GpuParams, JobParams, Nanos, Permille, PolicyKind, bounds};
 
-/// Jobs with work all the time on one gpu, for five seconds.
+/// Returns jobs that always have work on one gpu, for five seconds.
 fn shared_gpu(jobs: impl Strategy<Value = Vec<JobParams>>) -> impl Strategy<Value = Scenario> {
     (jobs, 5..40u64, 100..2_000u64, 10..200u64).prop_map(|(jobs, slice, period, cycle)| {
         let gpu = GpuParams { policy: PolicyKind::Fair, slice: Nanos::from_millis(slice), ..GpuParams::default() };
@@ -19,7 +19,7 @@ fn shared_gpu(jobs: impl Strategy<Value = Vec<JobParams>>) -> impl Strategy<Valu
         let start = |job| (Nanos::from_micros(100), Event::JobTurns(job as u8, Activity::Running));
         Scenario {
             gpus: std::vec![gpu],
-            actuator: Actuator::DebugTrap,
+            actuator: ActuatorKind::DebugTrap,
             period: Nanos::from_micros(period),
             cycle: Nanos::from_micros(cycle),
             events: (0..jobs.len()).map(start).collect(),
@@ -60,7 +60,7 @@ fn run_times(scenario: &Scenario, window: Nanos) -> Vec<Nanos> {
     ran
 }
 
-/// Every job gets its share of the time the gpu was running anything, within the bound.
+/// Checks that every job gets its share of the time in which the gpu ran any job, within the bound.
 fn shares_are_kept(scenario: &Scenario) -> Result<(), String> {
     let ran = run_times(scenario, Nanos::from_secs(5));
     let total: u64 = ran.iter().map(|time| time.0).sum();
@@ -75,7 +75,7 @@ fn shares_are_kept(scenario: &Scenario) -> Result<(), String> {
         } else {
             request * 1000 + weight * (1000 - requests) * 1000 / weights
         };
-        // Shares are kept in thousandths inside: one thousandth of the total is rounding.
+        // Shares are thousandths: one thousandth of the total is rounding.
         let expected = total / 1_000_000 * share;
         let off = ran.0.abs_diff(expected);
         if off > bound.0 + total / 1000 {
@@ -91,7 +91,7 @@ fn limited() -> impl Strategy<Value = Vec<JobParams>> {
     })
 }
 
-/// A job alone on a gpu stays below its limit, and does not fall far below it either.
+/// Checks that a job alone on a gpu stays below its limit, but not far below.
 fn limits_are_kept(scenario: &Scenario) -> Result<(), String> {
     let window = Nanos::from_secs(5);
     let ran = run_times(scenario, window)[0];

@@ -1,4 +1,4 @@
-//! The core's promises, checked over random histories; and each check checked with a break that it must notice.
+//! The core's promises, checked over random histories. Every check must also detect its mutants.
 
 mod deadline;
 mod fair;
@@ -24,7 +24,7 @@ fn runner(cases: u32, shrink: u32) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
 }
 
-/// The property holds for all inputs tried.
+/// Asserts that the property holds for all inputs tried.
 fn holds<S: Strategy>(inputs: &S, check: impl Fn(&S::Value) -> Result<(), String>) {
     let result = runner(cases(), 60).run(inputs, |input| check(&input).map_err(TestCaseError::fail));
     if let Err(failure) = result {
@@ -32,7 +32,7 @@ fn holds<S: Strategy>(inputs: &S, check: impl Fn(&S::Value) -> Result<(), String
     }
 }
 
-/// The property notices the break.
+/// Asserts that the property detects the mutant.
 fn notices<S: Strategy>(mutant: Mutant, inputs: &S, check: impl Fn(&S::Value) -> Result<(), String>) {
     let result = mutant::with(mutant, || {
         runner(cases().max(96), 0).run(inputs, |input| check(&input).map_err(TestCaseError::fail))

@@ -1,4 +1,4 @@
-//! The properties of a history under strict priority, watched while it unfolds.
+//! Monitors: the properties of a history under strict priority, checked at every step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::format;
@@ -9,18 +9,18 @@ use super::world::{Done, World};
 use crate::bounds;
 use crate::{Action, GpuId, Nanos, Phase, Reason};
 
-/// What is promised.
+/// A promised property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Property {
     /// No inversion lasts longer than its bound.
     Inversion,
     /// No job with work stays stopped longer than its bound.
     Starvation,
-    /// No entry of a plan changes nothing.
+    /// Every entry of a plan changes something.
     NoNoOp,
-    /// Nobody is asked to stop who cannot.
+    /// No entry preempts a tenant that cannot be stopped.
     Stoppable,
-    /// What is stopped runs again once nothing above that runs wants its gpus.
+    /// A stopped job runs again once no higher job that runs wants its gpus.
     Resumes,
     /// No job is partly stopped for longer than a plan takes.
     Whole,
@@ -28,17 +28,17 @@ pub(super) enum Property {
     NoMutualHold,
     /// Only a job with work on a common gpu causes a stop.
     Causes,
-    /// No more cycles than the budget gives.
+    /// No gpu spends more cycles than its budget.
     Budget,
-    /// A resumed job is left alone for its exempt time.
+    /// A resumed job is not stopped during its exempt time.
     Exempt,
-    /// Bigger victims first.
+    /// Larger victims are preempted first.
     Order,
-    /// The turns of aged jobs on a gpu keep their distance.
+    /// The gate separates the turns of aged jobs on a gpu.
     Gate,
 }
 
-/// Watches one property.
+/// Checks one property.
 pub(super) struct Monitor {
     property: Property,
     /// Since when each watched condition holds.
@@ -48,7 +48,7 @@ pub(super) struct Monitor {
     cycles: Vec<Vec<(Nanos, u32)>>,
 }
 
-type Verdict = Result<(), String>;
+type Check = Result<(), String>;
 
 impl Monitor {
     pub(super) fn new(property: Property, gpus: usize) -> Monitor {
@@ -61,8 +61,8 @@ impl Monitor {
         }
     }
 
-    /// Looks at a plan that was just made.
-    pub(super) fn plan(&mut self, world: &World, plan: &[Done]) -> Verdict {
+    /// Checks a plan that was just made.
+    pub(super) fn plan(&mut self, world: &World, plan: &[Done]) -> Check {
         match self.property {
             Property::NoNoOp => no_no_op(world, plan),
             Property::Stoppable => stoppable(world, plan),
@@ -75,8 +75,8 @@ impl Monitor {
         }
     }
 
-    /// Looks at the state that will last until the next step.
-    pub(super) fn state(&mut self, world: &mut World) -> Verdict {
+    /// Checks the state that lasts until the next step.
+    pub(super) fn state(&mut self, world: &mut World) -> Check {
         match self.property {
             Property::Inversion => self.inversion(world),
             Property::Starvation => self.starvation(world),
@@ -92,7 +92,7 @@ impl Monitor {
     }
 
     /// Fails if the condition behind `key` has held for longer than `bound`.
-    fn lasting(&mut self, world: &World, key: (usize, usize, usize), holds: bool, bound: Nanos) -> Verdict {
+    fn lasting(&mut self, world: &World, key: (usize, usize, usize), holds: bool, bound: Nanos) -> Check {
         if !holds {
             self.since.remove(&key);
             return Ok(());
@@ -105,7 +105,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn inversion(&mut self, world: &mut World) -> Verdict {
+    fn inversion(&mut self, world: &mut World) -> Check {
         for upper in 0..world.jobs.len() {
             for gpu in 0..world.resetting.len() {
                 let (id, job, period) = (GpuId(gpu as u8), world.jobs[upper].id, world.scenario.period);
@@ -120,7 +120,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn starvation(&mut self, world: &mut World) -> Verdict {
+    fn starvation(&mut self, world: &mut World) -> Check {
         for job in 0..world.jobs.len() {
             let terms = world.core.starvation_bound(world.jobs[job].id, world.scenario.period).unwrap();
             // The resume waits for the calls before it on the same gpu.
@@ -132,7 +132,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn resumes(&mut self, world: &World) -> Verdict {
+    fn resumes(&mut self, world: &World) -> Check {
         for job in 0..world.jobs.len() {
             let stopped = world.members(job).any(|tenant| tenant.stopped > 0);
             let level = world.jobs[job].params.level;
@@ -149,7 +149,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn whole(&mut self, world: &mut World) -> Verdict {
+    fn whole(&mut self, world: &mut World) -> Check {
         for job in 0..world.jobs.len() {
             let stopped = world.members(job).any(|tenant| tenant.stopped > 0);
             let holds = stopped && world.members(job).any(super::world::Tenant::runs);
@@ -160,7 +160,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn mutual(&mut self, world: &mut World) -> Verdict {
+    fn mutual(&mut self, world: &mut World) -> Check {
         let holds_part = |a: usize, b: usize| {
             world.members(a).any(|mine| {
                 mine.runs()
@@ -178,7 +178,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn budget(&mut self, world: &World, plan: &[Done]) -> Verdict {
+    fn budget(&mut self, world: &World, plan: &[Done]) -> Check {
         for (gpu, params) in world.scenario.gpus.iter().enumerate() {
             let id = GpuId(gpu as u8);
             let batch = |action| {
@@ -206,7 +206,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn exempt(&mut self, world: &World, plan: &[Done]) -> Verdict {
+    fn exempt(&mut self, world: &World, plan: &[Done]) -> Check {
         let stops = |done: &&Done| done.entry.action == Action::Preempt && done.entry.why.reason == Reason::HigherWants;
         for done in plan.iter().filter(stops) {
             let job = world.tenants[done.tenant].job;
@@ -231,7 +231,7 @@ impl Monitor {
         }
     }
 
-    fn gate(&mut self, world: &World, plan: &[Done]) -> Verdict {
+    fn gate(&mut self, world: &World, plan: &[Done]) -> Check {
         for done in plan.iter().filter(|done| done.entry.why.reason == Reason::Aged) {
             let tenant = &world.tenants[done.tenant];
             let turn = world.jobs[tenant.job].params.turn();
@@ -252,7 +252,7 @@ impl Monitor {
     }
 }
 
-/// Cycles to stop everything on a gpu, and to resume it one by one.
+/// Returns the cycles to stop everything on a gpu and to resume it one by one.
 fn stop_and_resumes(world: &World, gpu: usize) -> u32 {
     let cost = &world.scenario.actuator;
     let each = |tenant: &super::world::Tenant| {
@@ -262,7 +262,7 @@ fn stop_and_resumes(world: &World, gpu: usize) -> u32 {
     2 * world.tenants.iter().filter(|tenant| tenant.alive && tenant.gpu == gpu).map(each).sum::<u32>()
 }
 
-/// Time to carry out everything that can be under way on one gpu.
+/// Returns the time to execute everything that can be in progress on one gpu.
 fn plan_time(world: &World) -> Nanos {
     let gpus = world.resetting.len();
     let calls = |gpu: usize| {
@@ -277,7 +277,7 @@ fn plan_time(world: &World) -> Nanos {
     world.scenario.cycle.times(2 * most)
 }
 
-/// The refill term of the crate's bound, which is the same for every job of the machine.
+/// Returns the refill term of the crate's bound, which is the same for every job of the machine.
 fn refill_time(world: &mut World) -> Nanos {
     let Some(job) = world.jobs.first().map(|job| job.id) else {
         return Nanos::ZERO;
@@ -286,7 +286,8 @@ fn refill_time(world: &mut World) -> Nanos {
     terms.map_or(Nanos::ZERO, |terms| terms.refill)
 }
 
-/// `upper` wants a gpu on which `lower` runs, nobody above keeps `upper` from it, and `lower` could be stopped.
+/// Returns whether `upper` wants a gpu on which `lower` runs, no higher job keeps `upper` from it, and `lower` could be
+/// stopped.
 fn is_inverted(world: &World, upper: usize, lower: usize, gpu: usize) -> bool {
     let level = |job: usize| world.jobs[job].params.level;
     if level(upper) <= level(lower) || world.resetting[gpu] {
@@ -302,7 +303,7 @@ fn is_inverted(world: &World, upper: usize, lower: usize, gpu: usize) -> bool {
     wants && runs && stoppable && unchallenged
 }
 
-fn no_no_op(world: &World, plan: &[Done]) -> Verdict {
+fn no_no_op(world: &World, plan: &[Done]) -> Check {
     let mut seen = Vec::new();
     for done in plan {
         let tenant = &world.tenants[done.tenant];
@@ -318,13 +319,13 @@ fn no_no_op(world: &World, plan: &[Done]) -> Verdict {
     Ok(())
 }
 
-fn stoppable(world: &World, plan: &[Done]) -> Verdict {
+fn stoppable(world: &World, plan: &[Done]) -> Check {
     let asked = plan.iter().filter(|done| done.entry.action == Action::Preempt);
     let mut wrong = asked.filter(|done| !world.tenants[done.tenant].stoppable);
     wrong.next().map_or(Ok(()), |done| Err(format!("Stoppable: {:?}", done.entry)))
 }
 
-fn causes(world: &World, plan: &[Done]) -> Verdict {
+fn causes(world: &World, plan: &[Done]) -> Check {
     for done in plan.iter().filter(|done| done.entry.why.reason == Reason::HigherWants) {
         if done.entry.action != Action::Preempt {
             continue;
@@ -332,23 +333,23 @@ fn causes(world: &World, plan: &[Done]) -> Verdict {
         let victim = world.tenants[done.tenant].job;
         let cause = world.jobs.iter().position(|job| Some(job.id) == done.entry.why.cause);
         let justified = cause.is_some_and(|cause| {
-            // Looks may be a period old: what counts is what the core could know.
+            // Observations may be a period old: the core is judged by what it could know.
             world.members(cause).any(|theirs| {
                 (theirs.works() || theirs.since > world.now.since(world.scenario.period))
                     && world.members(victim).any(|mine| mine.gpu == theirs.gpu)
             })
         });
         if !justified {
-            return Err(format!("Causes: {:?} without anybody wanting", done.entry));
+            return Err(format!("Causes: {:?} without a job that wants the gpu", done.entry));
         }
     }
     Ok(())
 }
 
-fn order(world: &World, plan: &[Done]) -> Verdict {
+fn order(world: &World, plan: &[Done]) -> Check {
     let size = |done: &Done| {
         let job = world.tenants[done.tenant].job;
-        // What the host saw at its last look is what the core could compare.
+        // The core can compare what the host saw at its last observation.
         let all: Option<Vec<_>> = world.members(job).filter_map(super::world::Tenant::seen_share).collect();
         all.map(|all| all.into_iter().map(|share| u32::from(share.get())).sum::<u32>().min(1000))
     };
@@ -366,8 +367,8 @@ fn order(world: &World, plan: &[Done]) -> Verdict {
     if resume_first { Err("Order: a resume before a preemption".into()) } else { Ok(()) }
 }
 
-/// Everything has come to rest: nobody is partly stopped, whoever runs may, whoever is stopped must be.
-pub(super) fn at_rest(world: &mut World) -> Verdict {
+/// Checks a machine at rest: no job is partly stopped, and every tenant is in the phase of its job.
+pub(super) fn at_rest(world: &mut World) -> Check {
     for job in 0..world.jobs.len() {
         let status = world.core.job(world.jobs[job].id).unwrap();
         let stopped = world.members(job).any(|tenant| tenant.stopped > 0);

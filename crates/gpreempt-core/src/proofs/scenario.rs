@@ -1,16 +1,16 @@
-//! Random histories: a machine, its jobs, and what happens to them.
+//! Random histories: a machine, its jobs, and the events that happen to them.
 
 use proptest::prelude::*;
 use std::vec::Vec;
 
-use crate::{Activity, Actuator, GpuParams, JobParams, Level, Nanos, Patience, Permille, PolicyKind};
+use crate::{Activity, ActuatorKind, GpuParams, JobParams, Level, Nanos, Patience, Permille, PolicyKind};
 
 /// A machine and its history.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) gpus: Vec<GpuParams>,
-    pub(super) actuator: Actuator,
-    /// Time between two looks of the host, and what a cycle really takes.
+    pub(super) actuator: ActuatorKind,
+    /// Time between two observations of the host, and the true time of a cycle.
     pub(super) period: Nanos,
     pub(super) cycle: Nanos,
     pub(super) jobs: Vec<JobSpec>,
@@ -26,14 +26,14 @@ pub(super) struct JobSpec {
     pub(super) occupancy: Option<u16>,
 }
 
-/// Something that happens. Numbers select among what exists then.
+/// An event. Numbers select among the tenants, jobs and gpus that exist then.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    /// A tenant does something else.
+    /// A tenant changes its activity.
     Turns(u8, Activity),
-    /// All tenants of a job do something else.
+    /// All tenants of a job change their activity.
     JobTurns(u8, Activity),
-    /// A queue is born.
+    /// A tenant creates a queue.
     QueueBorn(u8),
     /// A tenant of an existing job appears.
     TenantBorn { job: u8, gpu: u8 },
@@ -45,26 +45,26 @@ pub(super) enum Event {
     Level(u8, u8),
     /// The next calls to the driver are refused.
     Refusals(u8),
-    /// The next reports get lost, though the driver did what it was asked.
+    /// The next reports are lost, though the driver executed the entries.
     LostReports(u8),
     /// The next call takes long.
     Slow(u16),
-    /// A gpu goes into reset, or comes back.
+    /// A gpu enters or leaves reset.
     Reset(u8, bool),
-    /// An old look at a tenant arrives late.
+    /// An old observation of a tenant arrives late.
     OldLook(u8),
-    /// A job is held by hand for some milliseconds, or released.
+    /// The operator holds a job for some milliseconds; zero releases it.
     Hold(u8, u8),
 }
 
-/// Which kinds of trouble a history contains.
+/// Kinds of trouble that a history contains.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trouble {
-    /// Refusals, lost reports, slow calls, resets, late looks.
+    /// Refusals, lost reports, slow calls, resets, late observations.
     pub(super) failures: bool,
-    /// Births, deaths, moves and new levels.
+    /// New tenants, tenants that vanish or move, and new levels.
     pub(super) churn: bool,
-    /// Gpus with any policy, slices and limits; jobs held by hand.
+    /// Gpus with any policy, slices and limits; holds.
     pub(super) mixed: bool,
 }
 
@@ -154,15 +154,15 @@ fn gpu_params() -> impl Strategy<Value = GpuParams> {
     )
 }
 
-fn actuator() -> impl Strategy<Value = Actuator> {
-    prop_oneof![Just(Actuator::DebugTrap), Just(Actuator::Combined), Just(Actuator::PerQueue)]
+fn actuator() -> impl Strategy<Value = ActuatorKind> {
+    prop_oneof![Just(ActuatorKind::DebugTrap), Just(ActuatorKind::Combined), Just(ActuatorKind::PerQueue)]
 }
 
 fn policy() -> impl Strategy<Value = PolicyKind> {
     prop_oneof![Just(PolicyKind::Priority), Just(PolicyKind::Fair), Just(PolicyKind::Deadline)]
 }
 
-/// Settings that only matter under other policies than strict priority.
+/// Adds settings that matter only under other policies than strict priority.
 fn mix((gpus, jobs): (&mut [GpuParams], &mut [JobSpec]), seed: &[(PolicyKind, u64, u16)]) {
     let mut seed = seed.iter().cycle();
     for (gpu, &(policy, number, _)) in gpus.iter_mut().zip(&mut seed) {
@@ -179,7 +179,7 @@ fn mix((gpus, jobs): (&mut [GpuParams], &mut [JobSpec]), seed: &[(PolicyKind, u6
     }
 }
 
-/// Histories of two to three gpus and three to six jobs, under strict priority unless mixed.
+/// Returns histories of two to three gpus and three to six jobs, under strict priority unless mixed.
 pub(super) fn history(trouble: Trouble) -> impl Strategy<Value = Scenario> {
     let gap = prop_oneof![3 => micros(0..2_000), 2 => micros(0..20_000), 1 => micros(0..150_000)];
     (

@@ -9,9 +9,9 @@ use super::scenario::{Event, JobSpec, Scenario};
 use super::world::World;
 use super::{holds, notices};
 use crate::mutant::Mutant;
-use crate::{Activity, Actuator, GpuParams, JobParams, Level, Nanos, Patience, Permille, bounds};
+use crate::{Activity, ActuatorKind, GpuParams, JobParams, Level, Nanos, Patience, Permille, bounds};
 
-/// A job that never stops wanting, with a cap, above one that never stops running.
+/// Returns a job with a cap that always has work, above one that always has work.
 fn greedy() -> impl Strategy<Value = Scenario> {
     (100..900u16, 100..2_000u64, 10..200u64).prop_map(|(share, period, cycle)| {
         let upper = JobParams {
@@ -25,7 +25,7 @@ fn greedy() -> impl Strategy<Value = Scenario> {
         let start = |job| (Nanos::from_millis(1), Event::JobTurns(job, Activity::Running));
         Scenario {
             gpus: std::vec![GpuParams::default()],
-            actuator: Actuator::DebugTrap,
+            actuator: ActuatorKind::DebugTrap,
             period: Nanos::from_micros(period),
             cycle: Nanos::from_micros(cycle),
             jobs: std::vec![spec(upper), spec(lower)],
@@ -34,7 +34,7 @@ fn greedy() -> impl Strategy<Value = Scenario> {
     })
 }
 
-/// In no window of two seconds is the lower job stopped for longer than the cap allows.
+/// Checks that in no window of two seconds the lower job is stopped for longer than the cap allows.
 fn cap_is_kept(scenario: &Scenario) -> Result<(), String> {
     let window = Nanos::from_secs(2);
     let most = bounds::stop_time(&scenario.jobs[0].params, window, scenario.period.times(2), scenario.cycle.times(2));

@@ -1,4 +1,4 @@
-//! Several gpus and jobs under strict priority; and what holds under every policy.
+//! Properties of several gpus and jobs under strict priority, and properties that hold under every policy.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::format;
@@ -18,7 +18,7 @@ const FAILING: Trouble = Trouble { failures: true, churn: true, mixed: false };
 const MIXED: Trouble = Trouble { failures: false, churn: true, mixed: true };
 const MIXED_FAILING: Trouble = Trouble { failures: true, churn: true, mixed: true };
 
-/// Lets a history unfold; `see` is told of every plan and every state.
+/// Runs a history; calls `see` with every plan and every state.
 fn unfold(
     scenario: &Scenario,
     mut see: impl FnMut(&mut World, Option<&[Done]>) -> Result<(), String>,
@@ -70,7 +70,7 @@ fn check(property: Property, scenario: &Scenario) -> Result<(), String> {
     .map_err(|violation| format!("{violation}\nlast entries:\n{}\n", Vec::from(recent).join("\n")))
 }
 
-/// After failures: lets the machine run on with nothing happening, then looks whether all is as it should be.
+/// Runs the machine without events after a history with failures, then checks that it comes to rest.
 fn converges(scenario: &Scenario) -> Result<(), String> {
     let mut world = unfold(scenario, |_, _| Ok(()))?;
     for gpu in 0..scenario.gpus.len() {
@@ -78,11 +78,11 @@ fn converges(scenario: &Scenario) -> Result<(), String> {
     }
     world.apply(&super::scenario::Event::Refusals(0));
     world.apply(&super::scenario::Event::LostReports(0));
-    // Long enough for lost reports, retries, a job that was given up on, and the longest turn of an aged job.
+    // Long enough for lost reports, retries, a job whose stop was given up, and the longest turn of an aged job.
     let quiet = world.now.plus(Nanos::from_secs(3));
     run_until(&mut world, quiet, &mut |_, _| Ok(()))?;
-    // A turn of an aged job may be under way at any instant: at rest at some instant of the next seconds is enough. And
-    // everybody must have run at some instant of them, whatever the policy: no age limit here is longer than 200 ms.
+    // A turn of an aged job may be in progress at any instant, so rest at some instant of the next seconds is enough.
+    // Every job must run at some instant of them, under every policy: no age limit here is longer than 200 ms.
     let mut last = Err(String::new());
     let mut ran: BTreeSet<usize> = BTreeSet::new();
     let end = quiet.plus(Nanos::from_secs(2));
@@ -100,7 +100,7 @@ fn converges(scenario: &Scenario) -> Result<(), String> {
     }
 }
 
-/// The plans of a history, as text.
+/// Returns the plans of a history as text.
 fn transcript(scenario: &Scenario) -> String {
     let mut text = String::new();
     let result = unfold(scenario, |world, plan| {
@@ -154,7 +154,7 @@ mod bigger_victims_go_first {
     use crate::{Activity, Permille};
     use proptest::strategy::Strategy;
 
-    /// Histories in which everything that works is on the gpu and its share is known.
+    /// Returns histories in which every tenant with work runs and its occupancy is known.
     fn measured() -> impl Strategy<Value = Scenario> {
         history(CALM).prop_map(|mut scenario| {
             for (index, job) in scenario.jobs.iter_mut().enumerate() {
@@ -191,7 +191,7 @@ mod old_looks {
     use super::*;
     use proptest::strategy::Strategy;
 
-    /// Histories in which the only trouble is that looks arrive late.
+    /// Returns histories in which late observations are the only trouble.
     fn late() -> impl Strategy<Value = Scenario> {
         history(FAILING).prop_map(|mut scenario| {
             for (_, event) in &mut scenario.events {
@@ -251,7 +251,7 @@ mod coverage {
     use proptest::strategy::{Strategy, ValueTree};
     use std::collections::BTreeMap;
 
-    /// The histories are worth something: every reason and every bound shows up in their plans.
+    /// Shows that the histories cover the core: every reason and every bound occurs in their plans.
     #[test]
     fn histories_reach_every_rule_and_every_bound() {
         let mut reasons: BTreeMap<String, u32> = BTreeMap::new();

@@ -1,20 +1,20 @@
-//! A host and a driver for the core: looks at tenants, carries plans out, lies when the history says so.
+//! A host and a driver for the core: observes tenants, executes plans, and fails where the history says so.
 
 use std::vec;
 use std::vec::Vec;
 
 use super::scenario::{Event, Scenario};
 use crate::{
-    Action, Activity, Actuator, Batch, Cost, Entry, GpuId, GpuSlot, JobId, JobParams, JobSlot, Nanos, Observation,
+    Action, Activity, ActuatorKind, Batch, Cost, Entry, GpuId, GpuSlot, JobId, JobParams, JobSlot, Nanos, Observation,
     Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
 };
 
 pub(super) type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
 
-/// Slots for everything a history can give birth to.
+/// Slots for every job and tenant of a history.
 const ROOM: usize = 96;
 
-/// A core over vectors, for tests.
+/// Creates a core over vectors.
 pub(super) fn heap(gpus: usize) -> Scheduler<Heap> {
     Scheduler::new(Parts {
         gpus: vec![GpuSlot::default(); gpus],
@@ -26,7 +26,7 @@ pub(super) fn heap(gpus: usize) -> Scheduler<Heap> {
     .unwrap()
 }
 
-/// The truth about a tenant.
+/// The true state of a tenant.
 #[derive(Clone, Debug)]
 pub(super) struct Tenant {
     pub(super) id: TenantId,
@@ -39,9 +39,9 @@ pub(super) struct Tenant {
     pub(super) occupancy: Option<Permille>,
     pub(super) queues: u16,
     pub(super) stopped: u16,
-    /// An entry is under way.
+    /// Whether an entry is being executed.
     pub(super) in_flight: bool,
-    /// The last two looks.
+    /// The last two observations.
     last_look: Observation,
     old_look: Observation,
 }
@@ -51,7 +51,7 @@ impl Tenant {
         self.alive && self.activity.has_work()
     }
 
-    /// Queues an action changes: the host acts on those it has seen.
+    /// Returns the number of queues that an action changes: the host acts on those it has observed.
     pub(super) fn queues_for(&self, action: Action) -> u16 {
         match action {
             Action::Preempt => self.last_look.queues.saturating_sub(self.stopped),
@@ -59,30 +59,30 @@ impl Tenant {
         }
     }
 
-    /// The share of the gpu it held at the last look, if it had work then; `Some(None)` if that was not measured.
+    /// Returns its occupancy at the last observation, if it had work then; `Some(None)` if that was not measured.
     pub(super) fn seen_share(&self) -> Option<Option<Permille>> {
         let look = &self.last_look;
         look.activity.has_work().then_some(look.occupancy)
     }
 
-    /// Has work on queues that are not stopped.
+    /// Returns whether it has work on queues that are not stopped.
     pub(super) fn runs(&self) -> bool {
         self.works() && self.stopped < self.queues
     }
 }
 
-/// The truth about a job.
+/// The true state of a job.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) id: JobId,
     pub(super) params: JobParams,
 }
 
-/// A call to the driver under way.
+/// A call to the driver in progress.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     tenant: usize,
-    /// Queues the host knew when it called.
+    /// Number of queues the host knew when it called.
     known: u16,
     action: Action,
     ends: Nanos,
@@ -91,11 +91,16 @@ struct Call {
     lost: bool,
 }
 
-/// A plan entry as the world carried it out.
+/// A plan entry that the world executes.
 #[derive(Clone, Debug)]
 pub(super) struct Done {
     pub(super) entry: Entry,
     pub(super) tenant: usize,
+}
+
+/// Selects one of `len` things; `None` if there are none.
+fn pick(n: u8, len: usize) -> Option<usize> {
+    usize::from(n).checked_rem(len)
 }
 
 /// The machine.
@@ -114,7 +119,7 @@ pub(super) struct World {
     slow: Nanos,
     wake: Nanos,
     next_look: Nanos,
-    /// The last thing that changed who may expect what (levels, members, resets, failures).
+    /// Time of the last event that changes what jobs may expect (levels, members, resets, failures).
     pub(super) upset: Nanos,
 }
 
@@ -174,17 +179,14 @@ impl World {
         });
     }
 
-    /// The living tenants of a job.
+    /// Returns the tenants of a job that exist, without those on gpus in reset.
     pub(super) fn members(&self, job: usize) -> impl Iterator<Item = &Tenant> {
         self.tenants.iter().filter(move |tenant| tenant.alive && tenant.job == job && !self.resetting[tenant.gpu])
     }
 
-    /// Lets `event` happen.
+    /// Applies `event` to the machine.
     pub(super) fn apply(&mut self, event: &Event) {
-        let pick = |n: u8, len: usize| {
-            if len == 0 { None } else { Some(usize::from(n) % len) }
-        };
-        let (tenants, jobs) = (self.tenants.len(), self.jobs.len());
+        let (tenants, jobs, gpus) = (self.tenants.len(), self.jobs.len(), self.busy.len());
         match *event {
             Event::Turns(which, activity) => {
                 if let Some(at) = pick(which, tenants) {
@@ -204,63 +206,79 @@ impl World {
                     self.tenants[at].queues += 1;
                 }
             }
-            Event::TenantBorn { job, gpu } => {
-                let (Some(job), Some(gpu)) = (pick(job, jobs), pick(gpu, self.busy.len())) else {
-                    return;
-                };
-                self.add_tenant(job, gpu, true, None);
-                self.upset = self.now;
-            }
-            Event::Vanishes(which) => {
-                let Some(at) = pick(which, tenants).filter(|&at| self.tenants[at].alive) else {
-                    return;
-                };
-                self.tenants[at].alive = false;
-                self.core.remove_tenant(self.tenants[at].id).unwrap();
-                self.upset = self.now;
-            }
-            Event::Moves { tenant, job } => {
-                let (Some(at), Some(job)) = (pick(tenant, tenants), pick(job, jobs)) else {
-                    return;
-                };
-                if self.tenants[at].alive {
-                    self.core.move_tenant(self.tenants[at].id, self.jobs[job].id).unwrap();
-                    self.tenants[at].job = job;
-                    self.upset = self.now;
-                }
-            }
-            Event::Level(job, level) => {
-                let Some(job) = pick(job, jobs) else { return };
-                self.jobs[job].params.level = crate::Level::new(level).unwrap();
-                self.core.set_job(self.jobs[job].id, self.jobs[job].params).unwrap();
-                self.upset = self.now;
-            }
             Event::Refusals(count) => self.refusals = count,
             Event::LostReports(count) => self.lost = count,
             Event::Slow(micros) => self.slow = Nanos::from_micros(u64::from(micros)),
-            Event::Reset(gpu, on) => {
-                let Some(gpu) = pick(gpu, self.busy.len()) else {
-                    return;
-                };
-                self.resetting[gpu] = on;
-                self.core.set_resetting(GpuId(gpu as u8), on).unwrap();
-                self.upset = self.now;
-            }
-            Event::Hold(job, millis) => {
-                let Some(job) = pick(job, jobs) else { return };
-                let until = self.now.plus(Nanos::from_millis(u64::from(millis)));
-                self.core.hold(self.jobs[job].id, until).unwrap();
-                self.upset = self.now;
-            }
             Event::OldLook(which) => {
                 if let Some(at) = pick(which, tenants).filter(|&at| self.tenants[at].alive) {
                     let tenant = &self.tenants[at];
                     self.core.observe(tenant.id, tenant.old_look).unwrap();
-                    // News, even old news, makes the host ask.
+                    // An observation, even an old one, makes the host ask for a decision.
                     self.wake = Nanos::ZERO;
                 }
             }
+            Event::Reset(gpu, on) => {
+                let Some(gpu) = pick(gpu, gpus) else { return };
+                self.resetting[gpu] = on;
+                self.core.set_resetting(GpuId(gpu as u8), on).unwrap();
+                self.upset = self.now;
+            }
+            Event::Hold(..) | Event::Level(..) => self.change_job(event),
+            Event::TenantBorn { .. } | Event::Vanishes(_) | Event::Moves { .. } => self.change_members(event),
         }
+    }
+
+    /// Applies an event that changes the settings of a job.
+    fn change_job(&mut self, event: &Event) {
+        let (Event::Hold(job, _) | Event::Level(job, _)) = *event else { return };
+        let Some(job) = pick(job, self.jobs.len()) else { return };
+        match *event {
+            Event::Level(_, level) => {
+                self.jobs[job].params.level = crate::Level::new(level).unwrap();
+                self.core.set_job(self.jobs[job].id, self.jobs[job].params).unwrap();
+            }
+            Event::Hold(_, millis) => {
+                let until = self.now.plus(Nanos::from_millis(u64::from(millis)));
+                self.core.hold(self.jobs[job].id, until).unwrap();
+            }
+            _ => {}
+        }
+        self.upset = self.now;
+    }
+
+    /// Applies an event that adds, removes or moves a tenant.
+    fn change_members(&mut self, event: &Event) {
+        let (tenants, jobs) = (self.tenants.len(), self.jobs.len());
+        match *event {
+            Event::TenantBorn { job, gpu } => {
+                let (Some(job), Some(gpu)) = (pick(job, jobs), pick(gpu, self.busy.len())) else { return };
+                self.add_tenant(job, gpu, true, None);
+            }
+            Event::Vanishes(which) => {
+                let Some(at) = pick(which, tenants).filter(|&at| self.tenants[at].alive) else { return };
+                self.tenants[at].alive = false;
+                self.core.remove_tenant(self.tenants[at].id).unwrap();
+            }
+            Event::Moves { tenant, job } => {
+                let (Some(at), Some(job)) = (pick(tenant, tenants), pick(job, jobs)) else { return };
+                if !self.tenants[at].alive {
+                    return;
+                }
+                self.move_tenant(at, job);
+            }
+            _ => return,
+        }
+        self.upset = self.now;
+    }
+
+    /// Moves a tenant to another job as hosts do: under a new id, observed at once with the queues that are stopped.
+    fn move_tenant(&mut self, at: usize, job: usize) {
+        let tenant = &mut self.tenants[at];
+        self.core.remove_tenant(tenant.id).unwrap();
+        tenant.id = self.core.add_tenant(self.jobs[job].id, GpuId(tenant.gpu as u8), tenant.stoppable).unwrap();
+        tenant.job = job;
+        tenant.last_look.stopped_queues = tenant.stopped;
+        self.core.observe(tenant.id, tenant.last_look).unwrap();
     }
 
     fn turn(&mut self, at: usize, activity: Activity) {
@@ -271,13 +289,13 @@ impl World {
         tenant.activity = activity;
     }
 
-    /// The next instant at which something is due: a look, the core's wish, the end of a call.
+    /// Returns the next instant at which something is due: an observation, a decision, the end of a call.
     pub(super) fn next_due(&self) -> Nanos {
         let calls = self.calls.iter().map(|call| call.ends).min().unwrap_or(Nanos::NEVER);
         self.next_look.min(self.wake.max(self.now)).min(calls)
     }
 
-    /// Moves to `now` and does what is due. Returns the plan, if one was asked for, as carried out.
+    /// Advances to `now` and does what is due. Returns the entries of the decision, if there was one.
     pub(super) fn step(&mut self, now: Nanos) -> Vec<Done> {
         self.now = now;
         self.finish_calls();
@@ -319,8 +337,8 @@ impl World {
             .collect();
         let before = self.busy.clone();
         for Done { entry, tenant } in &done {
-            if self.scenario.actuator == Actuator::Combined {
-                // One cycle for all of a plan: every call starts where the first did.
+            if self.scenario.actuator == ActuatorKind::Combined {
+                // One cycle for the whole plan: every call starts when the first did.
                 self.busy[self.tenants[*tenant].gpu] = before[self.tenants[*tenant].gpu];
             }
             self.call(*tenant, entry.action);
@@ -342,7 +360,7 @@ impl World {
         let took = self.scenario.cycle.times(u64::from(cycles)).plus(core::mem::take(&mut self.slow));
         let ends = self.busy[tenant.gpu].max(self.now).plus(took);
         self.busy[tenant.gpu] = ends;
-        // What the host measures is the time of one cycle.
+        // The host measures the time of one cycle.
         let took = Nanos(took.0 / u64::from(cycles.max(1)));
         self.calls.push(Call { known, tenant: at, action, ends, took, refused, lost });
     }
@@ -366,7 +384,7 @@ impl World {
             let stopped_queues = (!call.refused).then_some(tenant.stopped);
             let report = Report { at: call.ends, took: call.took, stopped_queues };
             self.core.report(tenant.id, call.action, report).unwrap();
-            // A report is news: the core is asked at once.
+            // A report causes a decision at once.
             self.wake = Nanos::ZERO;
         }
     }

@@ -1,6 +1,7 @@
-//! What a kernel would link: the whole interface of the core over static storage. Compiled by `tests/kernel.rs`, never run.
+//! A host as a kernel would link it: the whole interface of the core over static storage. `tests/kernel.rs` compiles
+//! it; it is never run.
 #![no_std]
-#![allow(missing_docs)]
+#![allow(missing_docs, reason = "compiled for its object code only")]
 
 use gpreempt_core::*;
 
@@ -26,7 +27,6 @@ pub fn kernel_setup(core: &mut Scheduler<Static>, gpu: u8, params: GpuParams, jo
     core.hold(id, Nanos::NEVER)?;
     core.release(id)?;
     let tenant = core.add_tenant(id, GpuId(gpu), true)?;
-    core.move_tenant(tenant, id)?;
     core.set_stoppable(tenant, false)?;
     Ok(tenant)
 }
@@ -45,7 +45,7 @@ pub fn kernel_tick(
     look: Observation,
     report: Report,
     now: u64,
-    actuator: Actuator,
+    actuator: ActuatorKind,
 ) -> u64 {
     let _ = core.observe(tenant, look);
     let _ = core.report(tenant, Action::Preempt, report);
@@ -54,7 +54,7 @@ pub fn kernel_tick(
 }
 
 #[unsafe(no_mangle)]
-pub fn kernel_show(core: &mut Scheduler<Static>, job: JobId, gpu: u8, actuator: Actuator) -> Option<u64> {
+pub fn kernel_show(core: &mut Scheduler<Static>, job: JobId, gpu: u8, actuator: ActuatorKind) -> Option<u64> {
     let status = core.job(job)?;
     let gpu_status = core.gpu(GpuId(gpu))?;
     let inversion = core.inversion_bound(GpuId(gpu), job, Nanos::ZERO, &actuator)?;

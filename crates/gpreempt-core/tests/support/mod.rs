@@ -1,19 +1,19 @@
-//! A small machine to tell stories with: looks are taken and plans carried out at once.
-#![allow(dead_code, reason = "every test file uses its own part of the stage")]
+//! A small machine for stories: it observes all tenants and executes plans at once.
+#![allow(dead_code, reason = "every test file uses its own part of the machine")]
 
 use gpreempt_core::{
-    Action, Activity, Actuator, Entry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Observation,
-    Parts, Patience, Permille, Report, Scheduler, TenantId, TenantSlot,
+    Action, Activity, ActuatorKind, Entry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
+    Observation, Parts, Patience, Permille, Report, Scheduler, TenantId, TenantSlot,
 };
 
 pub(crate) type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
 
-/// Milliseconds.
+/// Returns `n` milliseconds.
 pub(crate) fn ms(n: u64) -> Nanos {
     Nanos::from_millis(n)
 }
 
-/// A core with room for a few of everything.
+/// Creates a core with a few slots of each kind.
 pub(crate) fn empty_core() -> Scheduler<Heap> {
     Scheduler::new(Parts {
         gpus: vec![GpuSlot::default(); 4],
@@ -25,7 +25,7 @@ pub(crate) fn empty_core() -> Scheduler<Heap> {
     .expect("the parts fit")
 }
 
-/// Settings of a job that acts at once and is acted on at once.
+/// Returns settings of a job without patience and without exempt time.
 pub(crate) fn at_level(level: u8) -> JobParams {
     JobParams {
         level: Level::new(level).expect("a level"),
@@ -35,7 +35,7 @@ pub(crate) fn at_level(level: u8) -> JobParams {
     }
 }
 
-/// A tenant as the story has it.
+/// A tenant and its current observation.
 pub(crate) struct Actor {
     pub(crate) id: TenantId,
     pub(crate) look: Observation,
@@ -60,12 +60,12 @@ impl Stage {
         Stage { core, now: ms(1), actors: Vec::new(), wake: Nanos::NEVER, refuses: false }
     }
 
-    /// Strict priority, nothing learned, nothing lingers.
+    /// Creates a machine with strict priority and without linger.
     pub(crate) fn plain(gpus: u8) -> Stage {
         Stage::new(gpus, GpuParams { linger_max: Nanos::ZERO, ..GpuParams::default() })
     }
 
-    /// A job with one tenant on each of `gpus`; returns the job and the index of its first actor.
+    /// Adds a job with one tenant on each of `gpus`; returns the job and the index of its first actor.
     pub(crate) fn job(&mut self, params: JobParams, gpus: &[u8]) -> (JobId, usize) {
         let job = self.core.add_job(params).expect("room");
         let first = self.actors.len();
@@ -94,17 +94,17 @@ impl Stage {
         self.actors[actor].look.occupancy = Some(Permille::new(permille));
     }
 
-    /// Moves to `now`, looks, then decides and carries out until there is nothing left to do. Returns all entries.
+    /// Advances to `now`, observes all tenants, then decides and executes until a plan is empty. Returns all entries.
     pub(crate) fn at(&mut self, now: Nanos) -> Vec<Entry> {
         self.now = now;
         for actor in &mut self.actors {
             actor.look.at = now;
-            // Tenants that are gone by now are none of this look's business.
+            // Tenants that were removed cannot be observed.
             let _ = self.core.observe(actor.id, actor.look);
         }
         let mut all = Vec::new();
         loop {
-            let plan = self.core.decide(now, &Actuator::DebugTrap);
+            let plan = self.core.decide(now, &ActuatorKind::DebugTrap);
             self.wake = plan.wake;
             let entries = plan.entries.to_vec();
             self.carry_out(&entries);

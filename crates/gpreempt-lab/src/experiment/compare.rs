@@ -9,8 +9,8 @@ use gpreempt_core::Nanos;
 use hdrhistogram::Histogram;
 
 use super::run;
-use crate::mechanism::{self, Entry};
-use crate::outcome::{Outcome, TaskOutcome};
+use crate::mechanism::{self, MechanismSpec};
+use crate::outcome::{RunOutcome, TaskOutcome};
 use crate::profile::Profile;
 use crate::workload::{Load, Role, Workload};
 
@@ -108,7 +108,7 @@ pub struct OfflineFigures {
 pub fn compare(
     profile: &Profile,
     workload: &Workload,
-    mechanisms: &[&Entry],
+    mechanisms: &[&MechanismSpec],
     seed: u64,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Comparison {
@@ -172,12 +172,12 @@ fn in_parallel<T: Send + Sync>(
 
 /// Makes rows against the same yardstick.
 struct Rows<'a> {
-    online_alone: &'a Outcome,
-    offline_alone: &'a Outcome,
+    online_alone: &'a RunOutcome,
+    offline_alone: &'a RunOutcome,
 }
 
 impl<'a> Rows<'a> {
-    fn new(online_alone: &'a Outcome, offline_alone: &'a Outcome) -> Rows<'a> {
+    fn new(online_alone: &'a RunOutcome, offline_alone: &'a RunOutcome) -> Rows<'a> {
         Rows { online_alone, offline_alone }
     }
 
@@ -195,7 +195,7 @@ impl<'a> Rows<'a> {
         row
     }
 
-    fn row(&self, outcome: &Outcome) -> Row {
+    fn row(&self, outcome: &RunOutcome) -> Row {
         Row {
             mechanism: outcome.mechanism,
             online: self.online(outcome),
@@ -209,7 +209,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn online(&self, outcome: &Outcome) -> OnlineFigures {
+    fn online(&self, outcome: &RunOutcome) -> OnlineFigures {
         let latency = merged(outcome);
         let slowdown = slowdowns(outcome, self.online_alone);
         let quantile = |q| Nanos(latency.value_at_quantile(q));
@@ -227,7 +227,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn offline(&self, outcome: &Outcome) -> OfflineFigures {
+    fn offline(&self, outcome: &RunOutcome) -> OfflineFigures {
         let seconds = outcome.duration.0 as f64 / 1e9;
         let per_second = |n: u64| ratio(n as f64, seconds).unwrap_or(0.0);
         let with_alone = of_role(outcome, Role::Offline).zip(of_role(self.offline_alone, Role::Offline));
@@ -241,16 +241,16 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn of_role(outcome: &Outcome, role: Role) -> impl Iterator<Item = &TaskOutcome> {
+fn of_role(outcome: &RunOutcome, role: Role) -> impl Iterator<Item = &TaskOutcome> {
     outcome.tasks.iter().filter(move |task| task.role == role)
 }
 
-fn sum(outcome: &Outcome, role: Role, figure: fn(&TaskOutcome) -> u64) -> u64 {
+fn sum(outcome: &RunOutcome, role: Role, figure: fn(&TaskOutcome) -> u64) -> u64 {
     of_role(outcome, role).map(figure).sum()
 }
 
 /// The latencies of all online tasks.
-fn merged(outcome: &Outcome) -> Histogram<u64> {
+fn merged(outcome: &RunOutcome) -> Histogram<u64> {
     let mut merged = Histogram::new(3).expect("three digits are allowed");
     for task in of_role(outcome, Role::Online) {
         // A histogram that resizes itself takes any other of the same precision.
@@ -264,7 +264,7 @@ const THOUSANDTHS: f64 = 1_000.0;
 
 /// How many times longer each online request took than its own task's median alone, in [`THOUSANDTHS`]. Tasks that completed
 /// nothing alone have no yardstick and are left out.
-fn slowdowns(outcome: &Outcome, alone: &Outcome) -> Histogram<u64> {
+fn slowdowns(outcome: &RunOutcome, alone: &RunOutcome) -> Histogram<u64> {
     let mut slowdowns = Histogram::new(3).expect("three digits are allowed");
     for (task, alone) in of_role(outcome, Role::Online).zip(of_role(alone, Role::Online)) {
         let median = alone.latency.value_at_quantile(0.5) as f64;

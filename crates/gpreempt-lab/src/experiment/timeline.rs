@@ -4,8 +4,8 @@ use gpreempt_core::Nanos;
 
 use super::run;
 use crate::machine::full_gpu;
-use crate::mechanism::{self, Entry};
-use crate::outcome::{Outcome, TraceEvent, TraceKind};
+use crate::mechanism::{self, MechanismSpec};
+use crate::outcome::{RunOutcome, TraceEvent, TraceKind};
 use crate::profile::Profile;
 use crate::workload::{Kernel, Load, Role, Task, Workload};
 
@@ -31,7 +31,7 @@ pub struct Timeline {
     /// The two tasks: training, then inference.
     pub workload: Workload,
     /// The recorded run.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// When the inference request arrived.
     pub arrival: Nanos,
     /// Arrival to completion of the inference request; none if it did not complete.
@@ -86,7 +86,7 @@ pub fn scenario(profile: &Profile) -> Workload {
 
 /// Runs the scenario under a mechanism, and each task alone without one.
 #[must_use]
-pub fn timeline(profile: &Profile, mechanism: &Entry, seed: u64) -> Timeline {
+pub fn timeline(profile: &Profile, mechanism: &MechanismSpec, seed: u64) -> Timeline {
     let workload = scenario(profile);
     let alone = |task: usize| {
         let mut workload = workload.clone();
@@ -115,7 +115,7 @@ pub fn timeline(profile: &Profile, mechanism: &Entry, seed: u64) -> Timeline {
 }
 
 /// The span of a task's only request.
-fn request(outcome: &Outcome, task: usize) -> Option<TraceEvent> {
+fn request(outcome: &RunOutcome, task: usize) -> Option<TraceEvent> {
     let is_request = |event: &&TraceEvent| event.task == Some(task) && matches!(event.what, TraceKind::Request { .. });
     outcome.trace.iter().find(is_request).cloned()
 }

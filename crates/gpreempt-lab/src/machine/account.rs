@@ -4,10 +4,10 @@ use gpreempt_core::Nanos;
 
 use super::Machine;
 use super::queue::block;
-use crate::outcome::{Outcome, TaskOutcome, TraceEvent, TraceKind};
+use crate::outcome::{RunOutcome, TaskOutcome, TraceEvent, TraceKind};
 use crate::workload::Role;
 
-/// Figures of the whole machine; see [`Outcome`].
+/// Figures of the whole machine; see [`RunOutcome`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     pub(super) preemptions: u64,
@@ -139,13 +139,13 @@ impl Machine {
     }
 
     /// The result of a finished run.
-    pub(super) fn outcome(self, mechanism: &'static str) -> Outcome {
+    pub(super) fn outcome(self, mechanism: &'static str) -> RunOutcome {
         let mut trace = self.trace.unwrap_or_default();
         // Spans are written when they end. The sort is stable, so that equal starts keep that order.
         trace.sort_by_key(|event| event.at);
         let offline = self.clients.iter().filter(|client| client.role == Role::Offline);
         let longest_starved = offline.map(|client| client.starvation.longest).max();
-        Outcome {
+        RunOutcome {
             mechanism,
             duration: self.duration,
             tasks: self

@@ -15,7 +15,7 @@ pub struct Ticket(pub(super) u64);
 
 /// Through what the waves are taken off the gpu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Actuator {
+pub enum SwitchPath {
     /// The stock debug trap. Its bookkeeping moves the save area of what it stops into host memory.
     DebugTrap,
     /// The patched call, or `UPDATE_QUEUE`: the save area stays where it is.
@@ -37,8 +37,8 @@ pub struct CycleDone {
 
 /// What a cycle changes; tasks are named by their queue on the gpu.
 #[derive(Debug)]
-enum Job {
-    Switch { stop: Vec<usize>, resume: Vec<usize>, how: Actuator },
+enum CycleWork {
+    Switch { stop: Vec<usize>, resume: Vec<usize>, how: SwitchPath },
     Reset { victims: Vec<usize>, lag: u32 },
     Rotate,
 }
@@ -48,7 +48,7 @@ enum Job {
 pub(super) struct Call {
     ticket: Ticket,
     gpu: usize,
-    job: Job,
+    work: CycleWork,
 }
 
 /// The cycle in progress on a gpu.
@@ -71,19 +71,19 @@ struct Arrangement {
 impl Machine {
     /// Stops and resumes tasks on one gpu in one cycle, `host` from now. Exactly one cycle happens, even if nothing
     /// changes; tasks without a queue there are ignored.
-    pub fn switch(&mut self, gpu: usize, stop: &[usize], resume: &[usize], how: Actuator, host: Nanos) -> Ticket {
+    pub fn switch(&mut self, gpu: usize, stop: &[usize], resume: &[usize], how: SwitchPath, host: Nanos) -> Ticket {
         let stop = self.queues_on(gpu, stop);
         let resume = self.queues_on(gpu, resume);
-        self.call(gpu, Job::Switch { stop, resume, how }, host)
+        self.call(gpu, CycleWork::Switch { stop, resume, how }, host)
     }
 
     /// [`Machine::switch`] that only stops.
-    pub fn stop(&mut self, gpu: usize, tasks: &[usize], how: Actuator, host: Nanos) -> Ticket {
+    pub fn stop(&mut self, gpu: usize, tasks: &[usize], how: SwitchPath, host: Nanos) -> Ticket {
         self.switch(gpu, tasks, &[], how, host)
     }
 
     /// [`Machine::switch`] that only resumes.
-    pub fn resume(&mut self, gpu: usize, tasks: &[usize], how: Actuator, host: Nanos) -> Ticket {
+    pub fn resume(&mut self, gpu: usize, tasks: &[usize], how: SwitchPath, host: Nanos) -> Ticket {
         self.switch(gpu, &[], tasks, how, host)
     }
 
@@ -91,34 +91,34 @@ impl Machine {
     /// `lag` kernels late: [`Machine::resubmit`] begins that far before the kernel that was killed.
     pub fn reset(&mut self, gpu: usize, tasks: &[usize], lag: u32) -> Ticket {
         let victims = self.queues_on(gpu, tasks);
-        self.call(gpu, Job::Reset { victims, lag }, Nanos::ZERO)
+        self.call(gpu, CycleWork::Reset { victims, lag }, Nanos::ZERO)
     }
 
     /// What [`Machine::switch`] would cost if it began now.
     #[must_use]
-    pub fn switch_cost(&self, gpu: usize, stop: &[usize], resume: &[usize], how: Actuator) -> Nanos {
+    pub fn switch_cost(&self, gpu: usize, stop: &[usize], resume: &[usize], how: SwitchPath) -> Nanos {
         let stop = self.queues_on(gpu, stop);
         let resume = self.queues_on(gpu, resume);
-        let job = Job::Switch { stop, resume, how };
-        self.cost(gpu, &job, &self.arrange(gpu, &job))
+        let work = CycleWork::Switch { stop, resume, how };
+        self.cost(gpu, &work, &self.arrange(gpu, &work))
     }
 
     pub(super) fn rotate(&mut self, gpu: usize) {
-        self.call(gpu, Job::Rotate, Nanos::ZERO);
+        self.call(gpu, CycleWork::Rotate, Nanos::ZERO);
     }
 
     fn queues_on(&self, gpu: usize, tasks: &[usize]) -> Vec<usize> {
         tasks.iter().filter_map(|&task| self.queue_of(task, gpu)).collect()
     }
 
-    fn call(&mut self, gpu: usize, job: Job, host: Nanos) -> Ticket {
+    fn call(&mut self, gpu: usize, work: CycleWork, host: Nanos) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        let call = Call { ticket, gpu, job };
+        let call = Call { ticket, gpu, work };
         if host == Nanos::ZERO {
             self.take_lock(call);
         } else {
-            self.events.schedule(self.now.plus(host), super::event::What::Call { ticket });
+            self.events.schedule(self.now.plus(host), super::event::MachineEvent::Call { ticket });
             self.calls.insert(ticket, call);
         }
         ticket
@@ -142,8 +142,8 @@ impl Machine {
 
     fn begin_cycle(&mut self, call: Call) {
         let g = call.gpu;
-        let after = self.arrange(g, &call.job);
-        let cost = self.cost(g, &call.job, &after);
+        let after = self.arrange(g, &call.work);
+        let cost = self.cost(g, &call.work, &after);
         for i in 0..self.gpus[g].runlist.len() {
             let q = self.gpus[g].runlist[i];
             self.close_span(q);
@@ -151,21 +151,21 @@ impl Machine {
         self.account_frozen(g, true);
         self.gpus[g].next_end = Nanos::NEVER;
         self.gpus[g].cycle = Some(Running { call, began: self.now, cost, after });
-        self.events.schedule(self.now.plus(cost), super::event::What::CycleEnd { gpu: g as u32 });
+        self.events.schedule(self.now.plus(cost), super::event::MachineEvent::CycleEnd { gpu: g as u32 });
         self.settle_collectives_of(g);
     }
 
-    /// Which queues run after `job`.
-    fn arrange(&self, g: usize, job: &Job) -> Arrangement {
+    /// Which queues run after `work`.
+    fn arrange(&self, g: usize, work: &CycleWork) -> Arrangement {
         let stopped = |q: usize| self.queues[q].blocked & block::STOPPED != 0;
         let window = self.gpus[g].window;
-        let (window, runs) = match job {
-            Job::Switch { stop, resume, .. } => {
+        let (window, runs) = match work {
+            CycleWork::Switch { stop, resume, .. } => {
                 let stopped = |q: usize| stop.contains(&q) || (stopped(q) && !resume.contains(&q));
                 (window, self.mapped(g, window, stopped))
             }
-            Job::Reset { .. } => (window, self.mapped(g, window, stopped)),
-            Job::Rotate => {
+            CycleWork::Reset { .. } => (window, self.mapped(g, window, stopped)),
+            CycleWork::Rotate => {
                 let window = self.next_window(g);
                 (window, self.mapped(g, window, stopped))
             }
@@ -173,13 +173,13 @@ impl Machine {
         Arrangement { runs, window }
     }
 
-    /// What `job` costs: firmware and grace, and the transfer of what leaves the gpu and of what comes back.
-    fn cost(&self, g: usize, job: &Job, after: &Arrangement) -> Nanos {
-        let (fixed, everybody) = match job {
-            Job::Reset { .. } => return self.device.reset,
-            Job::Switch { how: Actuator::ContextSwitch, .. } => (self.device.firmware, true),
-            Job::Switch { .. } => (self.device.firmware.plus(self.device.grace), true),
-            Job::Rotate => (self.device.firmware, false),
+    /// What `work` costs: firmware and grace, and the transfer of what leaves the gpu and of what comes back.
+    fn cost(&self, g: usize, work: &CycleWork, after: &Arrangement) -> Nanos {
+        let (fixed, everybody) = match work {
+            CycleWork::Reset { .. } => return self.device.reset,
+            CycleWork::Switch { how: SwitchPath::ContextSwitch, .. } => (self.device.firmware, true),
+            CycleWork::Switch { .. } => (self.device.firmware.plus(self.device.grace), true),
+            CycleWork::Rotate => (self.device.firmware, false),
         };
         let mut moved = [0_u64; 2];
         let mut free = self.gpus[g].free;
@@ -220,7 +220,7 @@ impl Machine {
         self.figures.cycles += 1;
         self.figures.cycle_time = self.figures.cycle_time.plus(cost);
         self.record(began, cost, None, g, TraceKind::Cycle);
-        self.carry_out(g, &call.job, began);
+        self.carry_out(g, &call.work, began);
         self.gpus[g].window = after.window;
         for i in 0..self.gpus[g].runlist.len() {
             let q = self.gpus[g].runlist[i];
@@ -262,23 +262,23 @@ impl Machine {
         }
     }
 
-    fn carry_out(&mut self, gpu: usize, job: &Job, began: Nanos) {
-        match job {
-            Job::Switch { stop, resume, how } => {
+    fn carry_out(&mut self, gpu: usize, work: &CycleWork, began: Nanos) {
+        match work {
+            CycleWork::Switch { stop, resume, how } => {
                 for &q in resume {
                     self.set_block(q, 0, block::STOPPED);
                 }
                 for &q in stop {
                     self.set_block(q, block::STOPPED, 0);
-                    self.queues[q].save_in_host |= *how == Actuator::DebugTrap;
+                    self.queues[q].save_in_host |= *how == SwitchPath::DebugTrap;
                 }
             }
-            Job::Reset { victims, lag } => {
+            CycleWork::Reset { victims, lag } => {
                 for &q in victims {
                     self.kill(q, *lag, began);
                 }
             }
-            Job::Rotate => self.rotated(gpu),
+            CycleWork::Rotate => self.rotated(gpu),
         }
     }
 

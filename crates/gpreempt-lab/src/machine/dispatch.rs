@@ -7,7 +7,7 @@ use gpreempt_core::Nanos;
 
 use super::Machine;
 use super::device::Shape;
-use super::event::What;
+use super::event::MachineEvent;
 use super::gpu::{Batch, Wanting};
 use super::queue::Saved;
 
@@ -218,7 +218,7 @@ impl Machine {
         let end = gpu.earliest_end();
         if end != gpu.next_end {
             gpu.next_end = end;
-            self.events.schedule(end, What::Completion { gpu: g as u32 });
+            self.events.schedule(end, MachineEvent::Completion { gpu: g as u32 });
         }
     }
 

@@ -1,6 +1,6 @@
-//! What is going to happen: a heap ordered by time, and by order of scheduling among equals.
+//! MachineEvent is going to happen: a heap ordered by time, and by order of scheduling among equals.
 //!
-//! Nothing is ever taken out early. What schedules an event remembers the instant it expects, and an event that finds
+//! Nothing is ever taken out early. MachineEvent schedules an event remembers the instant it expects, and an event that finds
 //! another expectation is stale and ignored; that is cheaper than a heap with removal and needs no epoch counters.
 
 use std::cmp::Ordering;
@@ -12,7 +12,7 @@ use super::cycle::Ticket;
 
 /// Kinds of event, with indices into the machine's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum MachineEvent {
     /// The earliest batch of a gpu ends.
     Completion { gpu: u32 },
     /// A queue looks at its ring.
@@ -31,53 +31,53 @@ pub(super) enum What {
 
 /// An instant and what happens then.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Event {
+pub(super) struct Scheduled {
     pub(super) at: Nanos,
     sequence: u64,
-    pub(super) what: What,
+    pub(super) what: MachineEvent,
 }
 
-impl Ord for Event {
+impl Ord for Scheduled {
     /// Reversed, because the standard heap yields its greatest element.
-    fn cmp(&self, other: &Event) -> Ordering {
+    fn cmp(&self, other: &Scheduled) -> Ordering {
         (other.at, other.sequence).cmp(&(self.at, self.sequence))
     }
 }
 
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Scheduled) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Event {
-    fn eq(&self, other: &Event) -> bool {
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Scheduled) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Event {}
+impl Eq for Scheduled {}
 
 /// The events to come.
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
-    heap: BinaryHeap<Event>,
+    heap: BinaryHeap<Scheduled>,
     sequence: u64,
 }
 
 impl EventQueue {
     /// Lets `what` happen at `at`; never, if that is [`Nanos::NEVER`].
-    pub(super) fn schedule(&mut self, at: Nanos, what: What) {
+    pub(super) fn schedule(&mut self, at: Nanos, what: MachineEvent) {
         if at == Nanos::NEVER {
             return;
         }
         let sequence = self.sequence;
         self.sequence += 1;
-        self.heap.push(Event { at, sequence, what });
+        self.heap.push(Scheduled { at, sequence, what });
     }
 
     /// The next event before `end`.
-    pub(super) fn next_before(&mut self, end: Nanos) -> Option<Event> {
+    pub(super) fn next_before(&mut self, end: Nanos) -> Option<Scheduled> {
         self.heap.pop().filter(|event| event.at < end)
     }
 }
@@ -90,12 +90,12 @@ mod tests {
     fn events_come_by_time_and_then_in_the_order_they_were_scheduled() {
         let mut queue = EventQueue::default();
         for (at, token) in [(5, 0), (3, 1), (5, 2), (3, 3), (9, 4)] {
-            queue.schedule(Nanos(at), What::Timer { token });
+            queue.schedule(Nanos(at), MachineEvent::Timer { token });
         }
-        queue.schedule(Nanos::NEVER, What::Timer { token: 99 });
+        queue.schedule(Nanos::NEVER, MachineEvent::Timer { token: 99 });
         let order: Vec<u64> = std::iter::from_fn(|| queue.next_before(Nanos(9)))
             .filter_map(|event| match event.what {
-                What::Timer { token } => Some(token),
+                MachineEvent::Timer { token } => Some(token),
                 _ => None,
             })
             .collect();

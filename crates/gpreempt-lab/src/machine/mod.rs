@@ -35,11 +35,11 @@ use std::sync::Arc;
 use gpreempt_core::Nanos;
 
 use crate::mechanism::Mechanism;
-use crate::outcome::{Outcome, TraceEvent, TraceKind};
+use crate::outcome::{RunOutcome, TraceEvent, TraceKind};
 use crate::profile::Profile;
 use crate::workload::{Role, Workload};
 
-pub use cycle::{Actuator, CycleDone, Ticket};
+pub use cycle::{CycleDone, SwitchPath, Ticket};
 pub use device::{full_gpu, micros};
 pub use dispatch::Dispatch;
 pub use ring::Progress;
@@ -48,7 +48,7 @@ use account::Figures;
 use client::{Arrivals, Client};
 use cycle::Call;
 use device::{Device, Shape, ShapeTable};
-use event::{EventQueue, What};
+use event::{EventQueue, MachineEvent};
 use gpu::Gpu;
 use queue::{Queue, block};
 
@@ -160,7 +160,7 @@ impl Machine {
 
     /// Runs to the end of the workload's duration under `mechanism`, called `name` in the outcome.
     #[must_use]
-    pub fn run(mut self, mechanism: &mut dyn Mechanism, name: &'static str) -> Outcome {
+    pub fn run(mut self, mechanism: &mut dyn Mechanism, name: &'static str) -> RunOutcome {
         self.order = mechanism.dispatch();
         self.reports_kernels = mechanism.wants_kernels();
         mechanism.start(&mut self);
@@ -188,15 +188,15 @@ impl Machine {
     }
 
     /// Lets an event happen. Returns whether it was still of interest.
-    fn handle(&mut self, what: What) -> bool {
+    fn handle(&mut self, what: MachineEvent) -> bool {
         match what {
-            What::Completion { gpu } => return self.complete(gpu as usize),
-            What::Fetch { queue } => return self.woken(queue as usize),
-            What::Arrival { task } => self.arrival(task as usize),
-            What::Call { ticket } => self.call_arrives(ticket),
-            What::CycleEnd { gpu } => self.end_cycle(gpu as usize),
-            What::Quantum { gpu } => return self.quantum_over(gpu as usize),
-            What::Timer { token } => self.notices.push_back(Notice::Timer(token)),
+            MachineEvent::Completion { gpu } => return self.complete(gpu as usize),
+            MachineEvent::Fetch { queue } => return self.woken(queue as usize),
+            MachineEvent::Arrival { task } => self.arrival(task as usize),
+            MachineEvent::Call { ticket } => self.call_arrives(ticket),
+            MachineEvent::CycleEnd { gpu } => self.end_cycle(gpu as usize),
+            MachineEvent::Quantum { gpu } => return self.quantum_over(gpu as usize),
+            MachineEvent::Timer { token } => self.notices.push_back(Notice::Timer(token)),
         }
         true
     }
@@ -207,7 +207,7 @@ impl Machine {
             return;
         }
         if let Some(at) = client.arrivals.next(self.now) {
-            self.events.schedule(at, What::Arrival { task: task as u32 });
+            self.events.schedule(at, MachineEvent::Arrival { task: task as u32 });
         }
     }
 
@@ -239,7 +239,7 @@ impl Machine {
             (None, Some(Nanos::ZERO)) => self.begin_request(task, self.now),
             (None, think) => {
                 if let Some(think) = think {
-                    self.events.schedule(self.now.plus(think), What::Arrival { task: task as u32 });
+                    self.events.schedule(self.now.plus(think), MachineEvent::Arrival { task: task as u32 });
                 }
                 self.account_kept(task);
                 self.clients[task].account_starved(self.now);
@@ -311,7 +311,7 @@ impl Machine {
     /// Calls the mechanism's `timer` with `token` at `at`, or at once if that is past. Timers cannot be taken back: a
     /// mechanism that changes its mind ignores the token.
     pub fn set_timer(&mut self, at: Nanos, token: u64) {
-        self.events.schedule(at.max(self.now), What::Timer { token });
+        self.events.schedule(at.max(self.now), MachineEvent::Timer { token });
     }
 
     fn queue_of(&self, task: usize, gpu: usize) -> Option<usize> {

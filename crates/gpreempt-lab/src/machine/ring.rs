@@ -2,7 +2,7 @@
 
 use gpreempt_core::Nanos;
 
-use super::event::What;
+use super::event::MachineEvent;
 use super::queue::{Head, Submission};
 use super::{Machine, Notice};
 
@@ -56,7 +56,7 @@ impl Machine {
             self.fetch(q, rung);
         } else if at != queue.wake {
             self.queues[q].wake = at;
-            self.events.schedule(at, What::Fetch { queue: q as u32 });
+            self.events.schedule(at, MachineEvent::Fetch { queue: q as u32 });
         }
     }
 

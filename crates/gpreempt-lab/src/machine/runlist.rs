@@ -8,7 +8,7 @@
 use gpreempt_core::Nanos;
 
 use super::Machine;
-use super::event::What;
+use super::event::MachineEvent;
 use super::queue::block;
 
 impl Machine {
@@ -85,7 +85,7 @@ impl Machine {
         let due = self.rotation_due(g);
         if due != self.gpus[g].rotation {
             self.gpus[g].rotation = due;
-            self.events.schedule(due, What::Quantum { gpu: g as u32 });
+            self.events.schedule(due, MachineEvent::Quantum { gpu: g as u32 });
         }
     }
 

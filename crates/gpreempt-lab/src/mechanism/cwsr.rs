@@ -10,12 +10,12 @@
 use std::collections::BTreeMap;
 
 use gpreempt_core::{
-    Action, Activity, Actuator, Entry as PlanEntry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
+    Action, Activity, ActuatorKind, Entry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
     Observation, Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
 };
 
-use super::{Entry, Mechanism};
-use crate::machine::{Actuator as Route, CycleDone, Machine, Ticket, micros};
+use super::{Mechanism, MechanismSpec};
+use crate::machine::{CycleDone, Machine, SwitchPath, Ticket, micros};
 use crate::profile::Profile;
 use crate::workload::Workload;
 
@@ -32,7 +32,7 @@ enum Watch {
 #[derive(Clone, Copy, Debug)]
 struct Variant {
     watch: Watch,
-    actuator: Actuator,
+    actuator: ActuatorKind,
     in_kernel: bool,
 }
 
@@ -42,12 +42,12 @@ const WATCH: Nanos = Nanos::from_micros(50);
 
 macro_rules! variant {
     ($name:ident, $called:literal, $about:literal, $watch:expr, $actuator:ident, $in_kernel:literal) => {
-        pub(super) const $name: Entry = Entry {
+        pub(super) const $name: MechanismSpec = MechanismSpec {
             name: $called,
             about: $about,
-            assumes: super::assumed_of_cwsr(&Actuator::$actuator),
+            assumes: super::assumed_of_cwsr(&ActuatorKind::$actuator),
             build: |profile, workload| {
-                let variant = Variant { watch: $watch, actuator: Actuator::$actuator, in_kernel: $in_kernel };
+                let variant = Variant { watch: $watch, actuator: ActuatorKind::$actuator, in_kernel: $in_kernel };
                 Box::new(Cwsr::new(variant, profile, workload))
             },
         };
@@ -82,7 +82,7 @@ variant!(
 );
 variant!(KERNEL, "cwsr-kernel", "the same inside the kernel: no call, no wake-up", Watch::Every(WATCH), Combined, true);
 
-type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<PlanEntry>>;
+type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
 
 /// A task's queue on one gpu, as the core knows it.
 struct Tenant {
@@ -111,12 +111,12 @@ struct Cwsr {
 
 /// What a cycle takes before one was measured: a full gpu, saved to where this actuator saves. Too much rather than too
 /// little: the first stops should not be the careless ones.
-fn first_estimate(profile: &Profile, actuator: Actuator) -> Nanos {
+fn first_estimate(profile: &Profile, actuator: ActuatorKind) -> Nanos {
     let compute = &profile.compute;
     let kib = compute.cus.value * (compute.vgpr_kib_per_cu.value + compute.lds_kib_per_cu.value);
     let gb_s = match actuator {
-        Actuator::DebugTrap => profile.cycle.host_gb_s.value,
-        Actuator::Combined | Actuator::PerQueue => profile.cycle.vram_gb_s.value,
+        ActuatorKind::DebugTrap => profile.cycle.host_gb_s.value,
+        ActuatorKind::Combined | ActuatorKind::PerQueue => profile.cycle.vram_gb_s.value,
     };
     // A gigabyte per second is a byte per nanosecond; a float cast saturates.
     let transfer = Nanos((kib * 1024.0 / gb_s) as u64);
@@ -137,7 +137,7 @@ impl Cwsr {
             jobs: vec![JobSlot::default(); jobs],
             tenants: vec![TenantSlot::default(); tenants],
             order: vec![0; jobs],
-            plan: vec![PlanEntry::EMPTY; tenants],
+            plan: vec![Entry::EMPTY; tenants],
         })
         .expect("the storage is made to measure, for no more gpus than workloads may have");
         let estimate = first_estimate(profile, variant.actuator);
@@ -233,27 +233,27 @@ impl Cwsr {
         }
     }
 
-    fn carry_out(&mut self, machine: &mut Machine, entries: &[PlanEntry]) {
-        let mut together: BTreeMap<usize, Vec<&PlanEntry>> = BTreeMap::new();
+    fn carry_out(&mut self, machine: &mut Machine, entries: &[Entry]) {
+        let mut together: BTreeMap<usize, Vec<&Entry>> = BTreeMap::new();
         for entry in entries {
             if let Some(cause) = entry.why.cause.filter(|_| entry.action == Action::Preempt) {
                 let task = self.jobs.iter().position(|&job| job == cause);
                 task.inspect(|&task| machine.detected(task, usize::from(entry.gpu.0)));
             }
             match self.variant.actuator {
-                Actuator::Combined => together.entry(usize::from(entry.gpu.0)).or_default().push(entry),
-                Actuator::DebugTrap | Actuator::PerQueue => {
-                    self.switch(machine, &[entry], Route::DebugTrap);
+                ActuatorKind::Combined => together.entry(usize::from(entry.gpu.0)).or_default().push(entry),
+                ActuatorKind::DebugTrap | ActuatorKind::PerQueue => {
+                    self.switch(machine, &[entry], SwitchPath::DebugTrap);
                 }
             }
         }
         for entries in together.into_values() {
-            self.switch(machine, &entries, Route::Driver);
+            self.switch(machine, &entries, SwitchPath::Driver);
         }
     }
 
     /// One call to the driver, for entries of one gpu.
-    fn switch(&mut self, machine: &mut Machine, entries: &[&PlanEntry], route: Route) {
+    fn switch(&mut self, machine: &mut Machine, entries: &[&Entry], route: SwitchPath) {
         let Some(gpu) = entries.first().map(|entry| usize::from(entry.gpu.0)) else {
             return;
         };

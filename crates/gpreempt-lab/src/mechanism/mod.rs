@@ -51,7 +51,7 @@ pub trait Mechanism {
 
 /// A mechanism by name.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct MechanismSpec {
     /// As `--mechanism` takes it.
     pub name: &'static str,
     /// One sentence for listings.
@@ -64,12 +64,12 @@ pub struct Entry {
 }
 
 /// What wave save and restore through `actuator` takes for granted.
-const fn assumed_of_cwsr(actuator: &gpreempt_core::Actuator) -> &'static [&'static str] {
+const fn assumed_of_cwsr(actuator: &gpreempt_core::ActuatorKind) -> &'static [&'static str] {
     match actuator {
-        gpreempt_core::Actuator::Combined => &[
+        gpreempt_core::ActuatorKind::Combined => &[
             "the patched driver stops and resumes any set of queues in one cycle and leaves save areas in VRAM: design",
         ],
-        gpreempt_core::Actuator::DebugTrap | gpreempt_core::Actuator::PerQueue => &[
+        gpreempt_core::ActuatorKind::DebugTrap | gpreempt_core::ActuatorKind::PerQueue => &[
             "the first stop of a task saves to VRAM, later ones to host memory; moving the area itself is free: estimate",
             "each stop and each resume of a task is a cycle of its own: published (source of amdkfd's debug trap)",
         ],
@@ -77,15 +77,15 @@ const fn assumed_of_cwsr(actuator: &gpreempt_core::Actuator) -> &'static [&'stat
 }
 
 /// The yardstick: nobody interferes.
-pub(crate) const NONE: Entry = none::ENTRY;
+pub(crate) const NONE: MechanismSpec = none::SPEC;
 
 /// Every mechanism, in the order in which tables show them.
-const ALL: &[Entry] = &[
-    none::ENTRY,
-    round_robin::ENTRY,
-    stop_sched::ENTRY,
-    reef::ENTRY,
-    tsg::ENTRY,
+const ALL: &[MechanismSpec] = &[
+    none::SPEC,
+    round_robin::SPEC,
+    stop_sched::SPEC,
+    reef::SPEC,
+    tsg::SPEC,
     xsched::LEVEL_1,
     xsched::LEVEL_2,
     xsched::LEVEL_3,
@@ -99,12 +99,12 @@ const ALL: &[Entry] = &[
 
 /// Every mechanism, in the order in which tables show them.
 #[must_use]
-pub fn all() -> &'static [Entry] {
+pub fn all() -> &'static [MechanismSpec] {
     ALL
 }
 
 /// The mechanism of that name.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static Entry> {
+pub fn find(name: &str) -> Option<&'static MechanismSpec> {
     ALL.iter().find(|entry| entry.name == name)
 }

@@ -1,8 +1,8 @@
 //! No priorities: workgroups in the order of the doorbells, never interrupted.
 
-use super::{Entry, Mechanism};
+use super::{Mechanism, MechanismSpec};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const SPEC: MechanismSpec = MechanismSpec {
     name: "none",
     about: "no priorities: kernels run in the order in which they were submitted, never interrupted",
     assumes: &[],

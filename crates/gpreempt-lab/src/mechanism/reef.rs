@@ -7,10 +7,10 @@
 //! a collective the others have passed, where a real one would hang.
 
 use super::levels::Levels;
-use super::{Entry, Mechanism};
+use super::{Mechanism, MechanismSpec};
 use crate::machine::{CycleDone, Machine, Ticket};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const SPEC: MechanismSpec = MechanismSpec {
     name: "reef",
     about: "reset and resubmit (REEF): running kernels are killed and executed again later",
     assumes: &[

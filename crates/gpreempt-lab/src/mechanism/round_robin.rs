@@ -1,9 +1,9 @@
 //! Hardware round robin: free slots are dealt out to the mapped queues in turn, and nothing is interrupted.
 
-use super::{Entry, Mechanism};
+use super::{Mechanism, MechanismSpec};
 use crate::machine::Dispatch;
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const SPEC: MechanismSpec = MechanismSpec {
     name: "round-robin",
     about: "hardware round robin: queues share the free slots in turn, never interrupted",
     assumes: &["a queue gets a sixteenth of the gpu before it is the next one's turn: estimate"],

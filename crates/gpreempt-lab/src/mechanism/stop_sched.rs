@@ -6,10 +6,10 @@
 use gpreempt_core::Nanos;
 
 use super::levels::Levels;
-use super::{Entry, Mechanism};
-use crate::machine::{Actuator, Machine, micros};
+use super::{Mechanism, MechanismSpec};
+use crate::machine::{Machine, SwitchPath, micros};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const SPEC: MechanismSpec = MechanismSpec {
     name: "stop-sched",
     about: "the gpu's scheduler is stopped and started again on inversion (unsuitable: everybody comes back)",
     assumes: &["it looks every 5 ms: estimate of what a scan of all queues allows"],
@@ -46,7 +46,7 @@ impl Mechanism for StopSched {
         for gpu in 0..machine.gpus() {
             if let Some(task) = self.inverted(machine, gpu) {
                 machine.detected(task, gpu);
-                machine.switch(gpu, &[], &[], Actuator::Driver, self.ioctl);
+                machine.switch(gpu, &[], &[], SwitchPath::Driver, self.ioctl);
             }
         }
         machine.set_timer(machine.now().plus(PERIOD), 0);

@@ -7,11 +7,11 @@
 
 use gpreempt_core::Nanos;
 
-use super::{Entry, Mechanism};
-use crate::machine::{Actuator, CycleDone, Machine, Ticket};
+use super::{Mechanism, MechanismSpec};
+use crate::machine::{CycleDone, Machine, SwitchPath, Ticket};
 use crate::workload::Workload;
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const SPEC: MechanismSpec = MechanismSpec {
     name: "tsg",
     about: "time-slice groups (GPreempt on NVIDIA): short slices for the lower tasks, long ones for the upper",
     assumes: &[
@@ -106,7 +106,7 @@ impl Groups {
         if stop.is_empty() && resume.is_empty() {
             self.switched(machine);
         } else {
-            self.switching = Some(machine.switch(self.gpu, &stop, &resume, Actuator::ContextSwitch, Nanos::ZERO));
+            self.switching = Some(machine.switch(self.gpu, &stop, &resume, SwitchPath::ContextSwitch, Nanos::ZERO));
         }
     }
 

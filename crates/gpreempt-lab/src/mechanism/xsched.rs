@@ -11,7 +11,7 @@
 use gpreempt_core::Nanos;
 
 use super::levels::Levels;
-use super::{Entry, Mechanism};
+use super::{Mechanism, MechanismSpec};
 use crate::machine::{CycleDone, Machine, Ticket, micros};
 use crate::profile::Profile;
 use crate::workload::Workload;
@@ -22,21 +22,21 @@ const LAUNCHING: &str =
 /// What the upper levels do.
 const NOT_ON_AMD: &str = "works as on GV100: published; on AMD XSched has level 1 only";
 
-pub(super) const LEVEL_1: Entry = Entry {
+pub(super) const LEVEL_1: MechanismSpec = MechanismSpec {
     name: "xsched-lv1",
     about: "XSched level 1: the shim stops launching, commands in flight run to their end",
     assumes: &[LAUNCHING],
     build: |profile, workload| Box::new(XSched::new(profile, workload, 1)),
 };
 
-pub(super) const LEVEL_2: Entry = Entry {
+pub(super) const LEVEL_2: MechanismSpec = MechanismSpec {
     name: "xsched-lv2",
     about: "XSched level 2: commands in flight are held back, the running kernel runs to its end",
     assumes: &[LAUNCHING, NOT_ON_AMD],
     build: |profile, workload| Box::new(XSched::new(profile, workload, 2)),
 };
 
-pub(super) const LEVEL_3: Entry = Entry {
+pub(super) const LEVEL_3: MechanismSpec = MechanismSpec {
     name: "xsched-lv3",
     about: "XSched level 3: the running kernel is ended and executed again later",
     assumes: &[LAUNCHING, NOT_ON_AMD],

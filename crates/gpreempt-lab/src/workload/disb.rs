@@ -11,23 +11,24 @@ use std::sync::Arc;
 
 use gpreempt_core::Nanos;
 use serde_json::Value;
+use toml_source::Source;
 
 use super::model::{self, Models};
 use super::{Kernel, Load, Role, Task, Workload, limits, stagger};
-use crate::input::{Checker, InputError, JsonDocument, Text};
+use crate::input::{InputError, JsonDocument};
 
 /// Reads a workload; `stem` becomes its name.
-pub(super) fn read(source: &Text, stem: &str) -> Result<Workload, InputError> {
+pub(super) fn read(source: &Source, stem: &str) -> Result<Workload, InputError> {
     let document = JsonDocument::parse(source)?;
     let models = model::builtin()?;
-    let mut reader = Reader { checker: Checker::new(&document), models: &models };
+    let reader = Reader { document: &document, models: &models };
     let seconds = number(document.root.get("time"));
-    let duration = reader.checker.seconds("time", seconds, limits::SECONDS);
+    let duration = document.seconds("time", seconds, limits::SECONDS);
     let raw: &[Value] = match document.root.get("tasks").and_then(Value::as_array) {
         Some(tasks) if (1..=limits::TASKS).contains(&tasks.len()) => tasks,
         _ => {
             let expected = format!("a list of 1 to {} tasks", limits::TASKS);
-            reader.checker.reject("tasks", expected);
+            document.reject("tasks", expected);
             &[]
         }
     };
@@ -41,13 +42,14 @@ pub(super) fn read(source: &Text, stem: &str) -> Result<Workload, InputError> {
         tasks.push(task);
     }
     stagger(&mut tasks, &staggered);
-    reader.checker.finish(Workload {
+    let workload = Workload {
         name: stem.to_string(),
-        about: format!("DISB workload {}", source.file),
+        about: format!("DISB workload {}", source.name()),
         duration,
         gpus: 1,
         tasks,
-    })
+    };
+    Ok(document.finish(workload)?)
 }
 
 /// DISB shifts periodic loads of one frequency against each other unless their priority is above 0.
@@ -84,12 +86,12 @@ fn normalise(name: &str) -> String {
 }
 
 struct Reader<'d> {
-    checker: Checker<'d>,
+    document: &'d JsonDocument<'d>,
     models: &'d Models,
 }
 
 impl Reader<'_> {
-    fn task(&mut self, index: usize, raw: &Value, before: &[Task]) -> Task {
+    fn task(&self, index: usize, raw: &Value, before: &[Task]) -> Task {
         let key = format!("tasks[{index}]");
         let id = raw["id"].as_str().unwrap_or_default();
         let role = role(id, raw);
@@ -105,11 +107,11 @@ impl Reader<'_> {
     }
 
     /// The id, or a name made of model and role where a file (REEF's samples) gives none.
-    fn name(&mut self, key: &str, id: &str, model: &str, role: Role, before: &[Task]) -> String {
+    fn name(&self, key: &str, id: &str, model: &str, role: Role, before: &[Task]) -> String {
         let taken = |name: &str| before.iter().any(|task| task.name == name);
         if !id.is_empty() {
             if taken(id) {
-                self.checker.reject(key, "an id no other task has");
+                self.document.reject(key, "an id no other task has");
             }
             return id.to_string();
         }
@@ -125,11 +127,11 @@ impl Reader<'_> {
         (2..=before.len() + 2).map(|number| format!("{stem}_{number}")).find(|name| !taken(name)).unwrap_or(stem)
     }
 
-    fn kernels(&mut self, key: &str, client: &Value) -> (String, Arc<[Kernel]>) {
+    fn kernels(&self, key: &str, client: &Value) -> (String, Arc<[Kernel]>) {
         let name = normalise(client["model_name"].as_str().unwrap_or_default());
         let Some(model) = self.models.get(&name) else {
             let known: Vec<_> = self.models.keys().map(String::as_str).collect();
-            self.checker.reject(&format!("{key}.model_name"), format_args!("one of {}", known.join(", ")));
+            self.document.reject(&format!("{key}.model_name"), format_args!("one of {}", known.join(", ")));
             return (name, Arc::new([]));
         };
         let batch = match client.get("batch_size") {
@@ -137,7 +139,7 @@ impl Reader<'_> {
             Some(batch) => {
                 let key = format!("{key}.batch_size");
                 let batch = number(Some(batch));
-                self.checker.whole(&key, batch, 1..=1024)
+                self.document.whole(&key, batch, 1..=1024)
             }
         };
         if batch == 1 {
@@ -151,7 +153,7 @@ impl Reader<'_> {
         (name, kernels.collect())
     }
 
-    fn load(&mut self, key: &str, load: &Value, id: &str) -> Load {
+    fn load(&self, key: &str, load: &Value, id: &str) -> Load {
         let frequency = format!("{key}.frequency");
         match load["type"].as_str() {
             Some("continuous") => Load::Closed { think: Nanos::ZERO },
@@ -165,34 +167,34 @@ impl Reader<'_> {
                     "task `{id}` starts when other tasks finish (load type \"dependent\"); the laboratory does not support that, \
                      expected \"periodic\", \"poisson\", \"continuous\" or \"trace\""
                 );
-                self.checker.note(&format!("{key}.type"), message);
+                self.document.report(&format!("{key}.type"), message);
                 Load::Closed { think: Nanos::ZERO }
             }
             _ => {
-                self.checker.reject(&format!("{key}.type"), "\"periodic\", \"poisson\", \"continuous\" or \"trace\"");
+                self.document.reject(&format!("{key}.type"), "\"periodic\", \"poisson\", \"continuous\" or \"trace\"");
                 Load::Closed { think: Nanos::ZERO }
             }
         }
     }
 
-    fn trace(&mut self, key: &str, at_ms: Option<&Vec<Value>>) -> Load {
+    fn trace(&self, key: &str, at_ms: Option<&Vec<Value>>) -> Load {
         let at_ms = at_ms.map(Vec::as_slice).unwrap_or_default();
         if !(1..=limits::ARRIVALS).contains(&at_ms.len()) {
-            self.checker.reject(key, limits::ARRIVALS_EXPECTED);
+            self.document.reject(key, limits::ARRIVALS_EXPECTED);
         }
         let mut at = Vec::with_capacity(at_ms.len());
         for (index, instant) in at_ms.iter().enumerate() {
             let key = format!("{key}[{index}]");
             let instant = number(Some(instant));
-            at.push(self.checker.millis(&key, instant, limits::MILLIS));
+            at.push(self.document.millis(&key, instant, limits::MILLIS));
         }
         at.sort_unstable();
         Load::Trace { at: at.into() }
     }
 
-    fn interval(&mut self, key: &str, frequency: Option<&Value>) -> Nanos {
+    fn interval(&self, key: &str, frequency: Option<&Value>) -> Nanos {
         let frequency = number(frequency);
-        self.checker.interval(key, frequency, limits::RATE)
+        self.document.interval(key, frequency, limits::RATE)
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use gpreempt_core::Nanos;
 
-use crate::input::{self, Builtin, InputError, Problem};
+use crate::input::{self, Builtin, InputError};
 use crate::profile::Profile;
 
 /// A named set of tasks and how long to run them.
@@ -142,7 +142,7 @@ impl Workload {
             Some("json") => true,
             Some("toml") => false,
             // A pipe or a file with another name: no TOML document begins like this.
-            _ => source.text.trim_start().starts_with('{'),
+            _ => source.text().trim_start().starts_with('{'),
         };
         if is_json { disb::read(&source, &stem) } else { toml::read(&source, &stem) }
     }
@@ -152,24 +152,18 @@ impl Workload {
     /// # Errors
     /// Names the first such kernel of each task and what it lacks.
     pub fn fits(&self, profile: &Profile) -> Result<(), InputError> {
-        let problems: Vec<Problem> = self
-            .tasks
-            .iter()
-            .filter_map(|task| {
-                let mut kernels = task.kernels.iter().enumerate();
-                kernels.find_map(|(index, kernel)| {
-                    Some(Problem {
-                        at: None,
-                        key: format!("task {}, kernel {index}", task.name),
-                        message: lacks(kernel, profile)?,
-                    })
-                })
+        let reason = |task: &Task| {
+            let mut kernels = task.kernels.iter().enumerate();
+            kernels.find_map(|(index, kernel)| {
+                let lacks = lacks(kernel, profile)?;
+                Some(format!("task {}, kernel {index}: {lacks}", task.name))
             })
-            .collect();
-        if problems.is_empty() {
+        };
+        let reasons: Vec<String> = self.tasks.iter().filter_map(reason).collect();
+        if reasons.is_empty() {
             return Ok(());
         }
-        Err(InputError::Invalid { file: self.name.clone(), problems })
+        Err(InputError::DoesNotFit { workload: self.name.clone(), reasons })
     }
 }
 

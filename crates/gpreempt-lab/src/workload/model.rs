@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use toml_source::{Document, Field, Key, Table};
 
 use super::Kernel;
-use crate::input::{Builtin, Checker, InputError, TomlDocument};
+use crate::input::{self, Builtin, InputError};
 
 /// More kernels than any network has, and few enough to keep in memory.
-const MOST_KERNELS: u32 = 100_000;
+const MAX_KERNELS: u32 = 100_000;
 
 const BUILTIN: Builtin = Builtin { name: "models.toml", text: include_str!("../../models.toml") };
 
@@ -25,75 +25,43 @@ pub struct Model {
 /// Networks by name.
 pub type Models = BTreeMap<String, Model>;
 
-/// `[models.NAME]`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawModel {
-    #[serde(default)]
-    about: String,
-    repeat: Option<f64>,
-    kernels: Vec<RawGroup>,
-}
+/// Keys of `[models.NAME]`.
+const MODEL_KEYS: &[&str] = &["about", "repeat", "kernels"];
 
-/// One entry of `kernels`: a number of equal kernels.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawGroup {
-    count: Option<f64>,
-    workgroups: f64,
-    duration_us: f64,
-    waves: Option<f64>,
-    vgprs: Option<f64>,
-    lds_kib: Option<f64>,
-    #[serde(default)]
-    collective: bool,
-}
+/// Keys of one entry of `kernels`: a number of equal kernels.
+const GROUP_KEYS: &[&str] = &["count", "workgroups", "duration_us", "waves", "vgprs", "lds_kib", "collective"];
 
-/// The whole of `models.toml`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawModels {
-    models: BTreeMap<String, RawModel>,
-}
-
-/// The networks that ship with the laboratory.
+/// Returns the networks that ship with the laboratory.
 ///
 /// # Errors
-/// Only when the file it was built from has a fault.
+/// Only if the file that was compiled in has a mistake.
 pub fn builtin() -> Result<Models, InputError> {
-    let source = BUILTIN.text();
-    let document = TomlDocument::new(&source);
-    let raw: RawModels = document.read()?;
-    let mut checker = Checker::new(&document);
-    let models = read_models(&mut checker, &raw.models);
-    checker.finish(models)
+    let source = BUILTIN.source();
+    let document = Document::parse(&source)?;
+    let models = document.root(&["models"]).required("models").map().map_or_else(Models::new, |map| read_models(&map));
+    Ok(document.finish(models)?)
 }
 
-/// Checks a table of models.
-pub(super) fn read_models(checker: &mut Checker<'_>, raw: &BTreeMap<String, RawModel>) -> Models {
-    let mut models = Models::new();
-    for (name, raw) in raw {
-        let key = format!("models.{name}");
-        let repeat = raw.repeat.unwrap_or(1.0);
-        let repeat = checker.whole(&format!("{key}.repeat"), repeat, 1..=MOST_KERNELS);
-        let kernels = read_groups(checker, &format!("{key}.kernels"), &raw.kernels, repeat);
-        let about = raw.about.clone();
-        models.insert(name.clone(), Model { about, kernels });
-    }
-    models
+/// Reads a table of models.
+pub(super) fn read_models(map: &Table<'_>) -> Models {
+    let model = |(key, field): (Key<'_>, Field<'_, '_>)| {
+        let table = field.table(MODEL_KEYS)?;
+        let repeat = table.field("repeat").whole(1..=MAX_KERNELS).unwrap_or(1);
+        let kernels = read_groups(table.required("kernels"), repeat);
+        let about = table.field("about").text("a sentence in quotes").unwrap_or_default().to_string();
+        Some((key.name.to_string(), Model { about, kernels }))
+    };
+    map.entries().filter_map(model).collect()
 }
 
-/// Checks a list of groups and writes it out, `repeat` times.
-pub(super) fn read_groups(checker: &mut Checker<'_>, key: &str, groups: &[RawGroup], repeat: u32) -> Arc<[Kernel]> {
-    let groups: Vec<(u32, Kernel)> = groups
-        .iter()
-        .enumerate()
-        .map(|(index, group)| read_group(checker, &format!("{key}[{index}]"), group))
-        .collect();
+/// Reads a list of groups and writes it out, `repeat` times.
+pub(super) fn read_groups(field: Field<'_, '_>, repeat: u32) -> Arc<[Kernel]> {
+    let tables = field.tables(MAX_KERNELS as usize, GROUP_KEYS);
+    let groups: Vec<(u32, Kernel)> = tables.iter().map(read_group).collect();
     let once: u64 = groups.iter().map(|(count, _)| u64::from(*count)).sum();
     let total = once.saturating_mul(u64::from(repeat));
-    if total == 0 || total > u64::from(MOST_KERNELS) {
-        checker.note(key, format!("adds up to {total} kernels in a request, expected 1 to {MOST_KERNELS}"));
+    if total > u64::from(MAX_KERNELS) || field.is_empty_list() {
+        field.report(format_args!("adds up to {total} kernels in a request, expected 1 to {MAX_KERNELS}"));
         return Arc::new([]);
     }
     let mut kernels = Vec::new();
@@ -105,17 +73,16 @@ pub(super) fn read_groups(checker: &mut Checker<'_>, key: &str, groups: &[RawGro
     kernels.into()
 }
 
-fn read_group(checker: &mut Checker<'_>, key: &str, group: &RawGroup) -> (u32, Kernel) {
-    let field = |name: &str| format!("{key}.{name}");
-    let count = checker.whole(&field("count"), group.count.unwrap_or(1.0), 1..=MOST_KERNELS);
-    let lds_kib = checker.number(&field("lds_kib"), group.lds_kib.unwrap_or(0.0), 0.0..=160.0, " KiB");
+fn read_group(table: &Table<'_>) -> (u32, Kernel) {
+    let count = table.field("count").whole(1..=MAX_KERNELS).unwrap_or(1);
+    let lds_kib = table.field("lds_kib").number(0.0..=160.0, " KiB").unwrap_or(0.0);
     let kernel = Kernel {
-        workgroups: checker.whole(&field("workgroups"), group.workgroups, 1..=1 << 24),
-        duration: checker.micros(&field("duration_us"), group.duration_us, 0.1..=1e8),
-        waves: checker.whole(&field("waves"), group.waves.unwrap_or(4.0), 1..=16),
-        vgprs: checker.whole(&field("vgprs"), group.vgprs.unwrap_or(64.0), 1..=512),
+        workgroups: table.required("workgroups").whole(1..=1 << 24).unwrap_or(1),
+        duration: input::time(table.required("duration_us"), 0.1..=1e8),
+        waves: table.field("waves").whole(1..=16).unwrap_or(4),
+        vgprs: table.field("vgprs").whole(1..=512).unwrap_or(64),
         lds: (lds_kib * 1024.0) as u32,
-        collective: group.collective,
+        collective: table.field("collective").flag().unwrap_or(false),
     };
     (count, kernel)
 }

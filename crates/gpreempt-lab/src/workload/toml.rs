@@ -35,220 +35,166 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpreempt_core::Nanos;
-use serde::Deserialize;
+use toml_source::{Document, Field, Source, Table};
 
-use super::model::{self, Models, RawGroup, RawModel};
+use super::model::{self, Models};
 use super::{Kernel, Load, Role, Task, Workload, limits, stagger};
-use crate::input::{Checker, InputError, Text, TomlDocument};
+use crate::input::{self, InputError};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawWorkload {
-    name: Option<String>,
-    #[serde(default)]
-    about: String,
-    seconds: f64,
-    gpus: Option<f64>,
-    #[serde(default)]
-    models: BTreeMap<String, RawModel>,
-    #[serde(default)]
-    task: Vec<RawTask>,
-}
+/// Keys at the top of the file.
+const TOP_KEYS: &[&str] = &["name", "about", "seconds", "gpus", "models", "task"];
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawTask {
-    name: String,
-    role: String,
-    level: Option<f64>,
-    load: RawLoad,
-    model: Option<String>,
-    kernels: Option<Vec<RawGroup>>,
-    gpus: Option<Vec<f64>>,
-}
+/// Keys of `[[task]]`.
+const TASK_KEYS: &[&str] = &["name", "role", "level", "load", "model", "kernels", "gpus"];
 
-/// Flat and not an enum, so that a fault is reported at the field it is in.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawLoad {
-    r#type: String,
-    rate: Option<f64>,
-    offset_ms: Option<f64>,
-    think_us: Option<f64>,
-    at_ms: Option<Vec<f64>>,
-}
+/// Keys of `load`, of all types together.
+const LOAD_KEYS: &[&str] = &["type", "rate", "offset_ms", "think_us", "at_ms"];
+
+const ROLES: [(&str, Role); 2] = [("online", Role::Online), ("offline", Role::Offline)];
 
 /// Reads a workload; `stem` is its name when the file gives none.
-pub(super) fn read(source: &Text, stem: &str) -> Result<Workload, InputError> {
-    let document = TomlDocument::new(source);
-    let raw: RawWorkload = document.read()?;
+pub(super) fn read(source: &Source, stem: &str) -> Result<Workload, InputError> {
+    let document = Document::parse(source)?;
+    let root = document.root(TOP_KEYS);
     let mut models = model::builtin()?;
-    let mut checker = Checker::new(&document);
-
     // The file's own networks hide built-in ones of the same name.
-    models.extend(model::read_models(&mut checker, &raw.models));
-    let name = raw.name.unwrap_or_else(|| stem.to_string());
-    checker.text("name", &name, "a name");
-    let duration = checker.seconds("seconds", raw.seconds, limits::SECONDS);
-    let gpus = checker.whole_if_valid("gpus", raw.gpus.unwrap_or(1.0), 1..=limits::GPUS);
-    if raw.task.is_empty() || raw.task.len() > limits::TASKS {
-        checker
-            .note("task", format!("found {} tasks, expected 1 to {} `[[task]]` tables", raw.task.len(), limits::TASKS));
+    models.extend(root.field("models").map().map(|map| model::read_models(&map)).into_iter().flatten());
+    let gpus = if root.has("gpus") { root.field("gpus").whole(1..=limits::GPUS) } else { Some(1) };
+    let tables = root.field("task").tables(limits::TASKS, TASK_KEYS);
+    if tables.is_empty() {
+        root.field("task").report(format_args!("found 0 tasks, expected 1 to {} `[[task]]` tables", limits::TASKS));
     }
-    let mut reader = Reader { checker, models: &models, gpus, names: BTreeMap::new() };
+    let mut reader = Reader { models: &models, gpus, names: BTreeMap::new() };
     let mut tasks: Vec<Task> = Vec::new();
     let mut staggered = Vec::new();
-    for (index, raw) in raw.task.iter().enumerate().take(limits::TASKS) {
-        let task = reader.task(index, raw);
-        if task.role == Role::Online && raw.load.offset_ms.is_none() {
+    for (index, table) in tables.iter().enumerate() {
+        let load = table.required("load").inline_table(LOAD_KEYS, "{ type = \"...\", ... }");
+        let task = reader.task(index, table, load.as_ref());
+        if task.role == Role::Online && load.is_some_and(|load| !load.has("offset_ms")) {
             staggered.push(index);
         }
         tasks.push(task);
     }
     stagger(&mut tasks, &staggered);
-    // Without a valid number there is an error to return and no workload.
-    let gpus = gpus.unwrap_or(1) as usize;
-    reader.checker.finish(Workload { name, about: raw.about, duration, gpus, tasks })
+    let workload = Workload {
+        name: root.field("name").words("a name").unwrap_or(stem).to_string(),
+        about: root.field("about").text("a sentence in quotes").unwrap_or_default().to_string(),
+        duration: input::time(root.required("seconds"), limits::SECONDS),
+        // Without a valid number there is an error to return and no workload.
+        gpus: gpus.unwrap_or(1) as usize,
+        tasks,
+    };
+    Ok(document.finish(workload)?)
 }
 
-struct Reader<'d> {
-    checker: Checker<'d>,
-    models: &'d Models,
-    /// None when the file's number is faulty.
+struct Reader<'m> {
+    models: &'m Models,
+    /// `None` if the number of the file is wrong.
     gpus: Option<u32>,
-    /// Names so far, with the task that has each.
+    /// Names so far, with the index of the task.
     names: BTreeMap<String, usize>,
 }
 
 impl Reader<'_> {
-    fn task(&mut self, index: usize, raw: &RawTask) -> Task {
-        let key = format!("task[{index}]");
-        self.name(&key, index, &raw.name);
-        let role = match raw.role.as_str() {
-            "online" => Role::Online,
-            "offline" => Role::Offline,
-            _ => {
-                self.checker.reject(&format!("{key}.role"), "\"online\" or \"offline\"");
-                Role::Offline
-            }
-        };
-        let level = raw.level.unwrap_or(f64::from(role.default_level()));
-        let level = self.checker.whole(&format!("{key}.level"), level, 0..=15) as u8;
+    fn task(&mut self, index: usize, table: &Table<'_>, load: Option<&Table<'_>>) -> Task {
+        let role = table.required("role").choice(&ROLES).unwrap_or(Role::Offline);
         Task {
-            name: raw.name.clone(),
+            name: self.name(index, table.required("name")),
             role,
-            level,
-            load: self.load(&format!("{key}.load"), &raw.load),
-            kernels: self.kernels(&key, raw),
-            gpus: self.gpus(&format!("{key}.gpus"), raw.gpus.as_deref()),
+            level: table.field("level").byte(0..=15).unwrap_or(role.default_level()),
+            load: load.map_or(Load::Closed { think: Nanos::ZERO }, self::load),
+            kernels: self.kernels(table),
+            gpus: self.gpus(table.field("gpus")),
         }
     }
 
-    fn name(&mut self, key: &str, index: usize, name: &str) {
-        let key = format!("{key}.name");
-        self.checker.text(&key, name, "a name");
-        if let Some(first) = self.names.insert(name.to_string(), index) {
-            self.checker.reject(&key, format_args!("a name that task[{first}] does not have"));
+    fn name(&mut self, index: usize, field: Field<'_, '_>) -> String {
+        let name = field.words("a name").unwrap_or_default();
+        if let Some(first) = self.names.insert(name.to_string(), index)
+            && !name.is_empty()
+        {
+            field.reject(format_args!("a name that task[{first}] does not have"));
         }
+        name.to_string()
     }
 
-    fn kernels(&mut self, key: &str, raw: &RawTask) -> Arc<[Kernel]> {
-        match (&raw.model, &raw.kernels) {
-            (Some(name), None) => match self.models.get(name) {
-                Some(model) => Arc::clone(&model.kernels),
-                None => {
-                    let known: Vec<_> = self.models.keys().map(String::as_str).collect();
-                    self.checker.reject(&format!("{key}.model"), format_args!("one of {}", known.join(", ")));
-                    Arc::new([])
+    fn kernels(&self, table: &Table<'_>) -> Arc<[Kernel]> {
+        match (table.has("model"), table.has("kernels")) {
+            (true, false) => {
+                let known = || self.models.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+                let field = table.field("model");
+                let Some(name) = field.text("the name of a model") else { return Arc::new([]) };
+                match self.models.get(name) {
+                    Some(model) => Arc::clone(&model.kernels),
+                    None => {
+                        field.reject(format_args!("one of {}", known()));
+                        Arc::new([])
+                    }
                 }
-            },
-            (None, Some(groups)) => model::read_groups(&mut self.checker, &format!("{key}.kernels"), groups, 1),
+            }
+            (false, true) => model::read_groups(table.field("kernels"), 1),
             (both, _) => {
-                let found = if both.is_some() { "both" } else { "neither" };
-                let message = format!("found {found} of `model` and `kernels`, expected one of them");
-                self.checker.note(key, message);
+                let found = if both { "both" } else { "neither" };
+                table.report(&format!("found {found} of `model` and `kernels`, expected one of them"));
                 Arc::new([])
             }
         }
     }
 
-    fn gpus(&mut self, key: &str, raw: Option<&[f64]>) -> Vec<usize> {
-        // A list can only be judged against a valid number of gpus; against another it would seem to have faults of its own.
-        let (Some(raw), Some(machine)) = (raw, self.gpus) else {
+    fn gpus(&self, field: Field<'_, '_>) -> Vec<usize> {
+        // A list can only be judged against a valid number of gpus; against another it would seem to have mistakes itself.
+        let (Some(list), Some(machine)) = (field.list("a list of gpus"), self.gpus) else {
             return vec![0];
         };
-        if raw.is_empty() {
-            self.checker.reject(key, "at least one gpu");
+        if list.is_empty() {
+            field.reject("at least one gpu");
         }
         let mut gpus = Vec::new();
-        // A valid list has no entry twice, so a longer one is faulty within these.
-        for (index, gpu) in raw.iter().enumerate().take(limits::GPUS as usize + 1) {
-            let key = format!("{key}[{index}]");
-            let Some(gpu) = self.checker.whole_if_valid(&key, *gpu, 0..=machine - 1) else {
+        // A valid list has no entry twice, so a longer one is wrong within these.
+        for element in list.iter().take(limits::GPUS as usize + 1) {
+            let Some(gpu) = element.whole(0..=machine - 1) else {
                 continue;
             };
             let gpu = gpu as usize;
             if gpus.contains(&gpu) {
-                self.checker.reject(&key, "each gpu once");
+                element.reject("each gpu once");
             }
             gpus.push(gpu);
         }
         gpus
     }
+}
 
-    fn load(&mut self, key: &str, raw: &RawLoad) -> Load {
-        let known: &[&str] = match raw.r#type.as_str() {
-            "uniform" => &["rate", "offset_ms"],
-            "poisson" => &["rate"],
-            "closed" => &["think_us"],
-            "trace" => &["at_ms"],
-            _ => {
-                self.checker.reject(&format!("{key}.type"), "\"uniform\", \"poisson\", \"closed\" or \"trace\"");
-                return Load::Closed { think: Nanos::ZERO };
-            }
-        };
-        for (field, given) in [
-            ("rate", raw.rate.is_some()),
-            ("offset_ms", raw.offset_ms.is_some()),
-            ("think_us", raw.think_us.is_some()),
-            ("at_ms", raw.at_ms.is_some()),
-        ] {
-            if given && !known.contains(&field) {
-                self.checker.note(
-                    &format!("{key}.{field}"),
-                    format!("does not belong to a load of type \"{}\", expected {}", raw.r#type, known.join(", ")),
-                );
-            }
-        }
-        match raw.r#type.as_str() {
-            "uniform" => Load::Uniform {
-                interval: self.interval(key, raw.rate),
-                offset: self.checker.millis(&format!("{key}.offset_ms"), raw.offset_ms.unwrap_or(0.0), limits::MILLIS),
-            },
-            "poisson" => Load::Poisson { mean: self.interval(key, raw.rate) },
-            "trace" => self.trace(&format!("{key}.at_ms"), raw.at_ms.as_deref().unwrap_or_default()),
-            _ => Load::Closed {
-                think: self.checker.micros(&format!("{key}.think_us"), raw.think_us.unwrap_or(0.0), limits::THINK_US),
-            },
-        }
+/// Reads when the requests of a task arrive.
+fn load(table: &Table<'_>) -> Load {
+    const TYPES: [(&str, &[&str]); 4] =
+        [("uniform", &["rate", "offset_ms"]), ("poisson", &["rate"]), ("closed", &["think_us"]), ("trace", &["at_ms"])];
+    let kinds = TYPES.map(|(name, keys)| (name, (name, keys)));
+    let Some((kind, keys)) = table.required("type").choice(&kinds) else {
+        return Load::Closed { think: Nanos::ZERO };
+    };
+    for key in LOAD_KEYS.iter().filter(|key| **key != "type" && table.has(key) && !keys.contains(key)) {
+        let message = format!("does not belong to a load of type \"{kind}\", expected {}", keys.join(", "));
+        table.field(key).report(message);
     }
+    let interval = || table.required("rate").number(limits::RATE, " per second").map_or(Nanos::ZERO, input::interval);
+    match kind {
+        "uniform" => {
+            Load::Uniform { interval: interval(), offset: input::time(table.field("offset_ms"), limits::MILLIS) }
+        }
+        "poisson" => Load::Poisson { mean: interval() },
+        "trace" => trace(table.required("at_ms")),
+        _ => Load::Closed { think: input::time(table.field("think_us"), limits::THINK_US) },
+    }
+}
 
-    fn interval(&mut self, key: &str, rate: Option<f64>) -> Nanos {
-        // NaN stands for a missing rate: it is outside every range, so the check reports it.
-        let rate = rate.unwrap_or(f64::NAN);
-        self.checker.interval(&format!("{key}.rate"), rate, limits::RATE)
+fn trace(field: Field<'_, '_>) -> Load {
+    let list = field.list(limits::ARRIVALS_EXPECTED);
+    if list.as_ref().is_some_and(|list| !(1..=limits::ARRIVALS).contains(&list.len())) {
+        field.reject(limits::ARRIVALS_EXPECTED);
     }
-
-    fn trace(&mut self, key: &str, at_ms: &[f64]) -> Load {
-        if !(1..=limits::ARRIVALS).contains(&at_ms.len()) {
-            self.checker.reject(key, limits::ARRIVALS_EXPECTED);
-        }
-        let mut at: Vec<Nanos> = at_ms
-            .iter()
-            .enumerate()
-            .map(|(index, at)| self.checker.millis(&format!("{key}[{index}]"), *at, limits::MILLIS))
-            .collect();
-        at.sort_unstable();
-        Load::Trace { at: at.into() }
-    }
+    let instants = list.unwrap_or_default();
+    let mut at: Vec<Nanos> = instants.into_iter().map(|instant| input::time(instant, limits::MILLIS)).collect();
+    at.sort_unstable();
+    Load::Trace { at: at.into() }
 }

@@ -3,7 +3,7 @@
 use gpreempt_core::Nanos;
 use gpreempt_lab::Workload;
 use gpreempt_lab::experiment::{Row, compare};
-use gpreempt_lab::machine::Actuator;
+use gpreempt_lab::machine::SwitchPath;
 use gpreempt_lab::mechanism::find;
 use gpreempt_lab::outcome::TaskOutcome;
 use gpreempt_lab::workload::Load;
@@ -124,7 +124,7 @@ fn cycles_that_follow_each_other_are_one_time_without_the_gpu() {
     let (outcome, script) = Script::default()
         .at(us(101), |machine| {
             for _ in 0..3 {
-                machine.switch(0, &[], &[], Actuator::Driver, Nanos::ZERO);
+                machine.switch(0, &[], &[], SwitchPath::Driver, Nanos::ZERO);
             }
         })
         .run(&workload(us(5_000), vec![offline(at(&[us(0)]), kernels(1, FULL, us(1_000)))]));

@@ -1,7 +1,7 @@
 //! Stopping, resuming, resetting.
 
 use gpreempt_core::Nanos;
-use gpreempt_lab::machine::Actuator;
+use gpreempt_lab::machine::SwitchPath;
 use gpreempt_lab::outcome::TraceKind;
 
 use crate::support::*;
@@ -16,18 +16,18 @@ fn a_cycle_costs_firmware_grace_and_both_ways_of_what_it_moves() {
     let tasks = || vec![offline(at(&[us(0)]), kernels(1, FULL, us(1_000)))];
     let (_, bounced) = Script::default()
         .at(us(100), |machine| {
-            machine.switch(0, &[], &[], Actuator::Driver, Nanos::ZERO);
+            machine.switch(0, &[], &[], SwitchPath::Driver, Nanos::ZERO);
         })
         .run(&workload(us(5_000), tasks()));
     assert_eq!(bounced.cycles[0].1.cost, us(FIXED + 2 * FULL_SAVE));
 
     let (_, stopped) = Script::default()
         .at(us(100), |machine| {
-            assert_eq!(machine.switch_cost(0, &[0], &[], Actuator::Driver), us(FIXED + FULL_SAVE));
-            machine.stop(0, &[0], Actuator::Driver, Nanos::ZERO);
+            assert_eq!(machine.switch_cost(0, &[0], &[], SwitchPath::Driver), us(FIXED + FULL_SAVE));
+            machine.stop(0, &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .at(us(1_000), |machine| {
-            machine.resume(0, &[0], Actuator::Driver, us(2));
+            machine.resume(0, &[0], SwitchPath::Driver, us(2));
         })
         .run(&workload(us(5_000), tasks()));
     let cycles: Vec<(Nanos, Nanos)> = stopped.cycles.iter().map(|(at, done)| (*at, done.cost)).collect();
@@ -37,7 +37,7 @@ fn a_cycle_costs_firmware_grace_and_both_ways_of_what_it_moves() {
 
 #[test]
 fn the_debug_trap_moves_the_save_area_to_host_memory_and_the_driver_does_not() {
-    for (how, restore) in [(Actuator::Driver, FULL_SAVE), (Actuator::DebugTrap, 8 * FULL_SAVE)] {
+    for (how, restore) in [(SwitchPath::Driver, FULL_SAVE), (SwitchPath::DebugTrap, 8 * FULL_SAVE)] {
         let (_, script) = Script::default()
             .at(us(100), move |machine| {
                 machine.stop(0, &[0], how, Nanos::ZERO);
@@ -61,7 +61,7 @@ fn lds_and_wave_overhead_are_saved_too() {
     let expected = (f64::from(bytes) / 4.096).round() as u64;
     Script::default()
         .at(us(100), move |machine| {
-            let cost = machine.switch_cost(0, &[0], &[], Actuator::Driver);
+            let cost = machine.switch_cost(0, &[0], &[], SwitchPath::Driver);
             assert_eq!(cost, Nanos(FIXED * 1_000 + expected));
         })
         .run_on(&profile, &workload(us(500), vec![offline(at(&[us(0)]), vec![kernel])]));
@@ -71,7 +71,7 @@ fn lds_and_wave_overhead_are_saved_too() {
 fn a_context_switch_knows_no_grace() {
     Script::default()
         .at(us(100), |machine| {
-            assert_eq!(machine.switch_cost(0, &[0], &[], Actuator::ContextSwitch), us(10 + FULL_SAVE));
+            assert_eq!(machine.switch_cost(0, &[0], &[], SwitchPath::ContextSwitch), us(10 + FULL_SAVE));
         })
         .run(&workload(us(500), vec![offline(at(&[us(0)]), kernels(1, FULL, us(1_000)))]));
 }
@@ -80,10 +80,10 @@ fn a_context_switch_knows_no_grace() {
 fn a_kernel_stopped_in_the_middle_completes_once_with_the_time_it_had_left() {
     let (outcome, script) = Script::default()
         .at(us(301), |machine| {
-            machine.stop(0, &[0], Actuator::Driver, Nanos::ZERO);
+            machine.stop(0, &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .at(us(2_000), |machine| {
-            machine.resume(0, &[0], Actuator::Driver, Nanos::ZERO);
+            machine.resume(0, &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .run(&workload(us(10_000), vec![offline(at(&[us(0)]), kernels(3, FULL, us(1_000)))]));
     let resumed = 2_000 + FIXED + FULL_SAVE;
@@ -108,7 +108,7 @@ fn everybody_on_the_gpu_pays_for_a_cycle() {
     ];
     let (outcome, script) = Script::default()
         .at(us(100), |machine| {
-            machine.stop(0, &[0], Actuator::Driver, Nanos::ZERO);
+            machine.stop(0, &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .run(&workload(us(5_000), tasks));
     // Both saved, one put back.
@@ -124,7 +124,7 @@ fn the_stopped_make_room_at_once_for_who_waits() {
         vec![offline(at(&[us(0)]), kernels(1, FULL, us(10_000))), online(at(&[us(100)]), kernels(2, FULL, us(50)))];
     let (outcome, _) = Script::default()
         .at(us(100), |machine| {
-            machine.stop(0, &[0], Actuator::Driver, Nanos::ZERO);
+            machine.stop(0, &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .run(&workload(us(5_000), tasks));
     assert_eq!(latencies(&outcome, 1), [us(FIXED + FULL_SAVE + 2 * 50)]);
@@ -134,9 +134,9 @@ fn the_stopped_make_room_at_once_for_who_waits() {
 fn cycles_of_one_gpu_wait_for_each_other_and_those_of_another_do_not() {
     let (outcome, script) = Script::default()
         .at(us(100), |machine| {
-            machine.switch(0, &[], &[], Actuator::Driver, Nanos::ZERO);
-            machine.switch(0, &[], &[], Actuator::Driver, Nanos::ZERO);
-            machine.switch(1, &[], &[], Actuator::Driver, Nanos::ZERO);
+            machine.switch(0, &[], &[], SwitchPath::Driver, Nanos::ZERO);
+            machine.switch(0, &[], &[], SwitchPath::Driver, Nanos::ZERO);
+            machine.switch(1, &[], &[], SwitchPath::Driver, Nanos::ZERO);
         })
         .run(&{
             let mut both = offline(at(&[us(999)]), kernels(1, 1, us(1)));
@@ -155,10 +155,10 @@ fn stop_and_resume_in_one_call_are_one_cycle() {
     };
     let (outcome, _) = Script::default()
         .at(us(100), |machine| {
-            machine.stop(0, &[0], Actuator::Driver, Nanos::ZERO);
+            machine.stop(0, &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .at(us(500), |machine| {
-            machine.switch(0, &[1], &[0], Actuator::Driver, Nanos::ZERO);
+            machine.switch(0, &[1], &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .at(us(700), |machine| {
             let views = [machine.view(0, 0).unwrap(), machine.view(1, 0).unwrap()];
@@ -177,10 +177,10 @@ fn what_was_saved_comes_back_before_anything_new_starts() {
     ];
     let (outcome, _) = Script::default()
         .at(us(101), |machine| {
-            machine.stop(0, &[0], Actuator::Driver, Nanos::ZERO);
+            machine.stop(0, &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .at(us(1_000), |machine| {
-            machine.resume(0, &[0], Actuator::Driver, Nanos::ZERO);
+            machine.resume(0, &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .run(&workload(us(9_000), tasks));
     // Cycle: the online half out and in, the offline half in. The second half of the offline follows when the first is done.
@@ -193,12 +193,12 @@ fn what_was_saved_comes_back_before_anything_new_starts() {
 fn a_task_stopped_while_idle_waits_with_its_next_request() {
     let (outcome, _) = Script::default()
         .at(us(100), |machine| {
-            machine.stop(0, &[0], Actuator::Driver, Nanos::ZERO);
+            machine.stop(0, &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .at(us(1_000), |machine| {
             let view = machine.view(0, 0).unwrap();
             assert!(view.unfinished && view.stopped && view.rptr == 0 && view.wptr == 2, "{view:?}");
-            machine.resume(0, &[0], Actuator::Driver, Nanos::ZERO);
+            machine.resume(0, &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .run(&workload(us(5_000), vec![offline(at(&[us(500)]), kernels(2, FULL, us(50)))]));
     // Its doorbell rang long ago: the mapped queue looks at the ring without one.
@@ -217,12 +217,12 @@ fn stopping_one_rank_of_a_collective_stalls_the_others() {
     };
     let (outcome, _) = Script::default()
         .at(us(101), |machine| {
-            machine.stop(1, &[0], Actuator::Driver, Nanos::ZERO);
+            machine.stop(1, &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .at(us(2_000), |machine| {
             let others = [machine.view(0, 0).unwrap(), machine.view(0, 2).unwrap()];
             assert!(others.iter().all(|view| view.resident == 4 && !view.stopped), "they spin");
-            machine.resume(1, &[0], Actuator::Driver, Nanos::ZERO);
+            machine.resume(1, &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .run(&job());
     let resumed = 2_000 + FIXED + 4;

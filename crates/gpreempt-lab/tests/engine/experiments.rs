@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use gpreempt_core::Nanos;
 use gpreempt_lab::Profile;
 use gpreempt_lab::experiment::{Implausible, compare, plausibility, timeline};
-use gpreempt_lab::mechanism::{Entry, all, find};
+use gpreempt_lab::mechanism::{MechanismSpec, all, find};
 use gpreempt_lab::workload::Load;
 
 use crate::support::*;
@@ -22,7 +22,7 @@ fn small() -> gpreempt_lab::Workload {
 
 #[test]
 fn a_comparison_begins_with_each_side_alone_and_keeps_the_order() {
-    let mechanisms: Vec<&Entry> = all().iter().collect();
+    let mechanisms: Vec<&MechanismSpec> = all().iter().collect();
     let told = Mutex::new(Vec::new());
     let comparison = compare(&profile(), &small(), &mechanisms, 3, &|done, of| {
         told.lock().unwrap().push((done, of));
@@ -134,7 +134,7 @@ fn row<'a>(comparison: &'a gpreempt_lab::experiment::Comparison, name: &str) -> 
 fn compared(workload: &str, seconds: u64, names: &[&str]) -> gpreempt_lab::experiment::Comparison {
     let mut workload = gpreempt_lab::Workload::load(workload).unwrap();
     workload.duration = Nanos::from_secs(seconds);
-    let mechanisms: Vec<&Entry> = names.iter().map(|name| find(name).unwrap()).collect();
+    let mechanisms: Vec<&MechanismSpec> = names.iter().map(|name| find(name).unwrap()).collect();
     compare(&Profile::load("mi300x-spx").unwrap(), &workload, &mechanisms, 1, &|_, _| {})
 }
 

@@ -2,7 +2,7 @@
 
 use gpreempt_core::Nanos;
 use gpreempt_lab::machine::Dispatch;
-use gpreempt_lab::outcome::Outcome;
+use gpreempt_lab::outcome::RunOutcome;
 use gpreempt_lab::workload::{Load, Task};
 
 use crate::support::*;
@@ -164,7 +164,7 @@ fn idle_processes_cause_no_rotation() {
 }
 
 /// One address space; the newest process is the one mapped first.
-fn one_slot(tasks: Vec<Task>) -> Outcome {
+fn one_slot(tasks: Vec<Task>) -> RunOutcome {
     let mut narrow = profile();
     narrow.queues.vmids.value = 1.0;
     record(&narrow, &workload(us(20_000), tasks), "none")

@@ -83,7 +83,7 @@ fn recording_changes_nothing() {
         for entry in all() {
             let [a, b] = [true, false].map(|record| run(&profile(), &workload, entry, 7, record));
             assert!(b.trace.is_empty());
-            let figures = |outcome: &gpreempt_lab::Outcome| {
+            let figures = |outcome: &gpreempt_lab::RunOutcome| {
                 let tasks: Vec<_> = outcome.tasks.iter().map(|task| (task.kernels, task.busy, task.skipped)).collect();
                 (outcome.events, outcome.cycles, outcome.longest_starved, tasks)
             };

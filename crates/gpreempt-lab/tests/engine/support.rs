@@ -6,7 +6,7 @@ use gpreempt_core::Nanos;
 use gpreempt_lab::experiment::run;
 use gpreempt_lab::machine::{CycleDone, Dispatch, Machine, QueueView};
 use gpreempt_lab::mechanism::{Mechanism, find};
-use gpreempt_lab::outcome::{Outcome, TraceEvent, TraceKind};
+use gpreempt_lab::outcome::{RunOutcome, TraceEvent, TraceKind};
 use gpreempt_lab::profile::{Compute, Cycle, Host, Profile, Queues, Sourced};
 use gpreempt_lab::workload::{Kernel, Load, Role, Task, Workload};
 
@@ -76,12 +76,12 @@ pub(crate) fn workload(duration: Nanos, tasks: Vec<Task>) -> Workload {
 }
 
 /// A recorded run under a registered mechanism.
-pub(crate) fn record(profile: &Profile, workload: &Workload, mechanism: &str) -> Outcome {
+pub(crate) fn record(profile: &Profile, workload: &Workload, mechanism: &str) -> RunOutcome {
     run(profile, workload, find(mechanism).expect("registered"), 1, true)
 }
 
 /// Arrival to completion of a task's requests.
-pub(crate) fn latencies(outcome: &Outcome, task: usize) -> Vec<Nanos> {
+pub(crate) fn latencies(outcome: &RunOutcome, task: usize) -> Vec<Nanos> {
     let requests = outcome
         .trace
         .iter()
@@ -90,7 +90,7 @@ pub(crate) fn latencies(outcome: &Outcome, task: usize) -> Vec<Nanos> {
 }
 
 /// Spans in which a task's kernels were on the gpu.
-pub(crate) fn spans(outcome: &Outcome, task: usize) -> Vec<&TraceEvent> {
+pub(crate) fn spans(outcome: &RunOutcome, task: usize) -> Vec<&TraceEvent> {
     let is_kernel = |event: &&TraceEvent| event.task == Some(task) && matches!(event.what, TraceKind::Kernel { .. });
     outcome.trace.iter().filter(is_kernel).collect()
 }
@@ -120,11 +120,11 @@ impl Script {
     }
 
     /// Runs the workload on [`profile`] and returns the outcome with the script's memory.
-    pub(crate) fn run(self, workload: &Workload) -> (Outcome, Script) {
+    pub(crate) fn run(self, workload: &Workload) -> (RunOutcome, Script) {
         self.run_on(&profile(), workload)
     }
 
-    pub(crate) fn run_on(mut self, profile: &Profile, workload: &Workload) -> (Outcome, Script) {
+    pub(crate) fn run_on(mut self, profile: &Profile, workload: &Workload) -> (RunOutcome, Script) {
         let outcome = Machine::new(profile, workload, 1, true).run(&mut self, "script");
         (outcome, self)
     }

@@ -85,12 +85,23 @@ pub(crate) struct Hold {
 
 #[derive(Args)]
 pub(crate) struct Release {
-    /// Give this process up instead.
-    #[arg(value_name = "PID", conflicts_with_all = ["pid", "job"])]
-    pub(crate) abandon: Option<u32>,
+    /// Taken only to be refused with the name of the command that was perhaps meant.
+    #[arg(hide = true)]
+    pub(crate) bare: Option<String>,
 
     #[command(flatten)]
     pub(crate) whom: Whom,
+
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+/// Options of `unmanage` and `manage`.
+#[derive(Args)]
+pub(crate) struct OneProcess {
+    /// The process, by its number outside of containers.
+    #[arg(value_name = "PID")]
+    pub(crate) pid: u32,
 
     #[command(flatten)]
     pub(crate) report: Report,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueHint};
-use gpreempt_lab::mechanism::{self, Entry};
+use gpreempt_lab::mechanism::{self, MechanismSpec};
 
 #[derive(Subcommand)]
 pub(crate) enum Lab {
@@ -59,7 +59,7 @@ pub(crate) struct Compare {
     ///
     /// `gpreempt lab list` describes them.
     #[arg(long = "mechanism", value_name = "NAME", value_parser = mechanism_by_name(), hide_possible_values = true)]
-    pub(crate) mechanisms: Vec<&'static Entry>,
+    pub(crate) mechanisms: Vec<&'static MechanismSpec>,
 
     /// Simulated seconds, instead of what the workload says.
     ///
@@ -75,7 +75,7 @@ pub(crate) struct Compare {
 pub(crate) struct Timeline {
     /// The mechanism to watch; `gpreempt lab list` describes them.
     #[arg(long, value_name = "NAME", value_parser = mechanism_by_name(), hide_possible_values = true)]
-    pub(crate) mechanism: &'static Entry,
+    pub(crate) mechanism: &'static MechanismSpec,
 
     /// Also write a trace for ui.perfetto.dev.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -101,7 +101,7 @@ pub(crate) struct Run {
         hide_possible_values = true,
         default_value = "cwsr-watch"
     )]
-    pub(crate) mechanisms: Vec<&'static Entry>,
+    pub(crate) mechanisms: Vec<&'static MechanismSpec>,
 
     /// Also write a trace for ui.perfetto.dev. Needs a single mechanism.
     ///
@@ -158,8 +158,8 @@ pub(crate) struct Setting {
 }
 
 /// Takes the names of all mechanisms, which completion offers, too.
-fn mechanism_by_name() -> impl TypedValueParser<Value = &'static Entry> {
-    let name = |entry: &Entry| PossibleValue::new(entry.name).help(entry.about);
+fn mechanism_by_name() -> impl TypedValueParser<Value = &'static MechanismSpec> {
+    let name = |entry: &MechanismSpec| PossibleValue::new(entry.name).help(entry.about);
     PossibleValuesParser::new(mechanism::all().iter().map(name))
         .try_map(|name| mechanism::find(&name).ok_or("there is no such mechanism"))
 }

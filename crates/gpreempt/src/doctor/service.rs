@@ -16,6 +16,11 @@ pub(super) fn check(status: &Result<Status>) -> Check {
     match status {
         Ok(status) => match status.mode {
             Mode::Enforce => Check::ok(NAME, format!("process {} enforces", status.daemon_pid)),
+            Mode::Other => Check::warn(
+                NAME,
+                format!("process {} is in a mode that this release does not know", status.daemon_pid),
+                "use the command of the daemon's release",
+            ),
             Mode::Observe => Check::ok(NAME, format!("process {} only observes", status.daemon_pid))
                 .with("to act, set `mode = \"enforce\"` in its configuration and `gpreempt reload`"),
         },

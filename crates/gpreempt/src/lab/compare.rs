@@ -40,7 +40,7 @@ pub(crate) fn run(options: &Compare, out: &mut impl Write) -> Result<()> {
     if let Some(note) = note {
         writeln!(out, "{note}")?;
     }
-    writeln!(out, "{}", output::estimates(&profile))?;
+    writeln!(out, "{}", super::estimates(&profile))?;
     writeln!(out, "Assumptions of the mechanisms: gpreempt lab list")?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use gpreempt_core::Nanos;
 use gpreempt_lab::outcome::{TraceEvent, TraceKind};
-use gpreempt_lab::{Outcome, Workload};
+use gpreempt_lab::{RunOutcome, Workload};
 
 /// Characters per row.
 const WIDTH: u64 = 100;
@@ -11,7 +11,7 @@ const WIDTH: u64 = 100;
 pub(crate) const LEGEND: &str = "█ runs   ▒ runs again   ░ stopped   · waits   C cycle";
 
 /// Draws `from` to `to`: one row for the machine, one for each task.
-pub(crate) fn draw(outcome: &Outcome, workload: &Workload, from: Nanos, to: Nanos) -> Vec<String> {
+pub(crate) fn draw(outcome: &RunOutcome, workload: &Workload, from: Nanos, to: Nanos) -> Vec<String> {
     let names = workload.tasks.iter().map(|task| task.name.as_str());
     let widest = names.clone().map(|name| name.chars().count()).max();
     let widest = widest.unwrap_or(0).max("machine".len());

@@ -32,7 +32,7 @@ impl Entry {
         Entry { name: name.to_string(), about: about.to_string(), assumes: None }
     }
 
-    fn of_mechanism(entry: &mechanism::Entry) -> Entry {
+    fn of_mechanism(entry: &mechanism::MechanismSpec) -> Entry {
         Entry { assumes: Some(entry.assumes), ..Entry::new(entry.name, entry.about) }
     }
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use gpreempt_core::Nanos;
-use gpreempt_lab::{Outcome, Profile, Workload, mechanism, perfetto};
+use gpreempt_lab::{Profile, RunOutcome, Workload, mechanism, perfetto};
 use serde::Serialize;
 
 use crate::cli::Lab;
@@ -30,6 +30,9 @@ pub(crate) fn run(experiment: Lab, out: &mut impl Write) -> Result<()> {
         Lab::Print { name } => print::run(&name, out),
     }
 }
+
+/// Value of `kind` in every document: a reader must not take a simulated result for a measurement.
+const SIMULATED: &str = "simulated";
 
 /// Loads what an experiment is about, and checks that the one fits the other.
 fn load(profile: &str, workload: &str, seconds: Option<f64>) -> Result<(Profile, Workload)> {
@@ -53,6 +56,15 @@ fn headline(profile: &Profile, workload: &Workload, seed: u64) -> String {
     )
 }
 
+/// Which numbers of the profile nobody published.
+fn estimates(profile: &Profile) -> String {
+    let estimates = profile.estimates();
+    if estimates.is_empty() {
+        return format!("Every number of profile {} is published.", profile.name);
+    }
+    format!("Estimates in profile {}: {}.", profile.name, estimates.join(", "))
+}
+
 fn seconds(workload: &Workload) -> f64 {
     workload.duration.0 as f64 / 1e9
 }
@@ -73,7 +85,7 @@ impl<'a> Header<'a> {
     fn new(profile: &'a Profile, workload: &'a Workload, seed: u64) -> Header<'a> {
         Header {
             schema: output::SCHEMA,
-            kind: output::SIMULATED,
+            kind: SIMULATED,
             profile: &profile.name,
             profile_estimates: profile.estimates(),
             workload: &workload.name,
@@ -100,7 +112,7 @@ impl TraceFile {
         Ok(TraceFile { path: path.to_path_buf(), file })
     }
 
-    fn write(self, outcome: &Outcome, workload: &Workload) -> Result<()> {
+    fn write(self, outcome: &RunOutcome, workload: &Workload) -> Result<()> {
         perfetto::write(outcome, workload, BufWriter::new(self.file)).with_context(|| TraceFile::failed(&self.path))
     }
 

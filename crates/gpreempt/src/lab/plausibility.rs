@@ -17,7 +17,7 @@ pub(crate) fn run(options: &Plausibility, out: &mut impl Write) -> Result<()> {
     if options.json {
         let document = Document {
             schema: output::SCHEMA,
-            kind: output::SIMULATED,
+            kind: super::SIMULATED,
             source: SOURCE,
             profile: &result.profile,
             seed: options.seed,

@@ -5,10 +5,10 @@ use std::io::Write;
 use anyhow::Result;
 use clap::error::ErrorKind;
 use comfy_table::{Cell, Table};
-use gpreempt_lab::mechanism::Entry;
+use gpreempt_lab::mechanism::MechanismSpec;
 use gpreempt_lab::outcome::TaskOutcome;
 use gpreempt_lab::workload::Role;
-use gpreempt_lab::{Outcome, Workload, experiment};
+use gpreempt_lab::{RunOutcome, Workload, experiment};
 use serde::Serialize;
 
 use super::{Header, TraceFile, assumes, headline, load, seconds};
@@ -47,14 +47,14 @@ pub(crate) fn run(options: &Run, out: &mut impl Write) -> Result<()> {
     for (mechanism, outcome) in mechanisms.iter().zip(&outcomes) {
         print(mechanism, outcome, &workload, out)?;
     }
-    writeln!(out, "\n{}", output::estimates(&profile))?;
+    writeln!(out, "\n{}", super::estimates(&profile))?;
     if let Some(file) = &options.trace {
         writeln!(out, "Trace for ui.perfetto.dev: {}", file.display())?;
     }
     Ok(())
 }
 
-fn print(mechanism: &Entry, outcome: &Outcome, workload: &Workload, out: &mut impl Write) -> Result<()> {
+fn print(mechanism: &MechanismSpec, outcome: &RunOutcome, workload: &Workload, out: &mut impl Write) -> Result<()> {
     writeln!(out, "\n{}: {}", mechanism.name, mechanism.about)?;
     writeln!(out, "{}", table(outcome, workload))?;
     writeln!(
@@ -69,7 +69,7 @@ fn print(mechanism: &Entry, outcome: &Outcome, workload: &Workload, out: &mut im
     Ok(())
 }
 
-fn table(outcome: &Outcome, workload: &Workload) -> Table {
+fn table(outcome: &RunOutcome, workload: &Workload) -> Table {
     let mut table = output::table(&[
         "task",
         "role",
@@ -142,7 +142,7 @@ struct JsonRun<'a> {
 }
 
 impl<'a> JsonRun<'a> {
-    fn new(outcome: &'a Outcome) -> JsonRun<'a> {
+    fn new(outcome: &'a RunOutcome) -> JsonRun<'a> {
         JsonRun {
             mechanism: outcome.mechanism,
             assumes: assumes(outcome.mechanism),

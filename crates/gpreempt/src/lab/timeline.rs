@@ -45,7 +45,7 @@ pub(crate) fn run(options: &cli::Timeline, out: &mut impl Write) -> Result<()> {
     for assumption in entry.assumes {
         writeln!(out, "  - {assumption}")?;
     }
-    writeln!(out, "{}", output::estimates(&profile))?;
+    writeln!(out, "{}", super::estimates(&profile))?;
     if let Some(file) = &options.trace {
         writeln!(out, "Trace for ui.perfetto.dev: {}", file.display())?;
     }

@@ -1,24 +1,19 @@
 //! `gpreempt vgpu`: programs on a virtual gpu.
 
-mod client;
 mod isa;
 mod list;
 mod profiles;
 mod run;
 mod status;
-mod storm;
-mod stress;
 
 use std::io::Write;
 
 use anyhow::Result;
+use gpreempt_trials::{storm, stress};
 use vgpu::launch::LaunchError;
 use vgpu::profile::ProfileError;
 
 use crate::cli::Vgpu;
-pub(crate) use run::DETACH;
-pub(crate) use storm::hip_programs;
-pub(crate) use stress::below;
 
 pub(crate) fn run(action: Vgpu, out: &mut impl Write) -> Result<()> {
     match action {
@@ -30,7 +25,7 @@ pub(crate) fn run(action: Vgpu, out: &mut impl Write) -> Result<()> {
         Vgpu::Profiles { name, json } => profiles::run(name.as_deref(), json, out),
         Vgpu::Isa { json } => isa::run(json, out),
         Vgpu::Storm(options) => storm::run(&options, out),
-        Vgpu::Client { client } => client::run(client, out),
+        Vgpu::Client { client } => storm::run_program(client, out),
         Vgpu::Stress(options) => stress::run(&options, out),
         Vgpu::StressClient(options) => stress::run_client(&options, out),
         Vgpu::StressTracer(options) => stress::run_tracer(&options, out),

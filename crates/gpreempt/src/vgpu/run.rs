@@ -4,16 +4,16 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use anyhow::{Context, Result};
+use gpreempt_trials::environment::SUPERVISOR;
 use vgpu::launch::{self, Explicit, Options, Setup, Started};
 use vgpu::profile::Profile;
 
 use crate::cli::{VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell};
 
-/// How this executable is made to be the supervisor: first leaving the launcher, then for good.
-pub(crate) const DETACH: &[&str] = &["vgpu", "supervise", "--detach"];
+/// Arguments that make this executable the supervisor of a virtual gpu.
 const SUPERVISE: &[&str] = &["vgpu", "supervise"];
 
-pub(super) const DEFAULT_PROFILE: &str = "mi300x";
+const DEFAULT_PROFILE: &str = "mi300x";
 
 fn setup(gpu: &VgpuGpu) -> Result<Setup> {
     let mut profile = Profile::load(gpu.profile.as_deref().unwrap_or(DEFAULT_PROFILE))?;
@@ -52,7 +52,7 @@ fn become_program(setup: &Setup, program: &OsString, arguments: &[OsString]) -> 
 }
 
 fn start(setup: &Setup, hold: u32) -> Result<Started> {
-    Ok(launch::start(setup, Some(hold), DETACH)?)
+    Ok(launch::start(setup, Some(hold), SUPERVISOR)?)
 }
 
 pub(crate) fn run(flags: &VgpuRun) -> Result<()> {

@@ -1,17 +1,18 @@
 //! The actuator with real processes on the virtual gpu: what it stops, what it tells, and what happens when somebody dies.
 
-use std::fs;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gpreemptd::actuate::{BEAT, Link, Order, Refused, RefusedKind, Told, TracedQueue};
+use gpreempt_testkit::scene::{process, status};
+use gpreempt_testkit::{Scene, play, this_test, until};
+use gpreemptd::actuate::{ActuatorCommand, ActuatorEvent, BEAT, CommandRefusal, CommandRefusalKind, Link, TracedQueue};
 use gpreemptd::inbox::Input;
 use kfd::Pid;
+use linux_host::process::{Stat, Status};
 use nix::sys::signal::{Signal, kill};
 
 use super::executable;
-use super::scene::{Stage, play, process, status, until};
 
 const ORIGINAL: &[&str] = &["--debug-permission", "original"];
 /// The director is ended long before.
@@ -41,22 +42,22 @@ impl Hand {
         });
         let mut hand = Hand { link, told, actuator: 0, tickets: 0 };
         hand.actuator = hand.until(|told| match told {
-            Told::Started { actuator } => Some(actuator),
+            ActuatorEvent::Started { actuator } => Some(actuator),
             _ => None,
         });
         assert_eq!(hand.link.lock().unwrap().pid(), Some(hand.actuator));
         hand
     }
 
-    fn send(&self, order: &Order) {
+    fn send(&self, order: &ActuatorCommand) {
         assert!(self.link.lock().unwrap().send(order));
     }
 
     /// Passes over everything before what is waited for.
-    fn until<T>(&self, mut wanted: impl FnMut(Told) -> Option<T>) -> T {
+    fn until<T>(&self, mut wanted: impl FnMut(ActuatorEvent) -> Option<T>) -> T {
         loop {
-            let Input::Told(told) = self.told.recv_timeout(PATIENCE).expect("it is told") else { continue };
-            if let Told::Lost { why, .. } = &told {
+            let Input::Actuator(told) = self.told.recv_timeout(PATIENCE).expect("it is told") else { continue };
+            if let ActuatorEvent::Lost { why, .. } = &told {
                 eprintln!("lost: {why}");
             }
             if let Some(found) = wanted(told) {
@@ -66,45 +67,45 @@ impl Hand {
     }
 
     /// Begins a session; queues and whether the runtime is there.
-    fn attach(&self, pid: Pid) -> Result<(Vec<TracedQueue>, bool), Refused> {
+    fn attach(&self, pid: Pid) -> Result<(Vec<TracedQueue>, bool), CommandRefusal> {
         self.attach_started(pid, start_of(pid))
     }
 
-    fn attach_started(&self, pid: Pid, started: u64) -> Result<(Vec<TracedQueue>, bool), Refused> {
-        self.send(&Order::Attach { pid: pid.0, started });
+    fn attach_started(&self, pid: Pid, started: u64) -> Result<(Vec<TracedQueue>, bool), CommandRefusal> {
+        self.send(&ActuatorCommand::Attach { pid: pid.0, started });
         self.until(|told| match told {
-            Told::Attached { pid: found, queues, runtime } if found == pid.0 => Some(Ok((queues, runtime))),
-            Told::Refused(refused) if refused.pid == pid.0 && refused.ticket.is_none() => Some(Err(refused)),
+            ActuatorEvent::Attached { pid: found, queues, runtime } if found == pid.0 => Some(Ok((queues, runtime))),
+            ActuatorEvent::Refused(refused) if refused.pid == pid.0 && refused.ticket.is_none() => Some(Err(refused)),
             _ => None,
         })
     }
 
-    fn suspend(&mut self, pid: Pid, queues: &[u32]) -> Result<Vec<u32>, Refused> {
+    fn suspend(&mut self, pid: Pid, queues: &[u32]) -> Result<Vec<u32>, CommandRefusal> {
         self.tickets += 1;
         let (ticket, queues) = (self.tickets, queues.to_vec());
-        self.order(&Order::Suspend { ticket, pid: pid.0, queues, grace: Some(1) })
+        self.order(&ActuatorCommand::Suspend { ticket, pid: pid.0, queues, grace: Some(1) })
     }
 
-    fn resume(&mut self, pid: Pid, queues: &[u32]) -> Result<Vec<u32>, Refused> {
+    fn resume(&mut self, pid: Pid, queues: &[u32]) -> Result<Vec<u32>, CommandRefusal> {
         self.tickets += 1;
         let (ticket, queues) = (self.tickets, queues.to_vec());
-        self.order(&Order::Resume { ticket, pid: pid.0, queues })
+        self.order(&ActuatorCommand::Resume { ticket, pid: pid.0, queues })
     }
 
-    fn order(&self, order: &Order) -> Result<Vec<u32>, Refused> {
+    fn order(&self, order: &ActuatorCommand) -> Result<Vec<u32>, CommandRefusal> {
         self.send(order);
         self.until(|told| match told {
-            Told::Done { ticket, queues, failed, called_ns, answered_ns, .. } if ticket == self.tickets => {
+            ActuatorEvent::Done { ticket, queues, failed, called_ns, answered_ns, .. } if ticket == self.tickets => {
                 assert!(failed.is_empty() && called_ns < answered_ns);
                 Some(Ok(queues))
             }
-            Told::Refused(refused) if refused.ticket == Some(self.tickets) => Some(Err(refused)),
+            ActuatorEvent::Refused(refused) if refused.ticket == Some(self.tickets) => Some(Err(refused)),
             _ => None,
         })
     }
 
     fn detach(&self, pid: Pid) {
-        self.send(&Order::Detach { pid: pid.0 });
+        self.send(&ActuatorCommand::Detach { pid: pid.0 });
     }
 
     /// Another session in place of one that is open.
@@ -114,20 +115,20 @@ impl Hand {
     }
 
     fn must_hear_of_end(&self, pid: Pid) {
-        self.until(|told| (told == Told::Ended { pid: pid.0 }).then_some(()));
+        self.until(|told| (told == ActuatorEvent::Ended { pid: pid.0 }).then_some(()));
     }
 
     /// Queues and runtime after a change that `wanted` recognises.
     fn must_hear_of_change(&self, wanted: impl Fn(&[TracedQueue], bool) -> bool) {
         self.until(|told| match told {
-            Told::Changed { queues, runtime, .. } => wanted(&queues, runtime).then_some(()),
+            ActuatorEvent::Changed { queues, runtime, .. } => wanted(&queues, runtime).then_some(()),
             _ => None,
         });
     }
 
     fn must_hear_of_loss(&self, by_guardian: bool) {
         let killed = self.until(|told| match told {
-            Told::Lost { killed, .. } => Some(killed),
+            ActuatorEvent::Lost { killed, .. } => Some(killed),
             _ => None,
         });
         // A guardian that a busy machine lets leave late is ended, too.
@@ -136,18 +137,15 @@ impl Hand {
 }
 
 fn start_of(pid: Pid) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
-    text.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(19).unwrap().parse().unwrap()
+    Stat::read(pid.0).expect("it runs").start
 }
 
-fn state_of(pid: Pid) -> String {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
-    text.rsplit_once(')').unwrap().1.split_ascii_whitespace().next().unwrap().to_owned()
+fn is_halted(pid: Pid) -> bool {
+    Stat::read(pid.0).expect("it runs").is_halted()
 }
 
 fn is_traced(pid: Pid) -> bool {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    text.lines().find_map(|line| line.strip_prefix("TracerPid:")).expect("a tracer").trim() != "0"
+    Status::read(pid.0).expect("it runs").tracer.is_some()
 }
 
 fn send(pid: Pid, signal: Signal) {
@@ -162,8 +160,8 @@ fn state_of_queue(pid: Pid, queue: u32) -> String {
 }
 
 /// A life with an actuator, under one of the rules of permission.
-fn live_through_stops(stage: &Stage, stays_traced: bool) {
-    let (mut client, first) = stage.walker(4);
+fn live_through_stops(scene: &Scene, stays_traced: bool) {
+    let (mut client, first) = scene.walker(4);
     let pid = client.pid();
     let mut hand = Hand::start();
     let (queues, runtime) = hand.attach(pid).unwrap();
@@ -204,29 +202,29 @@ fn live_through_stops(stage: &Stage, stays_traced: bool) {
     hand.must_hear_of_change(|queues, _| queues.len() == 1);
     client.leave();
     hand.must_hear_of_end(pid);
-    assert_eq!(hand.suspend(pid, &[first]).unwrap_err().kind, RefusedKind::Gone);
+    assert_eq!(hand.suspend(pid, &[first]).unwrap_err().kind, CommandRefusalKind::Gone);
 }
 
 #[test]
 fn queues_are_stopped_and_resumed_without_tracing_where_the_driver_allows_it() {
-    play("actuate::queues_are_stopped_and_resumed_without_tracing_where_the_driver_allows_it", &[], |stage| {
-        live_through_stops(stage, false);
+    play(this_test!(), &[], |scene| {
+        live_through_stops(scene, false);
     });
 }
 
 #[test]
 fn queues_are_stopped_and_resumed_where_the_driver_wants_its_callers_to_trace() {
-    play("actuate::queues_are_stopped_and_resumed_where_the_driver_wants_its_callers_to_trace", ORIGINAL, |stage| {
-        live_through_stops(stage, true);
+    play(this_test!(), ORIGINAL, |scene| {
+        live_through_stops(scene, true);
     });
 }
 
 #[test]
 fn a_process_killed_while_stopped_is_told_and_forgotten() {
-    play("actuate::a_process_killed_while_stopped_is_told_and_forgotten", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let mut hand = Hand::start();
         for _ in 0..2 {
-            let (client, queue) = stage.walker(2);
+            let (client, queue) = scene.walker(2);
             let pid = client.pid();
             hand.attach(pid).unwrap();
             assert_eq!(hand.suspend(pid, &[queue]).unwrap(), [queue]);
@@ -239,8 +237,8 @@ fn a_process_killed_while_stopped_is_told_and_forgotten() {
 
 #[test]
 fn everything_runs_again_when_the_actuator_is_killed() {
-    play("actuate::everything_runs_again_when_the_actuator_is_killed", &[], |stage| {
-        let (mut client, queue) = stage.walker(4);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(4);
         let pid = client.pid();
         let mut hand = Hand::start();
         hand.attach(pid).unwrap();
@@ -266,8 +264,8 @@ fn everything_runs_again_when_the_actuator_is_killed() {
 
 #[test]
 fn everything_runs_again_when_the_actuator_is_stopped() {
-    play("actuate::everything_runs_again_when_the_actuator_is_stopped", ORIGINAL, |stage| {
-        let (mut client, queue) = stage.walker(4);
+    play(this_test!(), ORIGINAL, |scene| {
+        let (mut client, queue) = scene.walker(4);
         let mut hand = Hand::start();
         hand.attach(client.pid()).unwrap();
         assert_eq!(hand.suspend(client.pid(), &[queue]).unwrap(), [queue]);
@@ -281,8 +279,8 @@ fn everything_runs_again_when_the_actuator_is_stopped() {
 
 #[test]
 fn a_runtime_that_did_not_offer_itself_is_told_from_one_that_did_later() {
-    play("actuate::a_runtime_that_did_not_offer_itself_is_told_from_one_that_did_later", &[], |stage| {
-        let mut client = stage.actor();
+    play(this_test!(), &[], |scene| {
+        let mut client = scene.actor();
         client.ask("open");
         client.ask("runtime off");
         let pid = client.pid();
@@ -290,7 +288,7 @@ fn a_runtime_that_did_not_offer_itself_is_told_from_one_that_did_later() {
         let (queues, runtime) = hand.attach(pid).unwrap();
         assert!(queues.is_empty() && !runtime);
         let refused = hand.suspend(pid, &[0]).unwrap_err();
-        assert_eq!(refused.kind, RefusedKind::Runtime);
+        assert_eq!(refused.kind, CommandRefusalKind::Runtime);
         assert!(refused.message.contains("has not offered itself"), "{}", refused.message);
         client.ask("runtime on");
         hand.must_hear_of_change(|_, runtime| runtime);
@@ -307,13 +305,13 @@ fn a_runtime_that_did_not_offer_itself_is_told_from_one_that_did_later() {
 
 #[test]
 fn a_process_of_another_debugger_is_refused_as_such() {
-    play("actuate::a_process_of_another_debugger_is_refused_as_such", &[], |stage| {
-        let (mut client, queue) = stage.walker(1);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(1);
         let pid = client.pid();
         let mut hand = Hand::start();
-        let mut other = stage.actor();
+        let mut other = scene.actor();
         other.ask(&format!("trace {pid}"));
-        assert_eq!(hand.attach(pid).unwrap_err().kind, RefusedKind::Debugger);
+        assert_eq!(hand.attach(pid).unwrap_err().kind, CommandRefusalKind::Debugger);
         other.leave();
         // One that comes later takes the session over, which the driver permits once nobody traces.
         hand.attach(pid).unwrap();
@@ -326,13 +324,13 @@ fn a_process_of_another_debugger_is_refused_as_such() {
             }
             free
         });
-        let mut thief = stage.actor();
+        let mut thief = scene.actor();
         thief.ask(&format!("trace {pid}"));
         assert!(thief.try_to("debug").is_err());
-        assert_eq!(hand.suspend(pid, &[queue]).unwrap_err().kind, RefusedKind::Debugger);
+        assert_eq!(hand.suspend(pid, &[queue]).unwrap_err().kind, CommandRefusalKind::Debugger);
         // Its session is left to it.
         hand.detach(pid);
-        assert_eq!(hand.attach(pid).unwrap_err().kind, RefusedKind::Debugger);
+        assert_eq!(hand.attach(pid).unwrap_err().kind, CommandRefusalKind::Debugger);
         assert_eq!(thief.ask("snapshot"), "1");
         thief.ask("disable");
         thief.leave();
@@ -344,8 +342,8 @@ fn a_process_of_another_debugger_is_refused_as_such() {
 
 #[test]
 fn signals_and_job_control_of_a_traced_process_work_as_before() {
-    play("actuate::signals_and_job_control_of_a_traced_process_work_as_before", ORIGINAL, |stage| {
-        let (mut client, queue) = stage.walker(1);
+    play(this_test!(), ORIGINAL, |scene| {
+        let (mut client, queue) = scene.walker(1);
         let pid = client.pid();
         let mut hand = Hand::start();
         hand.attach(pid).unwrap();
@@ -354,10 +352,10 @@ fn signals_and_job_control_of_a_traced_process_work_as_before() {
             assert!(!client.is_done(0), "it has a handler and goes on");
         }
         send(pid, Signal::SIGTSTP);
-        until("it is stopped", || ["T", "t"].contains(&state_of(pid).as_str()));
+        until("it is stopped", || is_halted(pid));
         assert_eq!(hand.suspend(pid, &[queue]).unwrap(), [queue]);
         // The signal itself stops it for a moment, before it is delivered and stops the process for good.
-        until("it stays so", || ["T", "t"].contains(&state_of(pid).as_str()));
+        until("it stays so", || is_halted(pid));
         send(pid, Signal::SIGCONT);
         client.enough();
         assert!(!client.is_done(0));
@@ -371,13 +369,13 @@ fn signals_and_job_control_of_a_traced_process_work_as_before() {
 
 #[test]
 fn a_process_that_is_not_the_one_meant_is_left_alone() {
-    play("actuate::a_process_that_is_not_the_one_meant_is_left_alone", &[], |stage| {
-        let (mut client, queue) = stage.walker(1);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(1);
         let pid = client.pid();
         let mut hand = Hand::start();
-        assert_eq!(hand.attach_started(pid, start_of(pid) + 1).unwrap_err().kind, RefusedKind::Gone);
-        assert_eq!(hand.attach_started(Pid(u32::MAX >> 1), 1).unwrap_err().kind, RefusedKind::Gone);
-        assert_eq!(hand.suspend(pid, &[queue]).unwrap_err().kind, RefusedKind::Gone);
+        assert_eq!(hand.attach_started(pid, start_of(pid) + 1).unwrap_err().kind, CommandRefusalKind::Gone);
+        assert_eq!(hand.attach_started(Pid(u32::MAX >> 1), 1).unwrap_err().kind, CommandRefusalKind::Gone);
+        assert_eq!(hand.suspend(pid, &[queue]).unwrap_err().kind, CommandRefusalKind::Gone);
         assert!(process(&status(), pid.0).unwrap()["debugger"].is_null());
         client.enough();
         client.must_end_right(0);

@@ -1,9 +1,8 @@
 //! The life of the daemon: lower levels stop while a higher one wants, and nothing is lost by it.
 
-use gpreempt_proto::{Event, EventKind, State, TenantStatus};
-
-use super::scene::play;
-use super::stage::{Rules, Service, cycles, stops, tenants, until_suspended};
+use gpreempt_proto::{Event, EventKind, Reason, State, TenantStatus};
+use gpreempt_testkit::daemon::{Rules, TestDaemon, cycles, stops, tenants, until_suspended};
+use gpreempt_testkit::{play, this_test};
 
 /// Kernels that fill a gpu of this size for long enough to be met in the middle.
 const SMALL_GPU: &[&str] = &["--cus", "8"];
@@ -11,8 +10,8 @@ const OFFLINE: &[&str] = &["offline", "--steps", "2000"];
 
 #[test]
 fn lower_work_stops_while_higher_work_runs_and_goes_on_where_it_was() {
-    play("basic::lower_work_stops_while_higher_work_runs_and_goes_on_where_it_was", SMALL_GPU, |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), SMALL_GPU, |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let offline = service.load(2, OFFLINE);
         offline.until("kernel");
         let (mut online, _) = service.walker(12);
@@ -22,7 +21,7 @@ fn lower_work_stops_while_higher_work_runs_and_goes_on_where_it_was() {
         let cause = service.tenant(online.pid());
         assert!(!cause.attached);
         service.must_show(offline.pid(), "stopped for the higher one", |tenant| {
-            let told = tenant.why.as_ref().is_some_and(|why| why.rule == "higher_wants" && why.by == cause.job);
+            let told = tenant.why.as_ref().is_some_and(|why| why.reason == Reason::HigherWants && why.by == cause.job);
             told && tenant.level == Some(2) && tenant.attached
         });
 
@@ -44,8 +43,8 @@ fn lower_work_stops_while_higher_work_runs_and_goes_on_where_it_was() {
 
 #[test]
 fn many_stops_lose_nothing_and_the_device_counts_as_many() {
-    play("basic::many_stops_lose_nothing_and_the_device_counts_as_many", SMALL_GPU, |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), SMALL_GPU, |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let offline = service.load(2, OFFLINE);
         offline.until("kernel");
         // As many rounds as it takes: on a busy machine several bursts become one.
@@ -73,12 +72,12 @@ fn many_stops_lose_nothing_and_the_device_counts_as_many() {
 
 #[test]
 fn a_second_daemon_on_the_same_gpu_only_watches() {
-    play("basic::a_second_daemon_on_the_same_gpu_only_watches", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _) = service.walker(2);
         let (mut online, _) = service.walker(12);
         service.must_be(offline.pid(), State::Stopped);
-        let second = Service::start(stage, Rules::default());
+        let second = TestDaemon::start(scene, Rules::default());
         let told = |event: &Event| {
             let EventKind::Actuator { message } = &event.kind else { return false };
             message.contains("the actuator of another daemon")

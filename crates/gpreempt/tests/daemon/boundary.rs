@@ -1,14 +1,14 @@
 //! Tenants that come, change and go while they, or others, are stopped.
 
-use gpreempt_proto::{State, Target};
+use gpreempt_proto::{QueueClass, State, Target};
+use gpreempt_testkit::daemon::{Rules, TestDaemon, letter, send, stops, tenants, until_suspended};
+use gpreempt_testkit::scene::{process, status};
+use gpreempt_testkit::{Actor, play, this_test, until};
 use kfd::Pid;
 use nix::sys::signal::Signal;
 
-use super::scene::{Actor, play, process, status, until};
-use super::stage::{Rules, Service, letter, send, stops, tenants, until_suspended};
-
 /// Something lower that is stopped, its queue, and the higher one that runs.
-fn stopped(service: &Service<'_>) -> (Actor, u32, Actor) {
+fn stopped(service: &TestDaemon<'_>) -> (Actor, u32, Actor) {
     let (offline, queue) = service.walker(2);
     let (online, _) = service.walker(12);
     service.must_be(offline.pid(), State::Stopped);
@@ -16,7 +16,7 @@ fn stopped(service: &Service<'_>) -> (Actor, u32, Actor) {
 }
 
 /// The higher one ends well, and something lower is stopped for the next.
-fn must_go_on(service: &Service<'_>, mut online: Actor) {
+fn must_go_on(service: &TestDaemon<'_>, mut online: Actor) {
     online.enough();
     online.must_end_right(0);
     let (mut offline, _, mut online) = stopped(service);
@@ -29,8 +29,8 @@ fn must_go_on(service: &Service<'_>, mut online: Actor) {
 
 #[test]
 fn a_process_without_a_queue_is_nobody_and_its_first_queue_counts() {
-    play("boundary::a_process_without_a_queue_is_nobody_and_its_first_queue_counts", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut online, _) = service.walker(12);
         let mut offline = service.actor(2);
         let pid = offline.pid();
@@ -56,8 +56,8 @@ fn a_process_without_a_queue_is_nobody_and_its_first_queue_counts() {
 
 #[test]
 fn a_queue_can_be_destroyed_while_its_tenant_is_stopped() {
-    play("boundary::a_queue_can_be_destroyed_while_its_tenant_is_stopped", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, first) = service.walker(2);
         let second = offline.queue(7);
         offline.ask(&format!("walk {second} 2"));
@@ -80,8 +80,8 @@ fn a_queue_can_be_destroyed_while_its_tenant_is_stopped() {
 
 #[test]
 fn a_process_killed_while_stopped_is_forgotten_and_others_go_on() {
-    play("boundary::a_process_killed_while_stopped_is_forgotten_and_others_go_on", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (offline, _, online) = stopped(&service);
         let pid = offline.pid();
         offline.kill();
@@ -94,8 +94,8 @@ fn a_process_killed_while_stopped_is_forgotten_and_others_go_on() {
 
 #[test]
 fn a_process_can_exit_while_stopped() {
-    play("boundary::a_process_can_exit_while_stopped", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (offline, _, online) = stopped(&service);
         let pid = offline.pid();
         offline.leave();
@@ -107,8 +107,8 @@ fn a_process_can_exit_while_stopped() {
 
 #[test]
 fn a_stopped_tenant_runs_for_a_while_when_it_is_told_to_end() {
-    play("boundary::a_stopped_tenant_runs_for_a_while_when_it_is_told_to_end", &[], |stage| {
-        let service = Service::start(stage, Rules { daemon: "term_grace_ms = 600000", ..Rules::default() });
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules { daemon: "term_grace_ms = 600000", ..Rules::default() });
         let (offline, _, mut online) = stopped(&service);
         let pid = offline.pid();
         // As after Ctrl-Z, so that the signal does not end it before anybody saw it.
@@ -131,14 +131,14 @@ fn a_stopped_tenant_runs_for_a_while_when_it_is_told_to_end() {
 
 #[test]
 fn a_queue_born_while_its_job_is_stopped_is_stopped_too() {
-    play("boundary::a_queue_born_while_its_job_is_stopped_is_stopped_too", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _, mut online) = stopped(&service);
         offline.say("queue 7");
         until_suspended(offline.pid(), (2, 2));
         service.until("the daemon knows both", |status| {
             let stopped = |tenant: &gpreempt_proto::TenantStatus| {
-                tenant.queues.iter().filter(|queue| queue.stopped && queue.kind == "compute").count()
+                tenant.queues.iter().filter(|queue| queue.stopped && queue.kind == QueueClass::Compute).count()
             };
             tenants(status, offline.pid()).all(|tenant| stopped(tenant) == 2)
         });
@@ -156,9 +156,9 @@ fn a_queue_born_while_its_job_is_stopped_is_stopped_too() {
 
 #[test]
 fn many_queues_stop_and_run_together() {
-    play("boundary::many_queues_stop_and_run_together", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         const QUEUES: usize = 128;
-        let service = Service::start(stage, Rules::default());
+        let service = TestDaemon::start(scene, Rules::default());
         let mut offline = service.actor(2);
         let pid = offline.pid();
         offline.ask("open");
@@ -180,8 +180,8 @@ fn many_queues_stop_and_run_together() {
 
 #[test]
 fn a_level_changed_while_stopped_takes_effect_at_once() {
-    play("boundary::a_level_changed_while_stopped_takes_effect_at_once", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _, mut online) = stopped(&service);
         let set = |pid: Pid, level: u8| {
             let (status, said) = service.command(&["set", &level.to_string(), "--pid", &pid.to_string()]);

@@ -6,9 +6,10 @@ use std::process::Command;
 
 use gpreempt_proto::EventKind;
 
+use gpreempt_testkit::daemon::{Rules, TestDaemon, until_suspended};
+use gpreempt_testkit::{play, this_test};
+
 use super::executable;
-use super::scene::play;
-use super::stage::{Rules, Service, until_suspended};
 
 /// A gpu that takes long to stop anything, as a file.
 fn slow_gpu() -> String {
@@ -27,15 +28,14 @@ fn in_order(events: &[EventKind], wanted: &[fn(&EventKind) -> bool]) -> bool {
 
 #[test]
 fn a_gpu_that_is_slow_is_left_alone_for_a_while_and_then_managed_again() {
-    let test = "breaker::a_gpu_that_is_slow_is_left_alone_for_a_while_and_then_managed_again";
-    play(test, &["--profile", &slow_gpu()], |stage| {
+    play(this_test!(), &["--profile", &slow_gpu()], |scene| {
         let breaker = "slow = 1\nslow_after_ms = 10\npause_s = 2\nlongest_s = 2";
-        let service = Service::start(stage, Rules { breaker, ..Rules::default() });
+        let service = TestDaemon::start(scene, Rules { breaker, ..Rules::default() });
         let (mut offline, _) = service.walker(2);
         let (mut online, _) = service.walker(12);
         let wanted: &[fn(&EventKind) -> bool] = &[
             |kind| matches!(kind, EventKind::Preempted { .. }),
-            |kind| matches!(kind, EventKind::BackedOff { reason, .. } if reason.contains("slower than 10ms")),
+            |kind| matches!(kind, EventKind::BackedOff { message, .. } if message.contains("slower than 10ms")),
             |kind| matches!(kind, EventKind::Resumed { .. }),
             |kind| matches!(kind, EventKind::Recovered),
             |kind| matches!(kind, EventKind::Preempted { .. }),
@@ -44,7 +44,7 @@ fn a_gpu_that_is_slow_is_left_alone_for_a_while_and_then_managed_again() {
         service.until("it is stopped, left alone, and stopped again", |_| in_order(&all(), wanted));
         // That goes on, so whoever looks long enough sees it.
         service.until("the status tells", |status| {
-            status.gpus[0].breaker.as_ref().is_some_and(|breaker| breaker.reason.contains("slower than 10ms"))
+            status.gpus[0].breaker.as_ref().is_some_and(|breaker| breaker.message.contains("slower than 10ms"))
         });
         service.until("people are told", |_| {
             let (status, said) = service.command(&["ps"]);

@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use gpreempt_proto::{Event, EventKind, RefusalKind, Request, State, Target};
+use gpreempt_proto::{Event, EventKind, Reason, RefusalKind, Request, State, Target};
+use gpreempt_testkit::daemon::{Rules, TestDaemon, stops, tenants, until_suspended, until_untraced};
+use gpreempt_testkit::scene::{process, status};
+use gpreempt_testkit::{play, this_test, until};
 use nix::sys::signal::Signal;
-
-use super::scene::{play, process, status, until};
-use super::stage::{Rules, Service, stops, tenants, until_suspended, until_untraced};
 
 #[test]
 fn a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released() {
-    play("by_hand::a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released", &[], |stage| {
-        let service = Service::start(stage, Rules { daemon: "hold_max_s = 1000", ..Rules::default() });
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules { daemon: "hold_max_s = 1000", ..Rules::default() });
         let (mut actor, _) = service.walker(2);
         let pid = actor.pid();
         let target = || Target::Pid(pid.0);
@@ -22,7 +22,7 @@ fn a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released() {
         assert_eq!(service.refusal(nobody).kind, RefusalKind::Unknown);
 
         service.ask(Request::Hold { target: target(), seconds: 900 });
-        service.must_show(pid, "held", |tenant| tenant.why.as_ref().is_some_and(|why| why.rule == "held"));
+        service.must_show(pid, "held", |tenant| tenant.why.as_ref().is_some_and(|why| why.reason == Reason::Held));
         let jobs = service.status().jobs;
         assert!(jobs[0].held_s.is_some_and(|left| left > 0.0 && left <= 900.0), "{jobs:?}");
         service.ask(Request::Release { target: target() });
@@ -45,8 +45,8 @@ fn a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released() {
 
 #[test]
 fn a_process_given_up_is_let_go_and_never_stopped_again() {
-    play("by_hand::a_process_given_up_is_let_go_and_never_stopped_again", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _) = service.walker(2);
         let (mut other, _) = service.walker(3);
         let (mut online, _) = service.walker(12);
@@ -81,8 +81,8 @@ fn a_process_given_up_is_let_go_and_never_stopped_again() {
 
 #[test]
 fn new_rules_hold_for_what_is_stopped_and_faulty_ones_for_nobody() {
-    play("by_hand::new_rules_hold_for_what_is_stopped_and_faulty_ones_for_nobody", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _) = service.walker(2);
         let (mut online, _) = service.walker(12);
         let pid = offline.pid();
@@ -113,7 +113,7 @@ fn new_rules_hold_for_what_is_stopped_and_faulty_ones_for_nobody() {
         service.must_work(pid);
         service.must_show(online.pid(), "at level 0", |tenant| tenant.level == Some(0));
 
-        fs::write(service.config(), good.replace("name = \"stage\"", "name = \"again\"")).expect("can be written");
+        fs::write(service.config(), good.replace("name = \"scene\"", "name = \"again\"")).expect("can be written");
         service.send(Signal::SIGHUP);
         service.must_be(pid, State::Stopped);
         service.until("the new rule is named", |status| status.jobs.iter().all(|job| job.rule == "again"));
@@ -134,8 +134,8 @@ fn new_rules_hold_for_what_is_stopped_and_faulty_ones_for_nobody() {
 
 #[test]
 fn a_daemon_that_changes_to_observing_lets_everything_go() {
-    play("by_hand::a_daemon_that_changes_to_observing_lets_everything_go", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _) = service.walker(2);
         let (mut online, _) = service.walker(12);
         let pid = offline.pid();

@@ -1,40 +1,33 @@
 //! Whoever is killed or stopped while a tenant is stopped: everything runs again, and nothing is lost by it.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use gpreempt_proto::{EventKind, Request, State, Target};
+use gpreempt_testkit::daemon::{Rules, TestDaemon, cycles, send, suspended, tracer, until_suspended};
+use gpreempt_testkit::{Actor, Scene, play, this_test, until};
 use kfd::Pid;
+use linux_host::process::{self, Stat};
 use nix::sys::signal::Signal;
 
-use super::scene::{Actor, Stage, play, until};
-use super::stage::{Rules, Service, cycles, send, suspended, tracer, until_suspended};
-
-/// What `/proc/PID/stat` says after the name.
-fn fields(pid: Pid) -> Option<Vec<String>> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(text.rsplit_once(')')?.1.split_ascii_whitespace().map(str::to_owned).collect())
-}
-
 fn lives(pid: Pid) -> bool {
-    fields(pid).is_some_and(|fields| fields[0] != "Z" && fields[0] != "X")
+    process::is_alive(pid.0)
 }
 
-/// Whether a process stands still because of a signal, under a tracer or without.
+/// Whether a signal or a tracer has halted a process.
 fn is_halted(pid: Pid) -> bool {
-    fields(pid).is_some_and(|fields| ["T", "t"].contains(&fields[0].as_str()))
+    Stat::read(pid.0).is_some_and(|stat| stat.is_halted())
 }
 
 /// The actuator, and its guardian.
-fn helpers(service: &Service<'_>) -> (Pid, Pid) {
+fn helpers(service: &TestDaemon<'_>) -> (Pid, Pid) {
     let actuator = service.until("there is an actuator", |status| status.actuator_pid.is_some()).actuator_pid;
     let actuator = Pid(actuator.expect("it is there"));
-    let guardian = fields(actuator).expect("it runs")[1].parse().expect("a number");
+    let guardian = Stat::read(actuator.0).expect("it runs").parent;
     (actuator, Pid(guardian))
 }
 
 /// A process that is stopped, and the one on whose account.
-fn stopped(service: &Service<'_>) -> (Actor, Actor) {
+fn stopped(service: &TestDaemon<'_>) -> (Actor, Actor) {
     let (offline, _) = service.walker(2);
     let (online, _) = service.walker(12);
     service.must_be(offline.pid(), State::Stopped);
@@ -55,8 +48,8 @@ fn must_be_free(offline: &Actor) {
 
 #[test]
 fn a_killed_daemon_leaves_nobody_stopped_and_no_process() {
-    play("deaths::a_killed_daemon_leaves_nobody_stopped_and_no_process", &[], |stage| {
-        let mut service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let mut service = TestDaemon::start(scene, Rules::default());
         let (offline, online) = stopped(&service);
         let (actuator, guardian) = helpers(&service);
         service.kill();
@@ -68,8 +61,8 @@ fn a_killed_daemon_leaves_nobody_stopped_and_no_process() {
 
 #[test]
 fn a_killed_daemon_whose_guardian_is_stopped_leaves_nobody_stopped() {
-    play("deaths::a_killed_daemon_whose_guardian_is_stopped_leaves_nobody_stopped", &[], |stage| {
-        let mut service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let mut service = TestDaemon::start(scene, Rules::default());
         let (offline, online) = stopped(&service);
         let (actuator, guardian) = helpers(&service);
         send(guardian, Signal::SIGSTOP);
@@ -85,8 +78,8 @@ fn a_killed_daemon_whose_guardian_is_stopped_leaves_nobody_stopped() {
 
 #[test]
 fn a_stopped_daemon_loses_its_actuator_and_manages_again_when_it_goes_on() {
-    play("deaths::a_stopped_daemon_loses_its_actuator_and_manages_again_when_it_goes_on", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (offline, online) = stopped(&service);
         let (actuator, _) = helpers(&service);
         service.send(Signal::SIGSTOP);
@@ -104,8 +97,8 @@ fn a_stopped_daemon_loses_its_actuator_and_manages_again_when_it_goes_on() {
 
 #[test]
 fn a_guardian_or_actuator_that_is_killed_or_stopped_is_replaced() {
-    play("deaths::a_guardian_or_actuator_that_is_killed_or_stopped_is_replaced", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (offline, online) = stopped(&service);
         for (of_guardian, signal) in [(true, Signal::SIGKILL), (false, Signal::SIGKILL), (false, Signal::SIGSTOP)] {
             let (actuator, guardian) = helpers(&service);
@@ -127,8 +120,8 @@ fn a_guardian_or_actuator_that_is_killed_or_stopped_is_replaced() {
 
 #[test]
 fn everybody_goes_on_when_the_one_on_whose_account_they_are_stopped_is_killed() {
-    play("deaths::everybody_goes_on_when_the_one_on_whose_account_they_are_stopped_is_killed", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, online) = stopped(&service);
         let gone = online.pid();
         online.kill();
@@ -143,8 +136,8 @@ fn everybody_goes_on_when_the_one_on_whose_account_they_are_stopped_is_killed() 
 
 #[test]
 fn levels_and_holds_set_by_hand_survive_every_end_of_the_daemon() {
-    play("deaths::levels_and_holds_set_by_hand_survive_every_end_of_the_daemon", &[], |stage| {
-        let mut service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let mut service = TestDaemon::start(scene, Rules::default());
         let (mut held, _) = service.walker(12);
         let (mut raised, _) = service.walker(1);
         let target = |actor: &Actor| Target::Pid(actor.pid().0);
@@ -176,9 +169,8 @@ fn levels_and_holds_set_by_hand_survive_every_end_of_the_daemon() {
 
 #[test]
 fn a_restart_costs_five_cycles_beside_the_end_of_the_old_stop_and_the_new_one() {
-    let test = "deaths::a_restart_costs_five_cycles_beside_the_end_of_the_old_stop_and_the_new_one";
-    play(test, &[], |stage| {
-        let mut service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let mut service = TestDaemon::start(scene, Rules::default());
         let (offline, online) = stopped(&service);
         until_suspended(offline.pid(), (1, 1));
         let before = cycles();
@@ -200,8 +192,8 @@ fn a_restart_costs_five_cycles_beside_the_end_of_the_old_stop_and_the_new_one() 
 }
 
 /// Ctrl-Z and `fg`, while a tenant is stopped and while it runs.
-fn live_through_job_control(stage: &Stage) {
-    let service = Service::start(stage, Rules::default());
+fn live_through_job_control(scene: &Scene) {
+    let service = TestDaemon::start(scene, Rules::default());
     let (mut offline, mut online) = stopped(&service);
     for signal in [Signal::SIGTSTP, Signal::SIGSTOP] {
         send(offline.pid(), signal);
@@ -237,11 +229,10 @@ fn live_through_job_control(stage: &Stage) {
 
 #[test]
 fn job_control_of_tenants_works_where_the_daemon_need_not_trace() {
-    play("deaths::job_control_of_tenants_works_where_the_daemon_need_not_trace", &[], live_through_job_control);
+    play(this_test!(), &[], live_through_job_control);
 }
 
 #[test]
 fn job_control_of_tenants_works_where_the_daemon_has_to_trace() {
-    let test = "deaths::job_control_of_tenants_works_where_the_daemon_has_to_trace";
-    play(test, &["--debug-permission", "original"], live_through_job_control);
+    play(this_test!(), &["--debug-permission", "original"], live_through_job_control);
 }

@@ -4,11 +4,10 @@ use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
 use gpreempt_proto::{State, Status};
+use gpreempt_testkit::daemon::{Rules, TestDaemon, send, suspended, tenants, tracer, until_suspended};
+use gpreempt_testkit::{Scene, play, this_test, until};
 use kfd::Pid;
 use nix::sys::signal::Signal;
-
-use super::scene::{Stage, play, until};
-use super::stage::{Rules, Service, send, suspended, tenants, tracer, until_suspended};
 
 /// A debugger that stays attached until it is told to go.
 struct Debugger {
@@ -62,8 +61,8 @@ fn is_left_alone(status: &Status, pid: Pid, debugger: u32) -> bool {
 
 /// A debugger attaches before anybody could be stopped, and goes; later, when the daemon has a session; and while its
 /// process is stopped.
-fn come_and_go(stage: &Stage, attach: fn(Pid) -> Debugger) {
-    let service = Service::start(stage, Rules::default());
+fn come_and_go(scene: &Scene, attach: fn(Pid) -> Debugger) {
+    let service = TestDaemon::start(scene, Rules::default());
     let (mut offline, _) = service.walker(2);
     let pid = offline.pid();
     let debugger = attach(pid);
@@ -99,15 +98,15 @@ fn come_and_go(stage: &Stage, attach: fn(Pid) -> Debugger) {
 #[test]
 #[ignore = "needs strace"]
 fn a_process_under_strace_is_left_alone_until_it_is_gone() {
-    play("debuggers::a_process_under_strace_is_left_alone_until_it_is_gone", &[], |stage| {
-        come_and_go(stage, Debugger::strace);
+    play(this_test!(), &[], |scene| {
+        come_and_go(scene, Debugger::strace);
     });
 }
 
 #[test]
 #[ignore = "needs gdb"]
 fn a_process_under_gdb_is_left_alone_until_it_is_gone() {
-    play("debuggers::a_process_under_gdb_is_left_alone_until_it_is_gone", &[], |stage| {
-        come_and_go(stage, Debugger::gdb);
+    play(this_test!(), &[], |scene| {
+        come_and_go(scene, Debugger::gdb);
     });
 }

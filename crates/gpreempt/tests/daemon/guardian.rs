@@ -7,13 +7,14 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gpreemptd::actuate::{BEAT, Link, Order, RefusedKind, SILENCE, Told};
+use gpreempt_testkit::{ThisTest, this_test, until};
+use gpreemptd::actuate::{ActuatorCommand, ActuatorEvent, BEAT, CommandRefusalKind, Link, SILENCE};
 use gpreemptd::inbox::Input;
+use linux_host::process::Stat;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid};
 
 use super::executable;
-use super::scene::until;
 
 /// Says that this process plays the daemon.
 const PART: &str = "GPREEMPT_TEST_DAEMON";
@@ -23,8 +24,8 @@ const MARK: &str = "<daemon>";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Plays a test; `director` runs in this process, the daemon in another.
-fn play(test: &'static str, director: fn(Daemon)) {
-    if std::env::var_os(PART).is_some() { be_daemon() } else { director(Daemon::start(test)) }
+fn play(test: ThisTest, director: fn(Daemon)) {
+    if std::env::var_os(PART).is_some() { be_daemon() } else { director(Daemon::start(test.name())) }
 }
 
 /// What a daemon does with an actuator, without its reasons: every line of input is an order that is refused.
@@ -43,13 +44,13 @@ fn be_daemon() {
     });
     let printer = std::thread::spawn(move || {
         for input in inputs {
-            let Input::Told(told) = input else { panic!("{input:?}") };
+            let Input::Actuator(told) = input else { panic!("{input:?}") };
             println!("{MARK}{}", serde_json::to_string(&told).unwrap());
         }
     });
     for (ticket, line) in std::io::stdin().lock().lines().enumerate() {
         line.unwrap();
-        let order = Order::Resume { ticket: ticket as u64, pid: 1, queues: Vec::new() };
+        let order = ActuatorCommand::Resume { ticket: ticket as u64, pid: 1, queues: Vec::new() };
         link.lock().unwrap().send(&order);
     }
     drop(link);
@@ -60,7 +61,7 @@ fn be_daemon() {
 struct Daemon {
     child: Child,
     input: Option<ChildStdin>,
-    told: Receiver<Told>,
+    told: Receiver<ActuatorEvent>,
     guardian: Process,
     actuator: Process,
 }
@@ -76,20 +77,20 @@ impl Daemon {
         std::thread::spawn(move || {
             let reports = output.lines().map_while(Result::ok);
             let told = reports.filter_map(|line| serde_json::from_str(line.split_once(MARK)?.1).ok());
-            told.into_iter().try_for_each(|told: Told| to.send(told))
+            told.into_iter().try_for_each(|told: ActuatorEvent| to.send(told))
         });
         let none = Process { pid: 0, started: None };
         let mut daemon = Daemon { child, input, told, guardian: none, actuator: none };
-        let Told::Started { actuator } = daemon.hear() else { panic!("something else") };
+        let ActuatorEvent::Started { actuator } = daemon.hear() else { panic!("something else") };
         daemon.actuator = Process::find(actuator);
-        let guardian = fields(actuator).expect("it runs")[1].parse().unwrap();
+        let guardian = Stat::read(actuator).expect("it runs").parent;
         daemon.guardian = Process::find(guardian);
         // What it has of the actuator's socket while it starts it would keep the end of the actuator from being heard.
         until("the guardian is at its watch", || !has_socket(guardian));
         daemon
     }
 
-    fn hear(&mut self) -> Told {
+    fn hear(&mut self) -> ActuatorEvent {
         self.told.recv_timeout(PATIENCE).expect("it is told")
     }
 
@@ -97,13 +98,16 @@ impl Daemon {
     fn must_answer(&mut self) {
         writeln!(self.input.as_mut().unwrap(), "order").unwrap();
         let told = self.hear();
-        assert!(matches!(&told, Told::Refused(refused) if refused.kind == RefusedKind::Gone), "{told:?}");
+        assert!(
+            matches!(&told, ActuatorEvent::Refused(refused) if refused.kind == CommandRefusalKind::Gone),
+            "{told:?}"
+        );
     }
 
     fn must_hear_of_loss(&mut self, by_guardian: bool) {
         let told = self.hear();
         // A guardian that a busy machine lets leave late is ended, too.
-        assert!(matches!(&told, Told::Lost { killed, .. } if *killed || !by_guardian), "{told:?}");
+        assert!(matches!(&told, ActuatorEvent::Lost { killed, .. } if *killed || !by_guardian), "{told:?}");
     }
 
     fn must_be_gone(&self) {
@@ -124,12 +128,6 @@ struct Process {
     started: Option<u64>,
 }
 
-/// What `/proc/PID/stat` says after the name.
-fn fields(pid: u32) -> Option<Vec<String>> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(text.rsplit_once(')')?.1.split_ascii_whitespace().map(str::to_owned).collect())
-}
-
 /// Whether a process has a socket open.
 fn has_socket(pid: u32) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").flatten();
@@ -138,15 +136,14 @@ fn has_socket(pid: u32) -> bool {
 
 impl Process {
     fn find(pid: u32) -> Process {
-        let started = fields(pid).and_then(|fields| fields[19].parse().ok());
+        let started = Stat::read(pid).map(|stat| stat.start);
         assert!(started.is_some(), "process {pid} runs");
         Process { pid, started }
     }
 
     /// Whether it runs, or could.
     fn lives(self) -> bool {
-        let Some(fields) = fields(self.pid) else { return false };
-        fields[0] != "Z" && fields[0] != "X" && fields[19].parse().ok() == self.started
+        Stat::read(self.pid).is_some_and(|stat| !stat.is_dead() && Some(stat.start) == self.started)
     }
 
     fn send(self, signal: Signal) {
@@ -161,13 +158,13 @@ impl Process {
     }
 
     fn is_stopped(self) -> bool {
-        fields(self.pid).is_some_and(|fields| fields[0] == "T")
+        Stat::read(self.pid).is_some_and(|stat| stat.state == 'T')
     }
 }
 
 #[test]
 fn a_killed_daemon_leaves_nobody() {
-    play("guardian::a_killed_daemon_leaves_nobody", |mut daemon| {
+    play(this_test!(), |mut daemon| {
         daemon.child.kill().unwrap();
         daemon.must_be_gone();
     });
@@ -175,7 +172,7 @@ fn a_killed_daemon_leaves_nobody() {
 
 #[test]
 fn a_stopped_daemon_loses_its_actuator_and_learns_it_when_it_goes_on() {
-    play("guardian::a_stopped_daemon_loses_its_actuator_and_learns_it_when_it_goes_on", |mut daemon| {
+    play(this_test!(), |mut daemon| {
         let own = Process::find(daemon.child.id());
         own.send(Signal::SIGSTOP);
         until("the actuator is gone", || !daemon.actuator.lives());
@@ -187,7 +184,7 @@ fn a_stopped_daemon_loses_its_actuator_and_learns_it_when_it_goes_on() {
 
 #[test]
 fn an_actuator_does_not_outlive_its_guardian() {
-    play("guardian::an_actuator_does_not_outlive_its_guardian", |mut daemon| {
+    play(this_test!(), |mut daemon| {
         daemon.guardian.send(Signal::SIGKILL);
         daemon.must_hear_of_loss(false);
         daemon.must_be_gone();
@@ -196,7 +193,7 @@ fn an_actuator_does_not_outlive_its_guardian() {
 
 #[test]
 fn a_guardian_that_was_stopped_does_not_take_that_for_silence() {
-    play("guardian::a_guardian_that_was_stopped_does_not_take_that_for_silence", |mut daemon| {
+    play(this_test!(), |mut daemon| {
         daemon.guardian.send(Signal::SIGSTOP);
         until("it is stopped", || daemon.guardian.is_stopped());
         // Longer than it bears silence: that is what it must not hold against the others.
@@ -212,7 +209,7 @@ fn a_guardian_that_was_stopped_does_not_take_that_for_silence() {
 
 #[test]
 fn a_killed_actuator_is_a_loss_that_the_daemon_learns() {
-    play("guardian::a_killed_actuator_is_a_loss_that_the_daemon_learns", |mut daemon| {
+    play(this_test!(), |mut daemon| {
         daemon.must_answer();
         daemon.actuator.send(Signal::SIGKILL);
         daemon.must_hear_of_loss(false);
@@ -222,7 +219,7 @@ fn a_killed_actuator_is_a_loss_that_the_daemon_learns() {
 
 #[test]
 fn an_actuator_that_hangs_is_killed() {
-    play("guardian::an_actuator_that_hangs_is_killed", |mut daemon| {
+    play(this_test!(), |mut daemon| {
         daemon.actuator.send(Signal::SIGSTOP);
         daemon.must_hear_of_loss(true);
         daemon.must_be_gone();
@@ -231,7 +228,7 @@ fn an_actuator_that_hangs_is_killed() {
 
 #[test]
 fn a_loss_is_told_even_while_the_guardian_is_stopped() {
-    play("guardian::a_loss_is_told_even_while_the_guardian_is_stopped", |mut daemon| {
+    play(this_test!(), |mut daemon| {
         daemon.guardian.send(Signal::SIGSTOP);
         until("it is stopped", || daemon.guardian.is_stopped());
         daemon.actuator.send(Signal::SIGKILL);
@@ -242,7 +239,7 @@ fn a_loss_is_told_even_while_the_guardian_is_stopped() {
 
 #[test]
 fn signals_for_everybody_are_answered_by_the_daemon_alone() {
-    play("guardian::signals_for_everybody_are_answered_by_the_daemon_alone", |mut daemon| {
+    play(this_test!(), |mut daemon| {
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGTSTP] {
             daemon.guardian.send(signal);
             daemon.actuator.send(signal);
@@ -250,8 +247,9 @@ fn signals_for_everybody_are_answered_by_the_daemon_alone() {
         daemon.must_answer();
         assert!(daemon.guardian.lives() && daemon.actuator.lives());
         // Neither is in the process group that a terminal signals.
-        let group = |pid| fields(pid).expect("it runs")[2].clone();
-        assert_eq!(group(daemon.actuator.pid), daemon.guardian.pid.to_string());
+        let group =
+            |pid: u32| getpgid(Some(Pid::from_raw(pid.cast_signed()))).expect("it runs").as_raw().cast_unsigned();
+        assert_eq!(group(daemon.actuator.pid), daemon.guardian.pid);
         assert_ne!(group(daemon.actuator.pid), group(daemon.child.id()));
         drop(daemon.input.take());
         daemon.must_hear_of_loss(false);
@@ -262,7 +260,7 @@ fn signals_for_everybody_are_answered_by_the_daemon_alone() {
 
 #[test]
 fn nothing_of_an_actuator_is_written_when_it_dies() {
-    play("guardian::nothing_of_an_actuator_is_written_when_it_dies", |daemon| {
+    play(this_test!(), |daemon| {
         let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.actuator.pid)).unwrap();
         let core = limits.lines().find(|line| line.starts_with("Max core file size")).expect("a limit");
         assert_eq!(core.split_ascii_whitespace().nth(4), Some("0"), "{core}");

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::program::Program;
-use super::scene::{Stage, play};
-use super::stage::{Rules, Service};
+use gpreempt_testkit::daemon::{Rules, TestDaemon};
+use gpreempt_testkit::program::Program;
+use gpreempt_testkit::{Scene, play, this_test};
 
 const ONLINE: &[&str] = &["online", "--requests", "20", "--kernels", "2", "--groups", "4", "--steps", "100"];
 const ARRIVALS: &[&str] = &["--rate", "20", "--seed", "7", "--patience-ms", "60000", "--wait"];
@@ -29,8 +29,8 @@ fn hip_load() -> Command {
 }
 
 /// Requests of one program beside another that fills the gpu.
-fn meet(stage: &Stage, hip_is_online: bool) {
-    let service = Service::start(stage, Rules::default());
+fn meet(scene: &Scene, hip_is_online: bool) {
+    let service = TestDaemon::start(scene, Rules::default());
     let load = |level: u8, is_hip: bool, words: &[&str]| {
         if !is_hip {
             return service.load(level, words);
@@ -49,11 +49,11 @@ fn meet(stage: &Stage, hip_is_online: bool) {
 #[test]
 #[ignore = "needs Debian 13's ROCm and clang-19"]
 fn other_programs_stop_for_a_hip_program_and_lose_nothing() {
-    play("hip::other_programs_stop_for_a_hip_program_and_lose_nothing", &["--cus", "8"], |stage| meet(stage, true));
+    play(this_test!(), &["--cus", "8"], |scene| meet(scene, true));
 }
 
 #[test]
 #[ignore = "needs Debian 13's ROCm and clang-19"]
 fn a_hip_program_stops_for_other_programs_and_loses_nothing() {
-    play("hip::a_hip_program_stops_for_other_programs_and_loses_nothing", &["--cus", "8"], |stage| meet(stage, false));
+    play(this_test!(), &["--cus", "8"], |scene| meet(scene, false));
 }

@@ -1,12 +1,11 @@
 //! Policies other than strict levels, and what bounds those.
 
-use gpreempt_proto::{EventKind, State};
-
-use super::scene::{Actor, play};
-use super::stage::{Rules, Service, stops};
+use gpreempt_proto::{EventKind, PolicyKind, Reason, State};
+use gpreempt_testkit::daemon::{Rules, TestDaemon, stops};
+use gpreempt_testkit::{Actor, play, this_test};
 
 /// Both of two are stopped so often.
-fn take_turns(service: &Service<'_>, actors: [&Actor; 2], turns: u64) {
+fn take_turns(service: &TestDaemon<'_>, actors: [&Actor; 2], turns: u64) {
     service.until("both had their turns", |status| {
         actors
             .iter()
@@ -28,15 +27,15 @@ fn by_level(gpu: &'static str, before: &'static str) -> Rules {
 
 #[test]
 fn equals_take_turns_where_the_gpu_has_slices() {
-    play("policies::equals_take_turns_where_the_gpu_has_slices", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let gpu = "small = 0.0\nweigh = false\nslice_ms = 20";
-        let service = Service::start(stage, Rules { gpu, ..Rules::default() });
+        let service = TestDaemon::start(scene, Rules { gpu, ..Rules::default() });
         let (mut first, _) = service.walker(4);
         let (mut second, _) = service.walker(4);
         take_turns(&service, [&first, &second], 5);
         for actor in [&first, &second] {
             let events = service.events_of(actor.pid());
-            let slice = |kind: &&EventKind| matches!(kind, EventKind::Preempted { rule, .. } if rule == "slice_over");
+            let slice = |kind: &&EventKind| matches!(kind, EventKind::Preempted { reason: Reason::SliceOver, .. });
             assert!(events.iter().filter(slice).count() >= 5, "{events:?}");
         }
         must_end_right([&mut first, &mut second]);
@@ -45,16 +44,16 @@ fn equals_take_turns_where_the_gpu_has_slices() {
 
 #[test]
 fn shares_follow_weights_where_the_gpu_is_fair() {
-    play("policies::shares_follow_weights_where_the_gpu_is_fair", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let heavy = "[[rule]]\nname = \"heavy\"\nuser = \"*\"\nenvironment = { GPREEMPT_LEVEL = \"3\" }\n\
                      level = 3\nweight = 400\nmax_stop_ms = 600000\n";
         let gpu = "small = 0.0\nweigh = false\npolicy = \"fair\"\nslice_ms = 100";
-        let service = Service::start(stage, by_level(gpu, heavy));
+        let service = TestDaemon::start(scene, by_level(gpu, heavy));
         let (mut light, _) = service.walker(2);
         let (mut heavy, _) = service.walker(3);
         take_turns(&service, [&light, &heavy], 6);
         let status = service.status();
-        assert_eq!(status.gpus[0].policy, "fair");
+        assert_eq!(status.gpus[0].policy, PolicyKind::Fair);
         let stopped = |actor: &Actor| {
             let tenant = status.tenants.iter().find(|tenant| tenant.pid == actor.pid().0).expect("listed");
             tenant.stopped_s
@@ -67,17 +66,17 @@ fn shares_follow_weights_where_the_gpu_is_fair() {
 
 #[test]
 fn a_deadline_goes_before_a_level() {
-    play("policies::a_deadline_goes_before_a_level", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let urgent = "[[rule]]\nname = \"urgent\"\nuser = \"*\"\nenvironment = { GPREEMPT_LEVEL = \"3\" }\n\
                       level = 3\nperiod_ms = 1000\ndeadline_ms = 500\nmax_stop_ms = 600000\n";
-        let service = Service::start(stage, by_level("small = 0.0\nweigh = false\npolicy = \"deadline\"", urgent));
+        let service = TestDaemon::start(scene, by_level("small = 0.0\nweigh = false\npolicy = \"deadline\"", urgent));
         let (mut effort, _) = service.walker(12);
         let (mut below, _) = service.walker(2);
         service.must_be(below.pid(), State::Stopped);
         service.must_work(effort.pid());
         let (mut urgent, _) = service.walker(3);
         service.must_show(effort.pid(), "stopped for an earlier deadline", |tenant| {
-            let told = tenant.why.as_ref().is_some_and(|why| why.rule == "earlier_deadline");
+            let told = tenant.why.as_ref().is_some_and(|why| why.reason == Reason::EarlierDeadline);
             told && tenant.state == State::Stopped
         });
         service.must_work(urgent.pid());
@@ -91,11 +90,11 @@ fn a_deadline_goes_before_a_level() {
 
 #[test]
 fn lower_work_gets_somewhere_although_higher_work_never_ends() {
-    play("policies::lower_work_gets_somewhere_although_higher_work_never_ends", &[], |stage| {
-        let service = Service::start(stage, Rules { job: "max_stop_ms = 100\nmin_run_ms = 10", ..Rules::default() });
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules { job: "max_stop_ms = 100\nmin_run_ms = 10", ..Rules::default() });
         let (mut offline, _) = service.walker(2);
         let (mut online, _) = service.walker(12);
-        let aged = |kind: &&EventKind| matches!(kind, EventKind::Resumed { rule, .. } if rule == "aged");
+        let aged = |kind: &&EventKind| matches!(kind, EventKind::Resumed { reason: Reason::Aged, .. });
         service.until("it had its turns", |_| service.events_of(offline.pid()).iter().filter(aged).count() >= 4);
         // It completes in its turns.
         offline.enough();

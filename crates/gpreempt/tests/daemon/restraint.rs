@@ -4,14 +4,15 @@ use std::fs;
 use std::process::Command;
 
 use gpreempt_proto::{EventKind, RefusalKind, Request, State, Status, Target};
+use gpreempt_testkit::daemon::{Rules, TestDaemon, suspended, tenants, tracer};
+use gpreempt_testkit::scene;
+use gpreempt_testkit::{play, this_test, until};
 use kfd::Pid;
 
 use super::executable;
-use super::scene::{self, play, until};
-use super::stage::{Rules, Service, suspended, tenants, tracer};
 
 /// Waits for so many scans, at each of which something must hold.
-fn throughout(service: &Service<'_>, scans: u64, mut holds: impl FnMut(&Status) -> bool) {
+fn throughout(service: &TestDaemon<'_>, scans: u64, mut holds: impl FnMut(&Status) -> bool) {
     let begun = service.stats().daemon.scans;
     service.until("scans", |status| {
         assert!(holds(status), "{status:#?}");
@@ -34,8 +35,8 @@ fn is_stopped(status: &Status, pid: Pid) -> bool {
 
 #[test]
 fn where_there_is_only_one_level_nobody_is_attached_to() {
-    play("restraint::where_there_is_only_one_level_nobody_is_attached_to", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut first, _) = service.walker(2);
         let (mut second, _) = service.walker(2);
         let pids = [first.pid(), second.pid()];
@@ -58,8 +59,8 @@ fn where_there_is_only_one_level_nobody_is_attached_to() {
 
 #[test]
 fn an_observing_daemon_tells_what_it_would_do_and_touches_nobody() {
-    play("restraint::an_observing_daemon_tells_what_it_would_do_and_touches_nobody", &[], |stage| {
-        let service = Service::start(stage, Rules { mode: "observe", ..Rules::default() });
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules { mode: "observe", ..Rules::default() });
         let (mut offline, _) = service.walker(2);
         let (mut online, queue) = service.idler(12);
         let pids = [offline.pid(), online.pid()];
@@ -90,9 +91,9 @@ fn an_observing_daemon_tells_what_it_would_do_and_touches_nobody() {
 
 #[test]
 fn processes_that_no_rule_matches_are_not_stopped_and_cause_no_stop() {
-    play("restraint::processes_that_no_rule_matches_are_not_stopped_and_cause_no_stop", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
-        let (mut stranger, _) = stage.walker(4);
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
+        let (mut stranger, _) = scene.walker(4);
         let (mut offline, _) = service.walker(2);
         throughout(&service, 20, |status| {
             tenants(status, stranger.pid()).all(|tenant| tenant.job.is_none() && tenant.level.is_none())
@@ -113,8 +114,8 @@ fn processes_that_no_rule_matches_are_not_stopped_and_cause_no_stop() {
 
 #[test]
 fn a_process_without_a_runtime_cannot_be_stopped_but_can_be_protected() {
-    play("restraint::a_process_without_a_runtime_cannot_be_stopped_but_can_be_protected", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _) = service.walker(2);
         let mut plain = service.actor(5);
         plain.ask("open");
@@ -139,8 +140,8 @@ fn a_process_without_a_runtime_cannot_be_stopped_but_can_be_protected() {
 
 #[test]
 fn higher_work_that_waits_for_lower_work_does_not_stop_it() {
-    play("restraint::higher_work_that_waits_for_lower_work_does_not_stop_it", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut online, queue) = service.idler(12);
         online.ask(&format!("gate {queue}"));
         online.ask(&format!("walk {queue} 4"));
@@ -165,13 +166,13 @@ fn higher_work_that_waits_for_lower_work_does_not_stop_it() {
 #[test]
 #[ignore = "needs strace, and permission to trace"]
 fn memory_of_processes_is_read_only_where_two_levels_meet() {
-    play("restraint::memory_of_processes_is_read_only_where_two_levels_meet", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let log = directory.path().join("calls");
         let mut strace = Command::new("strace");
         strace.args(["-f", "-yy", "-qq", "-e", "trace=pread64,preadv,process_vm_readv", "-e", "signal=none", "-o"]);
         strace.arg(&log).arg(executable());
-        let service = Service::start_with(stage, Rules::default(), strace);
+        let service = TestDaemon::start_with(scene, Rules::default(), strace);
         let reads = || {
             let text = fs::read_to_string(&log).expect("strace writes it");
             let lines: Vec<&str> = text.lines().collect();
@@ -191,9 +192,10 @@ fn memory_of_processes_is_read_only_where_two_levels_meet() {
         first.ask("open");
         let queue = first.queue(7);
         first.ask(&format!("walk {queue} 4"));
-        // Without asking for the status, which shows what everybody does, and so has to look.
-        let appeared = |service: &Service<'_>, pid: Pid| {
-            service.events_of(pid).iter().any(|kind| matches!(kind, EventKind::Appeared { .. }))
+        // Asking for the status is no reason to read, either.
+        let appeared = |service: &TestDaemon<'_>, pid: Pid| {
+            tenants(&service.status(), pid).all(|tenant| tenant.state == State::Unknown)
+                && service.events_of(pid).iter().any(|kind| matches!(kind, EventKind::Appeared { .. }))
         };
         until("the daemon knows it", || appeared(&service, first.pid()));
         let mut second = service.actor(2);
@@ -209,5 +211,43 @@ fn memory_of_processes_is_read_only_where_two_levels_meet() {
             actor.enough();
             actor.must_end_right(0);
         }
+    });
+}
+
+/// It waits for nothing but its inbox, so that no disk and no process can delay a decision.
+#[test]
+#[ignore = "needs strace, and permission to trace"]
+fn the_deciding_thread_opens_no_file_and_starts_no_process() {
+    play(this_test!(), &[], |scene| {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let log = directory.path().join("calls");
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-Y", "-qq", "-e", "trace=%file,%process,fsync,fdatasync", "-e", "signal=none", "-o"]);
+        strace.arg(&log).arg(executable());
+        let service = TestDaemon::start_with(scene, Rules::default(), strace);
+        let calls_of = |thread: &str| {
+            let text = fs::read_to_string(&log).expect("strace writes it");
+            // Threads and their ends are no processes.
+            let counts =
+                |line: &&str| !line.contains("clone3(") && !line.contains("clone(") && !line.contains(" exit(");
+            let of_thread = |line: &&str| line.contains(&format!("<{thread}>"));
+            text.lines().filter(of_thread).filter(counts).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (mut offline, _) = service.walker(2);
+        let target = || Target::Pid(offline.pid().0);
+        service.must_be_known(offline.pid());
+        service.ask(Request::Set { target: target(), level: 3 });
+        let (mut online, _) = service.walker(12);
+        service.must_be(offline.pid(), State::Stopped);
+        service.ask(Request::Hold { target: target(), seconds: 5 });
+        service.ask(Request::Release { target: target() });
+        online.enough();
+        online.must_end_right(0);
+        service.must_work(offline.pid());
+        assert_eq!(calls_of("decide"), [""; 0]);
+        // The threads that do it instead are seen.
+        until("files are read and written", || !calls_of("discovery").is_empty() && !calls_of("overrides").is_empty());
+        offline.enough();
+        offline.must_end_right(0);
     });
 }

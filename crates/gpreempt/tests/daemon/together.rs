@@ -1,9 +1,8 @@
 //! Jobs of several processes and gpus.
 
 use gpreempt_proto::State;
-
-use super::scene::{Actor, play};
-use super::stage::{Rules, Service, suspended, tenants, until_suspended};
+use gpreempt_testkit::daemon::{Rules, TestDaemon, suspended, tenants, until_suspended};
+use gpreempt_testkit::{Actor, play, this_test};
 
 const TWO_GPUS: &[&str] = &["--gpus", "2"];
 
@@ -15,8 +14,8 @@ fn walk_on(actor: &mut Actor, gpu: u32) {
 
 #[test]
 fn a_job_of_two_processes_on_two_gpus_stops_and_runs_as_one() {
-    play("together::a_job_of_two_processes_on_two_gpus_stops_and_runs_as_one", TWO_GPUS, |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), TWO_GPUS, |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let mut members = [service.member(2, "train"), service.member(2, "train")];
         for (actor, gpus) in members.iter_mut().zip([&[0, 1][..], &[1]]) {
             actor.ask("open");
@@ -65,8 +64,8 @@ fn a_job_of_two_processes_on_two_gpus_stops_and_runs_as_one() {
 
 #[test]
 fn a_member_that_begins_to_work_while_its_job_is_stopped_waits_with_the_others() {
-    play("together::a_member_that_begins_to_work_while_its_job_is_stopped_waits_with_the_others", TWO_GPUS, |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), TWO_GPUS, |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let mut first = service.member(2, "train");
         first.ask("open");
         walk_on(&mut first, 0);

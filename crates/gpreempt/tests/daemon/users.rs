@@ -2,15 +2,16 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use gpreempt_proto::{State, TenantStatus};
+use gpreempt_testkit::daemon::{Rules, TestDaemon};
+use gpreempt_testkit::program::Program;
+use gpreempt_testkit::scene::{is_outside, must_pass, own};
+use gpreempt_testkit::{Scene, ThisTest, play, this_test};
 use nix::unistd::geteuid;
 
 use super::executable;
-use super::program::Program;
-use super::scene::{self, Stage, play};
-use super::stage::{Rules, Service};
 
 /// Somebody without any rights; every system has it.
 const NOBODY: &str = "65534";
@@ -28,40 +29,22 @@ fn is_possible() -> bool {
     geteuid().is_root() && version.is_ok_and(|output| output.status.success())
 }
 
-/// Whether this is the test itself, not one of the processes that it starts.
-fn is_outside() -> bool {
-    std::env::var_os(scene::PART).is_none()
-}
-
-fn must_pass(output: &Output) {
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// This program again, as the director of a test.
-fn direct(command: &mut Command, test: &str) {
-    command.args(["--exact", test, "--nocapture", "--include-ignored"]).env(scene::PART, "director");
-}
-
-fn own() -> std::path::PathBuf {
-    std::env::current_exe().expect("this test is a program")
-}
-
 /// Plays a test in which everybody is nobody; as the present user where that cannot be.
-fn play_as_nobody(test: &'static str, director: fn(&Stage)) {
+fn play_as_nobody(test: ThisTest, director: fn(&Scene)) {
     if !is_outside() || !is_possible() {
         return play(test, &[], director);
     }
     let mut command = as_nobody();
     command.arg(executable()).args(["vgpu", "run", "--"]).arg(own());
-    direct(&mut command, test);
-    must_pass(&command.output().expect("can be started"));
+    test.direct(&mut command);
+    let output = command.output().expect("can be started");
+    must_pass(Some(output.status), &String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
 }
 
 #[test]
 fn without_any_rights_programs_started_with_run_are_protected_and_stopped() {
-    play_as_nobody("users::without_any_rights_programs_started_with_run_are_protected_and_stopped", |stage| {
-        let service = Service::start(stage, Rules::default());
+    play_as_nobody(this_test!(), |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let launch = |level: &str, words: &[&str]| {
             let mut command = Command::new(executable());
             command.args(["run", "--level", level, "--"]).arg(executable()).args(words);
@@ -79,7 +62,7 @@ fn without_any_rights_programs_started_with_run_are_protected_and_stopped() {
 }
 
 /// Plays a test with root and nobody. Says so where there is only one user.
-fn play_with_both(test: &'static str, director: fn(&Stage)) {
+fn play_with_both(test: ThisTest, director: fn(&Scene)) {
     if is_outside() && !is_possible() {
         return eprintln!("skipped: needs root, setpriv, and a program that nobody may read");
     }
@@ -88,12 +71,11 @@ fn play_with_both(test: &'static str, director: fn(&Stage)) {
 
 #[test]
 fn a_process_that_the_daemon_may_not_trace_is_shown_so_and_nothing_is_stopped() {
-    let test = "users::a_process_that_the_daemon_may_not_trace_is_shown_so_and_nothing_is_stopped";
     if is_outside() && geteuid().is_root() && !is_possible() {
         return eprintln!("skipped: root may trace everybody, and needs setpriv to be somebody else");
     }
-    play_as_nobody(test, |stage| {
-        let service = Service::start(stage, Rules::default());
+    play_as_nobody(this_test!(), |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _) = service.walker(2);
         // As if it were another user's: the system refuses whoever has no rights.
         offline.ask("hide");
@@ -122,8 +104,8 @@ fn a_process_that_the_daemon_may_not_trace_is_shown_so_and_nothing_is_stopped() 
 
 #[test]
 fn what_somebody_tells_of_work_of_another_user_is_ignored() {
-    play_with_both("users::what_somebody_tells_of_work_of_another_user_is_ignored", |stage| {
-        let service = Service::start(stage, Rules::default());
+    play_with_both(this_test!(), |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (actor, _) = service.idler(2);
         let socket = service.socket();
         let place = socket.parent().expect("a directory");

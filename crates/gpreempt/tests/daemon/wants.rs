@@ -1,14 +1,14 @@
 //! What counts as higher work, and what brings it to the daemon's notice.
 
 use gpreempt_proto::State;
-
-use super::scene::{play, status, until, waves};
-use super::stage::{Rules, Service, stops, tenants, until_suspended};
+use gpreempt_testkit::daemon::{Rules, TestDaemon, stops, tenants, until_suspended};
+use gpreempt_testkit::scene::{status, waves};
+use gpreempt_testkit::{play, this_test, until};
 
 #[test]
 fn kernels_without_completion_signals_are_protected_until_they_are_done() {
-    play("wants::kernels_without_completion_signals_are_protected_until_they_are_done", &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, queue) = service.idler(2);
         offline.ask(&format!("walk {queue} 512"));
         let (mut online, queue) = service.idler(12);
@@ -35,9 +35,8 @@ fn kernels_without_completion_signals_are_protected_until_they_are_done() {
 
 #[test]
 fn nobody_is_stopped_for_copies_nor_attached_for_a_process_that_does_nothing_else() {
-    let test = "wants::nobody_is_stopped_for_copies_nor_attached_for_a_process_that_does_nothing_else";
-    play(test, &[], |stage| {
-        let service = Service::start(stage, Rules::default());
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _) = service.walker(2);
         let pid = offline.pid();
         let mut copier = service.actor(12);
@@ -70,9 +69,9 @@ fn nobody_is_stopped_for_copies_nor_attached_for_a_process_that_does_nothing_els
 
 #[test]
 fn work_that_somebody_tells_of_is_counted_where_only_scans_look() {
-    play("wants::work_that_somebody_tells_of_is_counted_where_only_scans_look", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         let daemon = "scan_ms = 10\n[watch]\nfixed = true\nperiod_us = 10000";
-        let service = Service::start(stage, Rules { daemon, ..Rules::default() });
+        let service = TestDaemon::start(scene, Rules { daemon, ..Rules::default() });
         let (mut offline, _) = service.walker(2);
         let (mut online, queue) = service.idler(12);
         // Somebody who is not known.
@@ -95,8 +94,8 @@ fn work_that_somebody_tells_of_is_counted_where_only_scans_look() {
 
 #[test]
 fn a_daemon_with_a_core_of_its_own_stops_and_resumes() {
-    play("wants::a_daemon_with_a_core_of_its_own_stops_and_resumes", &[], |stage| {
-        let service = Service::start(stage, Rules { daemon: "[watch]\nspin_core = 0", ..Rules::default() });
+    play(this_test!(), &[], |scene| {
+        let service = TestDaemon::start(scene, Rules { daemon: "[watch]\nspin_core = 0", ..Rules::default() });
         let (mut offline, _) = service.walker(2);
         let (mut online, _) = service.walker(12);
         service.must_be(offline.pid(), State::Stopped);

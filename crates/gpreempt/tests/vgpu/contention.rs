@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use gpreempt_testkit::scene::{process, status, waves};
+use gpreempt_testkit::{Actor, Scene, play, this_test, until};
 use kfd::{Grace, Kfd, QueueId, Tracer};
 use serde_json::Value;
-
-use super::scene::{Actor, Stage, play, process, status, until, waves};
 
 /// One XCC with one compute unit, which 32 waves fill.
 const ONE_CU: &[&str] = &["--profile", "mi300x-cpx", "--cus", "1"];
@@ -18,8 +18,8 @@ fn gpu_waves(status: &Value) -> u64 {
 }
 
 /// An actor with a queue of this priority and a walk that has been submitted and cannot begin.
-fn blocked(stage: &Stage, priority: u32, groups: u32) -> Actor {
-    let mut actor = stage.actor();
+fn blocked(scene: &Scene, priority: u32, groups: u32) -> Actor {
+    let mut actor = scene.actor();
     actor.ask("open");
     let queue = actor.queue(priority);
     // The new queue took everybody off the gpu for a moment.
@@ -35,8 +35,8 @@ fn until_it_waits(actor: &Actor) {
 }
 
 /// Somebody whose walk fills the gpu, and a way to stop it.
-fn fill(stage: &Stage) -> (Actor, Tracer, [QueueId; 1]) {
-    let (client, queue) = stage.walker(FULL);
+fn fill(scene: &Scene) -> (Actor, Tracer, [QueueId; 1]) {
+    let (client, queue) = scene.walker(FULL);
     until("the gpu is full", || gpu_waves(&status()) == u64::from(FULL));
     let (tracer, _) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
     (client, tracer, [QueueId(queue)])
@@ -44,10 +44,10 @@ fn fill(stage: &Stage) -> (Actor, Tracer, [QueueId; 1]) {
 
 #[test]
 fn a_kernel_that_fills_the_gpu_blocks_others_until_it_is_stopped() {
-    play("contention::a_kernel_that_fills_the_gpu_blocks_others_until_it_is_stopped", ONE_CU, |stage| {
-        let (mut large, tracer, queues) = fill(stage);
+    play(this_test!(), ONE_CU, |scene| {
+        let (mut large, tracer, queues) = fill(scene);
         assert_eq!(status()["gpus"][0]["wave_slots"], FULL);
-        let mut small = blocked(stage, 15, 1);
+        let mut small = blocked(scene, 15, 1);
         small.enough();
         for _ in 0..LOOKS {
             let now = status();
@@ -68,10 +68,10 @@ fn a_kernel_that_fills_the_gpu_blocks_others_until_it_is_stopped() {
 
 #[test]
 fn a_kernel_that_waits_begins_when_the_one_before_it_ends() {
-    play("contention::a_kernel_that_waits_begins_when_the_one_before_it_ends", ONE_CU, |stage| {
-        let (mut large, _) = stage.walker(FULL);
+    play(this_test!(), ONE_CU, |scene| {
+        let (mut large, _) = scene.walker(FULL);
         until("the gpu is full", || gpu_waves(&status()) == u64::from(FULL));
-        let mut small = blocked(stage, 7, 3);
+        let mut small = blocked(scene, 7, 3);
         small.enough();
         assert!(!small.is_done(0));
         large.enough();
@@ -83,11 +83,11 @@ fn a_kernel_that_waits_begins_when_the_one_before_it_ends() {
 }
 
 /// Two processes wait for the gpu, one of a high class and one of a low; the places that become free are the high one's.
-fn high_before_low(stage: &Stage, high_first: bool) {
+fn high_before_low(scene: &Scene, high_first: bool) {
     let priorities = if high_first { [7, 11, 6] } else { [7, 6, 11] };
     // All queues first: each new one takes everybody off the gpu, and then the best claim wins.
     let mut actors = priorities.map(|priority| {
-        let mut actor = stage.actor();
+        let mut actor = scene.actor();
         actor.ask("open");
         let queue = actor.queue(priority);
         (actor, queue)
@@ -120,18 +120,18 @@ fn high_before_low(stage: &Stage, high_first: bool) {
 
 #[test]
 fn workgroups_of_a_higher_class_begin_before_those_of_a_lower() {
-    play("contention::workgroups_of_a_higher_class_begin_before_those_of_a_lower", ONE_CU, |stage| {
-        high_before_low(stage, true);
-        high_before_low(stage, false);
+    play(this_test!(), ONE_CU, |scene| {
+        high_before_low(scene, true);
+        high_before_low(scene, false);
     });
 }
 
 #[test]
 fn a_mask_confines_a_queue_to_its_compute_units() {
     let flags = &["--profile", "mi300x-cpx", "--cus", "4"];
-    play("contention::a_mask_confines_a_queue_to_its_compute_units", flags, |stage| {
+    play(this_test!(), flags, |scene| {
         const GROUPS: u32 = 3 * FULL;
-        let mut client = stage.actor();
+        let mut client = scene.actor();
         client.ask("open");
         let queue = client.queue(7);
         client.ask(&format!("cu-mask {queue} 1"));
@@ -159,8 +159,8 @@ fn cycles(status: &Value, gpu: usize, cause: Option<&str>) -> u64 {
 #[test]
 fn stopping_queues_of_one_gpu_leaves_the_other_alone() {
     let flags = &["--profile", "mi300x-cpx", "--gpus", "2"];
-    play("contention::stopping_queues_of_one_gpu_leaves_the_other_alone", flags, |stage| {
-        let (mut client, queue) = stage.walker(2);
+    play(this_test!(), flags, |scene| {
+        let (mut client, queue) = scene.walker(2);
         let second: u32 = client.ask("queue 7 1").parse().expect("a number");
         client.ask(&format!("walk {second} 2"));
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
@@ -182,10 +182,10 @@ fn stopping_queues_of_one_gpu_leaves_the_other_alone() {
 
 #[test]
 fn more_queues_than_the_hardware_holds_take_turns() {
-    play("contention::more_queues_than_the_hardware_holds_take_turns", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         // More processes than address spaces, more queues than hardware slots.
         const PROCESSES: usize = 15;
-        let mut actors: Vec<Actor> = (0..PROCESSES).map(|_| stage.actor()).collect();
+        let mut actors: Vec<Actor> = (0..PROCESSES).map(|_| scene.actor()).collect();
         for actor in &mut actors {
             actor.ask("open");
             for _ in 0..2 {
@@ -210,10 +210,10 @@ fn more_queues_than_the_hardware_holds_take_turns() {
 
 #[test]
 fn queues_that_wait_for_a_signal_notice_it_although_they_take_turns() {
-    play("contention::queues_that_wait_for_a_signal_notice_it_although_they_take_turns", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         // More processes than address spaces: some are never on the gpu when the signal fires.
         const PROCESSES: usize = 15;
-        let mut actors: Vec<Actor> = (0..PROCESSES).map(|_| stage.actor()).collect();
+        let mut actors: Vec<Actor> = (0..PROCESSES).map(|_| scene.actor()).collect();
         for actor in &mut actors {
             actor.ask("open");
             let queue = actor.queue(7);

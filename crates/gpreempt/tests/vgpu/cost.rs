@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use gpreempt_testkit::scene::{status, waves};
+use gpreempt_testkit::{play, this_test, until};
 use kfd::{Grace, Kfd, QueueId, Tracer};
 use serde_json::Value;
-
-use super::scene::{play, status, until, waves};
 
 /// What the cycles of a gpu have counted, for one cause or for all.
 fn counted(status: &Value, cause: Option<&str>, what: &str) -> u64 {
@@ -16,9 +16,9 @@ fn counted(status: &Value, cause: Option<&str>, what: &str) -> u64 {
 
 #[test]
 fn a_stopped_queue_is_paid_for_when_it_leaves_and_when_it_comes_back() {
-    play("cost::a_stopped_queue_is_paid_for_when_it_leaves_and_when_it_comes_back", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         const GROUPS: u32 = 4;
-        let (mut client, queue) = stage.walker(GROUPS);
+        let (mut client, queue) = scene.walker(GROUPS);
         // Another queue of the same process stays on the gpu and leaves it in every cycle.
         client.queue(7);
         until("all workgroups run", || waves(&status(), client.pid().0) == u64::from(GROUPS));
@@ -35,7 +35,7 @@ fn a_stopped_queue_is_paid_for_when_it_leaves_and_when_it_comes_back() {
         assert_eq!(suspended("restored_bytes"), 0, "it stays away");
 
         // Cycles of the same process and of another one while it is stopped.
-        let mut other = stage.actor();
+        let mut other = scene.actor();
         other.ask("open");
         other.queue(7);
         client.queue(7);

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use gpreempt_testkit::scene::{process, status, waiting_thread};
+use gpreempt_testkit::{play, this_test, until};
 use kfd::{Grace, Kfd, QueueId, Tracer};
 use kfd_abi::ioctl::DESTROY_QUEUE;
 
-use super::scene::{play, process, status, until, waiting_thread};
-
 #[test]
 fn queues_run_again_when_the_debugger_that_stopped_them_is_killed() {
-    play("deaths::queues_run_again_when_the_debugger_that_stopped_them_is_killed", &[], |stage| {
-        let (mut client, queue) = stage.walker(4);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(4);
         let pid = client.pid();
-        let mut debugger = stage.actor();
+        let mut debugger = scene.actor();
         debugger.ask(&format!("trace {pid}"));
         debugger.ask("debug");
         debugger.ask("snapshot");
@@ -31,8 +31,8 @@ fn queues_run_again_when_the_debugger_that_stopped_them_is_killed() {
 
 #[test]
 fn nothing_is_kept_of_a_process_that_is_killed_while_its_queues_are_stopped() {
-    play("deaths::nothing_is_kept_of_a_process_that_is_killed_while_its_queues_are_stopped", &[], |stage| {
-        let (client, queue) = stage.walker(4);
+    play(this_test!(), &[], |scene| {
+        let (client, queue) = scene.walker(4);
         let pid = client.pid();
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
         assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
@@ -46,7 +46,7 @@ fn nothing_is_kept_of_a_process_that_is_killed_while_its_queues_are_stopped() {
         assert_eq!(now["system_used_bytes"], 0, "{now:#}");
         assert!(tracer.resume_all().unwrap_err().is_gone());
         // The gpu is as good as new.
-        let (mut next, _) = stage.walker(4);
+        let (mut next, _) = scene.walker(4);
         next.enough();
         next.must_end_right(0);
         next.leave();
@@ -55,8 +55,8 @@ fn nothing_is_kept_of_a_process_that_is_killed_while_its_queues_are_stopped() {
 
 #[test]
 fn a_client_in_the_middle_of_a_kernel_is_told_when_its_supervisor_is_killed() {
-    play("deaths::a_client_in_the_middle_of_a_kernel_is_told_when_its_supervisor_is_killed", &[], |stage| {
-        let (mut client, queue) = stage.walker(4);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(4);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
         let supervisor = status()["supervisor"].as_i64().expect("a pid");
@@ -75,8 +75,8 @@ fn a_client_in_the_middle_of_a_kernel_is_told_when_its_supervisor_is_killed() {
 
 #[test]
 fn destroying_a_stopped_queue_waits_where_everybody_can_see_it() {
-    play("deaths::destroying_a_stopped_queue_waits_where_everybody_can_see_it", &[], |stage| {
-        let (mut client, queue) = stage.walker(2);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(2);
         let pid = client.pid();
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
         assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());

@@ -5,12 +5,12 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gpreempt_testkit::scene::{process, status, waiting_thread, waves};
+use gpreempt_testkit::{Scene, play, this_test, until};
 use kfd::ptrace::Leader;
 use kfd::{ExceptionMask, Grace, Kfd, Pid, ProcessMemory, QueueId, RuntimeState, Tracer, Verdict};
 use kfd_abi::debug::{DbgTrapArgs, SuspendQueues};
 use kfd_abi::ioctl::{Argument, RUNTIME_ENABLE, Request};
-
-use super::scene::{Stage, play, process, status, until, waiting_thread, waves};
 
 const ORIGINAL: &[&str] = &["--debug-permission", "original"];
 
@@ -62,8 +62,8 @@ fn refused<T: std::fmt::Debug>(result: kfd::Result<T>) -> Option<i32> {
 
 #[test]
 fn a_kernel_stands_still_in_its_middle_until_it_is_resumed() {
-    play("debug::a_kernel_stands_still_in_its_middle_until_it_is_resumed", &[], |stage| {
-        let (mut client, queue) = stage.walker(8);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(8);
         let queues = [QueueId(queue)];
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         assert_eq!(tracer.runtime().runtime_state, RuntimeState::ENABLED);
@@ -99,8 +99,8 @@ fn a_kernel_stands_still_in_its_middle_until_it_is_resumed() {
 
 #[test]
 fn queues_of_a_runtime_that_did_not_offer_itself_cannot_be_stopped() {
-    play("debug::queues_of_a_runtime_that_did_not_offer_itself_cannot_be_stopped", &[], |stage| {
-        let mut client = stage.actor();
+    play(this_test!(), &[], |scene| {
+        let mut client = scene.actor();
         client.ask("open");
         // What tinygrad does by accident: a mode without the bit that enables.
         client.ask("runtime off");
@@ -117,8 +117,8 @@ fn queues_of_a_runtime_that_did_not_offer_itself_cannot_be_stopped() {
 
 #[test]
 fn only_who_traces_a_process_may_begin_a_session() {
-    play("debug::only_who_traces_a_process_may_begin_a_session", &[], |stage| {
-        let mut client = stage.actor();
+    play(this_test!(), &[], |scene| {
+        let mut client = scene.actor();
         client.ask("open");
         let (kfd, pid) = (Kfd::open().unwrap(), client.pid());
         let (_events, notify) = std::io::pipe().unwrap();
@@ -140,8 +140,8 @@ fn only_who_traces_a_process_may_begin_a_session() {
 }
 
 /// Begins a session, stops tracing, and asks for a snapshot, first from another thread than the one that traces.
-fn ask_from_elsewhere(stage: &Stage) -> [Option<i32>; 2] {
-    let (mut client, _) = stage.walker(1);
+fn ask_from_elsewhere(scene: &Scene) -> [Option<i32>; 2] {
+    let (mut client, _) = scene.walker(1);
     let pid = client.pid();
     let (Session { kfd, leader, .. }, _) = Session::begin(pid, ExceptionMask::EMPTY);
     let errno = || kfd.queue_snapshot(pid, ExceptionMask::QUEUE_NEW).err().and_then(|error| error.errno());
@@ -158,17 +158,17 @@ fn ask_from_elsewhere(stage: &Stage) -> [Option<i32>; 2] {
 
 #[test]
 fn a_session_outlives_the_trace_that_it_began_with() {
-    play("debug::a_session_outlives_the_trace_that_it_began_with", &[], |stage| {
-        assert_eq!(ask_from_elsewhere(stage), [None, None]);
+    play(this_test!(), &[], |scene| {
+        assert_eq!(ask_from_elsewhere(scene), [None, None]);
     });
 }
 
 #[test]
 fn the_original_driver_takes_calls_of_the_tracing_thread_only() {
-    play("debug::the_original_driver_takes_calls_of_the_tracing_thread_only", ORIGINAL, |stage| {
-        assert_eq!(ask_from_elsewhere(stage), [Some(libc::EPERM); 2]);
+    play(this_test!(), ORIGINAL, |scene| {
+        assert_eq!(ask_from_elsewhere(scene), [Some(libc::EPERM); 2]);
         // The tracer of the library makes all calls from that thread.
-        let (mut client, queue) = stage.walker(1);
+        let (mut client, queue) = scene.walker(1);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
         assert_eq!(tracer.resume_all().unwrap(), 1);
@@ -181,8 +181,8 @@ fn the_original_driver_takes_calls_of_the_tracing_thread_only() {
 
 #[test]
 fn a_queue_made_during_a_session_is_unknown_until_a_snapshot_shows_it() {
-    play("debug::a_queue_made_during_a_session_is_unknown_until_a_snapshot_shows_it", &[], |stage| {
-        let (mut client, first) = stage.walker(1);
+    play(this_test!(), &[], |scene| {
+        let (mut client, first) = scene.walker(1);
         let pid = client.pid();
         let (session, _) = Session::begin(pid, ExceptionMask::QUEUE_NEW);
         let kfd = &session.kfd;
@@ -211,13 +211,13 @@ fn a_queue_made_during_a_session_is_unknown_until_a_snapshot_shows_it() {
 
 #[test]
 fn a_second_debugger_is_refused_and_takes_the_session_over_nevertheless() {
-    play("debug::a_second_debugger_is_refused_and_takes_the_session_over_nevertheless", &[], |stage| {
-        let (mut client, queue) = stage.walker(1);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(1);
         let pid = client.pid();
         let (session, _) = Session::begin(pid, ExceptionMask::EMPTY);
         session.leader.detach();
         session.kfd.queue_snapshot(pid, ExceptionMask::QUEUE_NEW).unwrap();
-        let mut thief = stage.actor();
+        let mut thief = scene.actor();
         thief.ask(&format!("trace {pid}"));
         assert_eq!(thief.try_to("debug"), Err(libc::EALREADY));
         assert_eq!(refused(session.kfd.queue_snapshot(pid, ExceptionMask::EMPTY)), Some(libc::EPERM));
@@ -235,8 +235,8 @@ fn a_second_debugger_is_refused_and_takes_the_session_over_nevertheless() {
 
 #[test]
 fn the_start_of_a_debugged_runtime_waits_for_the_debugger() {
-    play("debug::the_start_of_a_debugged_runtime_waits_for_the_debugger", &[], |stage| {
-        let mut client = stage.actor();
+    play(this_test!(), &[], |scene| {
+        let mut client = scene.actor();
         client.ask("open");
         client.ask("runtime off");
         let pid = client.pid();
@@ -259,12 +259,12 @@ fn the_start_of_a_debugged_runtime_waits_for_the_debugger() {
 
 #[test]
 fn doorbells_that_are_rung_during_cycles_are_neither_lost_nor_answered_twice() {
-    play("debug::doorbells_that_are_rung_during_cycles_are_neither_lost_nor_answered_twice", &[], |stage| {
+    play(this_test!(), &[], |scene| {
         const JOBS: usize = 60;
-        let mut client = stage.actor();
+        let mut client = scene.actor();
         client.ask("open");
         let queue = client.queue(7);
-        let mut other = stage.actor();
+        let mut other = scene.actor();
         other.ask("open");
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         tracer.snapshot().unwrap();

@@ -1,7 +1,9 @@
 //! What executes the waves of a process is a process, too, and may be stopped or killed on its own.
 
+use gpreempt_testkit::scene::status;
+use gpreempt_testkit::{Actor, Scene, play, this_test};
+
 use super::life::engines;
-use super::scene::{Actor, Stage, play, status};
 
 fn signal(client: &Actor, signal: i32) {
     let engines = engines(client.pid().0);
@@ -13,8 +15,8 @@ fn signal(client: &Actor, signal: i32) {
 }
 
 /// A process that comes later computes as if nothing had happened.
-fn another_one_finds_the_gpu_as_good_as_new(stage: &Stage) {
-    let mut next = stage.actor();
+fn another_one_finds_the_gpu_as_good_as_new(scene: &Scene) {
+    let mut next = scene.actor();
     next.ask("open");
     let queue = loop {
         match next.try_to("queue 7") {
@@ -32,13 +34,13 @@ fn another_one_finds_the_gpu_as_good_as_new(stage: &Stage) {
 fn engines_that_are_stopped_for_ever_cost_a_reset_and_not_the_gpu() {
     // So long that only those who are stopped are late, however busy the machine is.
     let flags = ["--preemption-timeout-ms", "3000"];
-    play("engines::engines_that_are_stopped_for_ever_cost_a_reset_and_not_the_gpu", &flags, |stage| {
-        let (client, _) = stage.walker(4);
-        let mut other = stage.actor();
+    play(this_test!(), &flags, |scene| {
+        let (client, _) = scene.walker(4);
+        let mut other = scene.actor();
         other.ask("open");
         signal(&client, libc::SIGSTOP);
         assert_eq!(other.try_to("queue 7"), Err(libc::ETIME));
-        another_one_finds_the_gpu_as_good_as_new(stage);
+        another_one_finds_the_gpu_as_good_as_new(scene);
         assert_eq!(status()["gpus"][0]["resets"], 1);
         other.leave();
     });
@@ -46,10 +48,10 @@ fn engines_that_are_stopped_for_ever_cost_a_reset_and_not_the_gpu() {
 
 #[test]
 fn engines_that_are_killed_leave_nothing_on_the_gpu_while_their_process_lives() {
-    play("engines::engines_that_are_killed_leave_nothing_on_the_gpu_while_their_process_lives", &[], |stage| {
-        let (mut client, _) = stage.walker(4);
+    play(this_test!(), &[], |scene| {
+        let (mut client, _) = scene.walker(4);
         signal(&client, libc::SIGKILL);
-        another_one_finds_the_gpu_as_good_as_new(stage);
+        another_one_finds_the_gpu_as_good_as_new(scene);
         let now = status();
         assert_eq!((&now["tokens"]["held"], &now["gpus"][0]["resets"]), (&0.into(), &0.into()), "{now:#}");
         let said = client.try_to("wait 0");

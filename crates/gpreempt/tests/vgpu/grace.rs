@@ -3,11 +3,11 @@
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
+use gpreempt_testkit::scene::status;
+use gpreempt_testkit::{play, this_test};
 use kfd::{Kfd, Pid, Tracer};
 use kfd_abi::debug::{DbgTrapArgs, QueueStatus, SuspendQueues};
 use kfd_abi::ioctl::{Argument, Request};
-
-use super::scene::{play, status};
 
 /// The register has eight bits, and the hardware takes 0 for no limit. The library of this project would not ask for it.
 const ENDLESS: u32 = 256;
@@ -29,8 +29,8 @@ fn suspend(pid: Pid, queue: u32, grace_period: u32) -> (i32, u32) {
 
 #[test]
 fn a_kernel_that_ends_within_its_grace_period_is_not_saved() {
-    play("grace::a_kernel_that_ends_within_its_grace_period_is_not_saved", &[], |stage| {
-        let (mut client, queue) = stage.walker(4);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(4);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         tracer.snapshot().unwrap();
         let before = status();
@@ -56,8 +56,8 @@ fn a_kernel_that_ends_within_its_grace_period_is_not_saved() {
 #[test]
 fn a_kernel_that_never_ends_within_an_endless_grace_period_costs_a_reset() {
     let flags = ["--preemption-timeout-ms", "2000"];
-    play("grace::a_kernel_that_never_ends_within_an_endless_grace_period_costs_a_reset", &flags, |stage| {
-        let (mut client, queue) = stage.walker(1);
+    play(this_test!(), &flags, |scene| {
+        let (mut client, queue) = scene.walker(1);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         tracer.snapshot().unwrap();
         assert_eq!(suspend(client.pid(), queue, ENDLESS), (0, QueueStatus::ERROR));

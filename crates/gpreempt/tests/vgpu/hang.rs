@@ -4,10 +4,11 @@ use std::io::Write;
 use std::process::Command;
 use std::sync::Arc;
 
+use gpreempt_testkit::scene::{process, status};
+use gpreempt_testkit::{play, this_test};
 use kfd::{Grace, Kfd, QueueId, Tracer, Verdict};
 
 use super::executable;
-use super::scene::{play, process, status};
 
 /// So long that only the fault that is asked for makes anybody late, however busy the machine is.
 const TIMEOUT: &str = "3000";
@@ -25,10 +26,10 @@ fn a_gpu_that_hangs_is_reset_and_serves_the_next_process() {
     let profile = slow_to_reset();
     let path = profile.path().to_str().expect("a path of text");
     let flags = ["--profile", path, "--hang-at-cycle", "2", "--preemption-timeout-ms", TIMEOUT];
-    play("hang::a_gpu_that_hangs_is_reset_and_serves_the_next_process", &flags, |stage| {
-        let (mut first, _) = stage.walker(4);
-        let mut second = stage.actor();
-        let mut third = stage.actor();
+    play(this_test!(), &flags, |scene| {
+        let (mut first, _) = scene.walker(4);
+        let mut second = scene.actor();
+        let mut third = scene.actor();
         second.ask("open");
         // Its queue is the second change of the runlist, in which the waves of the first do not stop.
         assert_eq!(second.try_to("queue 7"), Err(libc::ETIME));
@@ -66,8 +67,8 @@ fn a_debugger_is_told_of_each_queue_that_the_gpu_failed_to_stop() {
     let path = profile.path().to_str().expect("a path of text");
     // The first cycle is that of the new queue, the second the debugger's arrival.
     let flags = ["--profile", path, "--hang-at-cycle", "3", "--preemption-timeout-ms", TIMEOUT];
-    play("hang::a_debugger_is_told_of_each_queue_that_the_gpu_failed_to_stop", &flags, |stage| {
-        let (mut client, queue) = stage.walker(2);
+    play(this_test!(), &flags, |scene| {
+        let (mut client, queue) = scene.walker(2);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         let entry = tracer.snapshot().unwrap()[0];
         let stopped = tracer.suspend(&[QueueId(queue), QueueId(queue + 1)], Grace::SHORTEST).unwrap();

@@ -6,9 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use kfd_workload::{
-    Arguments, Buffer, CodeObject, Executable, Launch, Order, Placement, Queue, Result, Runtime, Signal, suite,
+use gpreempt_testkit::this_test;
+use kfd_runtime::{
+    Arguments, Buffer, CodeObject, Executable, Launch, Order, Placement, Queue, Result, Runtime, Signal,
 };
+use kfd_suite::suite;
 
 use super::faults::on_the_gpu;
 use super::life::{engines, until};
@@ -52,7 +54,7 @@ fn start_spin(queue: &mut Queue, iterations: u32, done: &Signal) -> Result<(Exec
 
 #[test]
 fn a_kernel_goes_on_while_the_program_is_stopped() {
-    on_the_gpu("hooks::a_kernel_goes_on_while_the_program_is_stopped", || {
+    on_the_gpu(this_test!(), || {
         let runtime = Runtime::open()?;
         let mut queue = Queue::new(runtime.device(0)?)?;
         let done = Signal::new(queue.device(), 1)?;
@@ -76,7 +78,7 @@ fn a_kernel_goes_on_while_the_program_is_stopped() {
 
 #[test]
 fn waits_end_when_the_engine_is_killed() {
-    on_the_gpu("hooks::waits_end_when_the_engine_is_killed", || {
+    on_the_gpu(this_test!(), || {
         let runtime = Runtime::open()?;
         let mut queue = Queue::new(runtime.device(0)?)?;
         let done = Signal::new(queue.device(), 1)?;
@@ -97,7 +99,7 @@ fn waits_end_when_the_engine_is_killed() {
 
 #[test]
 fn a_program_that_puts_its_own_files_in_place_of_ours_loses_the_gpu_and_nothing_else() {
-    on_the_gpu("hooks::a_program_that_puts_its_own_files_in_place_of_ours_loses_the_gpu_and_nothing_else", || {
+    on_the_gpu(this_test!(), || {
         let kfd = open(c"/dev/kfd", libc::O_RDWR).expect("there is a gpu");
         assert_eq!(version(kfd), None);
         let (ours, mut other) = UnixStream::pair().expect("sockets");
@@ -115,7 +117,7 @@ fn a_program_that_puts_its_own_files_in_place_of_ours_loses_the_gpu_and_nothing_
 
 #[test]
 fn a_program_that_closes_what_it_inherits_still_finds_the_gpu() {
-    on_the_gpu("hooks::a_program_that_closes_what_it_inherits_still_finds_the_gpu", || {
+    on_the_gpu(this_test!(), || {
         for fd in hidden_descriptors() {
             // SAFETY: a program may do this to any number.
             unsafe { libc::close(fd) };
@@ -128,7 +130,7 @@ fn a_program_that_closes_what_it_inherits_still_finds_the_gpu() {
 
 #[test]
 fn calls_work_when_the_first_thread_has_ended() {
-    on_the_gpu("hooks::calls_work_when_the_first_thread_has_ended", || {
+    on_the_gpu(this_test!(), || {
         extern "C" fn late(_: *mut libc::c_void) -> *mut libc::c_void {
             until("the first thread has ended", || {
                 std::fs::read_to_string("/proc/self/stat").is_ok_and(|stat| stat.contains(") Z "))
@@ -157,27 +159,24 @@ fn calls_work_when_the_first_thread_has_ended() {
 
 #[test]
 fn directories_can_be_listed_into_memory_of_the_caller_and_links_are_not_followed_against_its_will() {
-    on_the_gpu(
-        "hooks::directories_can_be_listed_into_memory_of_the_caller_and_links_are_not_followed_against_its_will",
-        || {
-            let mut names = Vec::new();
-            // SAFETY: the functions are used as documented; an entry's name is a C string.
-            unsafe {
-                let directory = libc::opendir(c"/dev/dri".as_ptr());
-                assert!(!directory.is_null());
-                let mut entry: libc::dirent = std::mem::zeroed();
-                let mut next = std::ptr::null_mut();
-                while libc::readdir_r(directory, &raw mut entry, &raw mut next) == 0 && !next.is_null() {
-                    names.push(std::ffi::CStr::from_ptr(entry.d_name.as_ptr()).to_owned());
-                }
-                libc::closedir(directory);
+    on_the_gpu(this_test!(), || {
+        let mut names = Vec::new();
+        // SAFETY: the functions are used as documented; an entry's name is a C string.
+        unsafe {
+            let directory = libc::opendir(c"/dev/dri".as_ptr());
+            assert!(!directory.is_null());
+            let mut entry: libc::dirent = std::mem::zeroed();
+            let mut next = std::ptr::null_mut();
+            while libc::readdir_r(directory, &raw mut entry, &raw mut next) == 0 && !next.is_null() {
+                names.push(std::ffi::CStr::from_ptr(entry.d_name.as_ptr()).to_owned());
             }
-            assert!(names.iter().any(|name| name.as_c_str() == c"renderD128"), "{names:?}");
-            let link = open(c"/sys/class/drm/renderD128", libc::O_NOFOLLOW).expect_err("is a link");
-            assert_eq!(link.raw_os_error(), Some(libc::ELOOP));
-            Ok(())
-        },
-    );
+            libc::closedir(directory);
+        }
+        assert!(names.iter().any(|name| name.as_c_str() == c"renderD128"), "{names:?}");
+        let link = open(c"/sys/class/drm/renderD128", libc::O_NOFOLLOW).expect_err("is a link");
+        assert_eq!(link.raw_os_error(), Some(libc::ELOOP));
+        Ok(())
+    });
 }
 
 #[test]
@@ -191,12 +190,12 @@ fn a_limit_on_the_size_of_files_is_an_error_and_kills_nobody() {
 
 #[test]
 fn one_who_comes_too_late_does_not_take_the_gpu_from_others() {
-    const TEST: &str = "hooks::one_who_comes_too_late_does_not_take_the_gpu_from_others";
     if std::env::var_os("GPREEMPT_VGPU").is_none() {
         let own = std::env::current_exe().expect("this test is a program");
+        let test = this_test!().name();
         // The supervisor has the same limit.
         let script = format!(
-            "ulimit -n 32; exec {} vgpu run -- {} --exact {TEST} --nocapture",
+            "ulimit -n 32; exec {} vgpu run -- {} --exact {test} --nocapture",
             super::executable().display(),
             own.display()
         );

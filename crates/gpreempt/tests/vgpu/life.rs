@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use linux_host::process::{self, Stat};
+
 use super::on_vgpu;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -75,28 +77,10 @@ fn sockets(launcher: u32) -> Vec<String> {
     lines.filter_map(|line| line.split_whitespace().nth(6).map(str::to_owned)).collect()
 }
 
-fn processes() -> impl Iterator<Item = u32> {
-    let entries = std::fs::read_dir("/proc").expect("can be read").flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-fn status(pid: u32, field: &str) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    text.lines().find_map(|line| Some(line.strip_prefix(field)?.strip_prefix(':')?.trim().to_owned()))
-}
-
-fn is_alive(pid: u32) -> bool {
-    status(pid, "State").is_some_and(|state| !state.starts_with('Z'))
-}
-
 /// Engine processes of a client.
 pub(super) fn engines(client: u32) -> Vec<u32> {
-    let parent = client.to_string();
-    let is_engine = |pid: &u32| {
-        status(*pid, "Name").is_some_and(|name| name == "vgpu-executor")
-            && status(*pid, "PPid").as_ref() == Some(&parent)
-    };
-    processes().filter(is_engine).collect()
+    let is_engine = |stat: Stat| stat.comm == "vgpu-executor" && stat.parent == client;
+    process::pids().filter(|&pid| Stat::read(pid).is_some_and(is_engine)).collect()
 }
 
 /// The supervisor whose listening socket this launcher made.
@@ -106,14 +90,14 @@ fn supervisor(launcher: u32) -> u32 {
         let link = std::fs::read_link(format!("/proc/{pid}/fd/0")).unwrap_or_default();
         sockets.iter().any(|socket| link.as_os_str() == socket.as_str())
     };
-    let named = |pid: &u32| status(*pid, "Name").is_some_and(|name| name == "vgpu-supervisor");
-    processes().find(|pid| named(pid) && listens(pid)).expect("the supervisor runs")
+    let named = |pid: &u32| Stat::read(*pid).is_some_and(|stat| stat.comm == "vgpu-supervisor");
+    process::pids().find(|pid| named(pid) && listens(pid)).expect("the supervisor runs")
 }
 
 fn nothing_is_left(client: u32, engines: &[u32], supervisor: u32) {
     until("sockets are gone", || sockets(client).is_empty());
-    until("the supervisor is gone", || !is_alive(supervisor));
-    until("engines are gone", || !engines.iter().any(|&pid| is_alive(pid)));
+    until("the supervisor is gone", || !process::is_alive(supervisor));
+    until("engines are gone", || !engines.iter().any(|&pid| process::is_alive(pid)));
 }
 
 fn ends_clean(how: impl FnOnce(&mut Client)) {
@@ -152,9 +136,9 @@ fn a_client_outlives_its_supervisor_and_finds_the_gpu_gone() {
     let pid = client.pid();
     let (engines, supervisor) = (engines(pid), supervisor(pid));
     Client::signal(supervisor, "KILL");
-    until("the supervisor is gone", || !is_alive(supervisor));
+    until("the supervisor is gone", || !process::is_alive(supervisor));
     // The engine notices by itself, the client at its next question.
-    until("engines end", || !engines.iter().any(|&engine| is_alive(engine)));
+    until("engines end", || !engines.iter().any(|&engine| process::is_alive(engine)));
     let (status, complaint) = client.finish();
     assert_eq!(status.code(), Some(5), "{status}");
     assert!(complaint.contains("No such device"), "{complaint}");
@@ -166,7 +150,7 @@ fn programs_that_touch_no_gpu_start_no_engine_and_keep_their_behaviour() {
     let client = Client::run("ls / >/dev/null; echo ready; read line");
     let pid = client.pid();
     assert!(engines(pid).is_empty());
-    assert_eq!(status(pid, "Threads").as_deref(), Some("1"));
+    assert_eq!(process::threads(pid).count(), 1);
     client.finish();
     until("sockets are gone", || sockets(pid).is_empty());
 }

@@ -1,6 +1,5 @@
 //! Programs on the virtual gpu, started as a user starts them.
 
-mod actor;
 mod contention;
 mod cost;
 mod deaths;
@@ -17,7 +16,6 @@ mod names;
 mod observe;
 mod owner;
 mod reports;
-mod scene;
 mod shared;
 mod stress;
 mod symbols;
@@ -27,7 +25,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 fn executable() -> PathBuf {
-    assert_cmd::cargo::cargo_bin!("gpreempt").to_path_buf()
+    env!("CARGO_BIN_EXE_gpreempt").into()
 }
 
 /// `gpreempt vgpu run -- WORDS`.

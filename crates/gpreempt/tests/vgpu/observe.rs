@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use gpreempt_testkit::scene::{status, waves};
+use gpreempt_testkit::{play, this_test, until};
 use kfd::debugfs::{self, Place, QueueKind};
 use kfd::{Kfd, ProcessMemory, Tracer, process};
 use kfd_abi::mqd;
-
-use super::scene::{play, status, until, waves};
 
 fn number(path: &str) -> u64 {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -15,8 +15,8 @@ fn number(path: &str) -> u64 {
 
 #[test]
 fn occupancy_and_memory_of_a_process_are_seen_while_it_has_them() {
-    play("observe::occupancy_and_memory_of_a_process_are_seen_while_it_has_them", &[], |stage| {
-        let (mut client, queue) = stage.walker(64);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(64);
         let pid = client.pid();
         let found = process::find(pid).unwrap().expect("it uses a gpu");
         let [shown] = &found.queues[..] else { panic!("{found:?}") };
@@ -39,9 +39,9 @@ fn debugfs_shows_the_queues_of_all_processes_and_where_their_indices_are() {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
-    play("observe::debugfs_shows_the_queues_of_all_processes_and_where_their_indices_are", &[], |stage| {
-        let (mut first, _) = stage.walker(2);
-        let (mut second, _) = stage.walker(2);
+    play(this_test!(), &[], |scene| {
+        let (mut first, _) = scene.walker(2);
+        let (mut second, _) = scene.walker(2);
         second.queue(11);
         let shown = debugfs::read_queues().unwrap();
         for (client, count) in [(&first, 1), (&second, 2)] {

@@ -3,11 +3,11 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
+use gpreempt_testkit::scene::{process, status, waves};
+use gpreempt_testkit::{Actor, play, this_test};
 use kfd::{ExceptionMask, Grace, Kfd, Pid, QueueId, QueueSnapshotEntry, Tracer};
 use kfd_abi::ioctl::{Argument, Request};
 use kfd_abi::queue::UpdateQueueArgs;
-
-use super::scene::{Actor, play, process, status, waves};
 
 /// The queues of an actor, without a debugger that stays.
 fn queues(actor: &Actor) -> Vec<QueueSnapshotEntry> {
@@ -19,8 +19,8 @@ fn queues(actor: &Actor) -> Vec<QueueSnapshotEntry> {
 
 #[test]
 fn a_queue_that_its_owner_turns_off_stands_still_until_it_is_on_again() {
-    play("owner::a_queue_that_its_owner_turns_off_stands_still_until_it_is_on_again", &[], |stage| {
-        let (mut client, queue) = stage.walker(8);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(8);
         let entry = queues(&client)[0];
         let wave_state = format!("wave-state {queue} {}", entry.ctx_save_restore_address);
         assert_eq!(client.try_to(&wave_state), Err(libc::EINVAL), "only of a queue that is off");
@@ -46,8 +46,8 @@ fn a_queue_that_its_owner_turns_off_stands_still_until_it_is_on_again() {
 
 #[test]
 fn a_queue_that_is_off_and_stopped_runs_when_both_have_ended() {
-    play("owner::a_queue_that_is_off_and_stopped_runs_when_both_have_ended", &[], |stage| {
-        let (mut client, queue) = stage.walker(2);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(2);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         let entry = tracer.snapshot().unwrap()[0];
         assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
@@ -88,8 +88,8 @@ fn turn_off(kfd: &impl AsRawFd, queue_id: u32) -> Option<i32> {
 
 #[test]
 fn a_copy_of_the_owners_descriptor_does_not_make_an_owner() {
-    play("owner::a_copy_of_the_owners_descriptor_does_not_make_an_owner", &[], |stage| {
-        let (mut client, queue_id) = stage.walker(1);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue_id) = scene.walker(1);
         let descriptor = client.ask("descriptor");
         let copy = copy_descriptor(client.pid(), &descriptor);
         assert_eq!(turn_off(&copy, queue_id), Some(libc::EBADF));
@@ -109,8 +109,8 @@ fn a_copy_of_the_owners_descriptor_does_not_make_an_owner() {
 
 #[test]
 fn a_debugger_that_comes_and_goes_leaves_the_kernel_as_it_was() {
-    play("owner::a_debugger_that_comes_and_goes_leaves_the_kernel_as_it_was", &[], |stage| {
-        let (mut client, queue) = stage.walker(8);
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(8);
         let kfd = Arc::new(Kfd::open().unwrap());
         for _ in 0..10 {
             let (tracer, _events) = Tracer::attach(Arc::clone(&kfd), client.pid()).unwrap();

@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use kfd_workload::{Result, Runtime};
+use gpreempt_testkit::this_test;
+use kfd_runtime::{Result, Runtime};
 
 use super::faults::on_the_gpu;
 
@@ -49,13 +50,13 @@ fn allocate(kfd: RawFd, gpu: u32, at: u64) -> std::result::Result<(), i32> {
 fn with_gpu(body: impl FnOnce(RawFd, u32)) -> Result<()> {
     let runtime = Runtime::open()?;
     let kfd: OwnedFd = std::fs::File::open("/dev/kfd").expect("can be opened").into();
-    body(kfd.as_raw_fd(), runtime.device(0)?.node().gpu_id);
+    body(kfd.as_raw_fd(), runtime.device(0)?.node().gpu.id.0);
     Ok(())
 }
 
 #[test]
 fn addresses_of_shared_memory_are_free_again_when_it_is_unmapped() {
-    on_the_gpu("shared::addresses_of_shared_memory_are_free_again_when_it_is_unmapped", || {
+    on_the_gpu(this_test!(), || {
         with_gpu(|kfd, gpu| {
             let at = map(None);
             let pointer = || std::ptr::with_exposed_provenance_mut(at as usize);
@@ -80,7 +81,7 @@ fn addresses_of_shared_memory_are_free_again_when_it_is_unmapped() {
 
 #[test]
 fn the_rest_of_shared_memory_stays_shared_when_a_part_is_unmapped() {
-    on_the_gpu("shared::the_rest_of_shared_memory_stays_shared_when_a_part_is_unmapped", || {
+    on_the_gpu(this_test!(), || {
         with_gpu(|kfd, gpu| {
             let at = map(None);
             assert_eq!(share(kfd, gpu, at), Ok(()));

@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use gpreempt_testkit::scene::{status, waves};
+use gpreempt_testkit::{Actor, play, this_test, until};
 use kfd::{Grace, Kfd, ProcessMemory, QueueId, QueueSnapshotEntry, Tracer};
 use kfd_abi::Abi;
 use kfd_abi::control_stack::{CONTROL_STACK_SKIP, ControlWord, StateWord, Variant};
 use kfd_abi::save_area::{SaveAreaHeader, WaveLayout, hwreg};
-use kfd_workload::suite;
+use kfd_suite::suite;
 use object::{Object, ObjectSymbol};
-
-use super::scene::{Actor, play, status, until, waves};
 
 const GROUPS: u32 = 24;
 const LANES: u32 = 64;
@@ -147,9 +147,8 @@ fn spoil_one_bit(client: &mut Actor, queue: u32, xccs: u32) {
 
 #[test]
 fn a_bit_that_is_flipped_in_a_saved_register_is_the_only_difference_on_one_xcc() {
-    let test = "wave_state::a_bit_that_is_flipped_in_a_saved_register_is_the_only_difference_on_one_xcc";
-    play(test, &["--profile", "mi300x-cpx"], |stage| {
-        let (mut client, queue) = stage.walker(GROUPS);
+    play(this_test!(), &["--profile", "mi300x-cpx"], |scene| {
+        let (mut client, queue) = scene.walker(GROUPS);
         spoil_one_bit(&mut client, queue, 1);
         client.leave();
     });
@@ -157,9 +156,8 @@ fn a_bit_that_is_flipped_in_a_saved_register_is_the_only_difference_on_one_xcc()
 
 #[test]
 fn a_bit_that_is_flipped_in_a_saved_register_is_the_only_difference_on_eight_xccs() {
-    let test = "wave_state::a_bit_that_is_flipped_in_a_saved_register_is_the_only_difference_on_eight_xccs";
-    play(test, &["--profile", "mi300x"], |stage| {
-        let (mut client, queue) = stage.walker(GROUPS);
+    play(this_test!(), &["--profile", "mi300x"], |scene| {
+        let (mut client, queue) = scene.walker(GROUPS);
         spoil_one_bit(&mut client, queue, 8);
         client.leave();
     });

@@ -1,17 +1,18 @@
-//! One connection: bytes in, lines out of them, answers back, each bounded.
+//! One connection: input cut into lines, answers queued for output, both bounded.
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use gpreempt_core::Nanos;
 use gpreempt_proto::Answer;
+use gpreempt_proto::frame::LineBuffer;
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{MsgFlags, send};
 
 use super::line::{self, LONGEST_REQUEST};
-use super::view::Viewer;
+use super::peer::Peer;
 
 /// With so much unsent, nothing new is taken from a client and no event is added: it has to read first.
 const UNSENT: usize = 64 * 1024;
@@ -51,15 +52,13 @@ pub(super) enum Line {
 #[derive(Debug)]
 pub(super) struct Client {
     stream: UnixStream,
-    pub(super) viewer: Viewer,
+    pub(super) peer: Peer,
     /// The process that connected, if it is visible from here.
     pub(super) pid: Option<u32>,
     pub(super) waiting: Waiting,
     /// The number of the next event it is to see.
     pub(super) watches: Option<u64>,
-    input: Vec<u8>,
-    /// So much of the input is known to contain no end of a line.
-    searched: usize,
+    input: LineBuffer,
     /// The client sends no more; it may still read.
     ended: bool,
     output: Vec<u8>,
@@ -72,15 +71,14 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(stream: UnixStream, viewer: Viewer, pid: Option<u32>) -> Client {
+    pub(super) fn new(stream: UnixStream, peer: Peer, pid: Option<u32>) -> Client {
         Client {
             stream,
-            viewer,
+            peer,
             pid,
             waiting: Waiting::Nothing,
             watches: None,
-            input: Vec::new(),
-            searched: 0,
+            input: LineBuffer::new(LONGEST_REQUEST),
             ended: false,
             output: Vec::new(),
             sent: 0,
@@ -93,7 +91,7 @@ impl Client {
     /// What to wait for.
     pub(super) fn interest(&self) -> PollFlags {
         let mut flags = PollFlags::empty();
-        flags.set(PollFlags::POLLIN, !self.ended && self.attentive() && self.input.len() <= LONGEST_REQUEST);
+        flags.set(PollFlags::POLLIN, !self.ended && self.attentive() && !self.input.is_full());
         flags.set(PollFlags::POLLOUT, self.unsent() > 0);
         flags
     }
@@ -117,14 +115,13 @@ impl Client {
         if self.ended || !self.attentive() {
             return Ok(());
         }
-        let mut bytes = [0; 16 * 1024];
-        while self.input.len() <= LONGEST_REQUEST {
-            match self.stream.read(&mut bytes) {
+        while !self.input.is_full() {
+            match self.input.fill(&mut self.stream) {
                 Ok(0) => {
                     self.ended = true;
                     return Ok(());
                 }
-                Ok(count) => self.input.extend_from_slice(&bytes[..count]),
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -138,29 +135,17 @@ impl Client {
         if !self.attentive() {
             return None;
         }
-        let end = self.input[self.searched..].iter().position(|&byte| byte == b'\n').map(|end| self.searched + end);
-        let Some(end) = end else {
-            self.searched = self.input.len();
-            if self.input.len() > LONGEST_REQUEST {
-                return Some(Line::TooLong);
-            }
-            self.searched = if self.ended { 0 } else { self.searched };
-            let last = self.ended && !self.input.is_empty();
-            return last.then(|| Line::Whole(std::mem::take(&mut self.input)));
-        };
-        self.searched = 0;
-        let mut line: Vec<u8> = self.input.drain(..=end).collect();
-        line.pop();
-        // An idle client keeps no more than a small buffer.
-        if self.input.is_empty() {
-            self.input = Vec::new();
+        match self.input.next_line() {
+            Ok(Some(line)) => Some(Line::Whole(line)),
+            Ok(None) if self.ended => self.input.take_rest().map(Line::Whole),
+            Ok(None) => None,
+            Err(_) => Some(Line::TooLong),
         }
-        Some(if line.len() > LONGEST_REQUEST { Line::TooLong } else { Line::Whole(line) })
     }
 
     /// Whether there may be another line without anything being read.
     pub(super) fn has_more(&self) -> bool {
-        self.attentive() && !self.input.is_empty() && (self.ended || self.searched < self.input.len())
+        self.attentive() && !self.input.is_empty() && (self.ended || self.input.may_have_line())
     }
 
     /// Puts an answer into the output.
@@ -172,8 +157,7 @@ impl Client {
     pub(super) fn close(&mut self) {
         self.closing = true;
         self.watches = None;
-        self.input = Vec::new();
-        self.searched = 0;
+        self.input.clear();
     }
 
     /// One more call was not understood; a client that keeps talking nonsense is closed.

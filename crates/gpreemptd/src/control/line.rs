@@ -7,10 +7,6 @@ use serde_json::Value;
 /// Longest line that is a request.
 pub(super) const LONGEST_REQUEST: usize = 64 * 1024;
 
-/// Everything that can be asked, by the name it has in a line.
-const REQUESTS: [&str; 10] =
-    ["status", "stats", "log", "watch", "set", "hold", "release", "abandon", "notify", "reload"];
-
 /// Understands a line, whatever it contains.
 pub(super) fn parse(line: &[u8]) -> Result<Request, Refusal> {
     let malformed = |message: String| Refusal { kind: RefusalKind::Malformed, message };
@@ -19,11 +15,13 @@ pub(super) fn parse(line: &[u8]) -> Result<Request, Refusal> {
     }
     let value: Value = serde_json::from_slice(line).map_err(|error| {
         malformed(format!(
-            "not a JSON document ({error}); a call is one line like {{\"version\":1,\"request\":\"status\"}}"
+            "not a JSON document ({error}); a call is one line like {{\"version\":{VERSION},\"request\":\"status\"}}"
         ))
     })?;
     let Value::Object(call) = &value else {
-        return Err(malformed("a call is a JSON object like {\"version\":1,\"request\":\"status\"}".to_owned()));
+        return Err(malformed(format!(
+            "a call is a JSON object like {{\"version\":{VERSION},\"request\":\"status\"}}"
+        )));
     };
     match call.get("version").map(|version| version.as_u64().ok_or(version)) {
         Some(Ok(version)) if version == u64::from(VERSION) => {}
@@ -31,9 +29,9 @@ pub(super) fn parse(line: &[u8]) -> Result<Request, Refusal> {
         Some(Err(version)) => return Err(other_version(&shorten(&version.to_string()))),
         None => return Err(malformed(format!("the key \"version\" is missing; this daemon speaks version {VERSION}"))),
     }
-    let known = REQUESTS.join(", ");
+    let known = Request::NAMES.join(", ");
     match call.get("request").map(|name| name.as_str().ok_or(name)) {
-        Some(Ok(name)) if REQUESTS.contains(&name) => {}
+        Some(Ok(name)) if Request::NAMES.contains(&name) => {}
         Some(Ok(name)) => {
             return Err(malformed(format!("unknown request {:?}; there are {known}", shorten(name))));
         }
@@ -115,7 +113,8 @@ mod tests {
             Request::Set { target: target(), level: 15 },
             Request::Hold { target: target(), seconds: 60 },
             Request::Release { target: Target::Pid(7) },
-            Request::Abandon { pid: 7 },
+            Request::Unmanage { pid: 7 },
+            Request::Manage { pid: 7 },
             Request::Notify { pid: None },
             Request::Reload,
         ]
@@ -127,8 +126,8 @@ mod tests {
 
     #[test]
     fn every_request_is_understood_and_named() {
-        assert_eq!(all().len(), REQUESTS.len());
-        for (request, name) in all().into_iter().zip(REQUESTS) {
+        assert_eq!(all().len(), Request::NAMES.len());
+        for (request, name) in all().into_iter().zip(Request::NAMES) {
             let line = serde_json::to_string(&Call::new(request.clone())).unwrap();
             assert!(line.contains(&format!("\"request\":\"{name}\"")), "{line}");
             assert_eq!(parse(line.as_bytes()), Ok(request), "{line}");
@@ -137,25 +136,25 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_ignored() {
-        assert_eq!(parse(br#"{"version":1,"request":"status","colour":"red"}"#), Ok(Request::Status));
+        assert_eq!(parse(br#"{"version":2,"request":"status","colour":"red"}"#), Ok(Request::Status));
     }
 
     #[test]
     fn another_version_is_refused_with_both_numbers() {
-        for theirs in ["2", "0", "-1", "\"1\"", "1.5"] {
+        for theirs in ["1", "3", "0", "-1", "\"2\"", "1.5"] {
             let refusal = refused(&format!(r#"{{"version":{theirs},"request":"from the future"}}"#));
             assert_eq!(refusal.kind, RefusalKind::Version);
             assert!(refusal.message.contains(&format!("version {theirs},")), "{refusal}");
-            assert!(refusal.message.contains("speaks version 1"), "{refusal}");
+            assert!(refusal.message.contains("speaks version 2"), "{refusal}");
         }
     }
 
     #[test]
     fn an_unknown_request_is_told_the_known_ones() {
-        for line in [r#"{"version":1,"request":"dance"}"#, r#"{"version":1}"#, r#"{"version":1,"request":[1]}"#] {
+        for line in [r#"{"version":2,"request":"dance"}"#, r#"{"version":2}"#, r#"{"version":2,"request":[1]}"#] {
             let refusal = refused(line);
             assert_eq!(refusal.kind, RefusalKind::Malformed);
-            for name in REQUESTS {
+            for name in Request::NAMES {
                 assert!(refusal.message.contains(name), "{refusal}");
             }
         }
@@ -168,12 +167,12 @@ mod tests {
             ("status", RefusalKind::Malformed, "JSON"),
             ("[1]", RefusalKind::Malformed, "object"),
             (r#"{"request":"status"}"#, RefusalKind::Malformed, "version"),
-            (r#"{"version":1,"request":"set","level":3}"#, RefusalKind::Malformed, "target"),
-            (r#"{"version":1,"request":"set","target":{"pid":1},"level":16}"#, RefusalKind::Range, "16"),
-            (r#"{"version":1,"request":"set","target":{"pid":1},"level":300}"#, RefusalKind::Range, "0 to 15"),
-            (r#"{"version":1,"request":"set","target":{"pid":1},"level":-1}"#, RefusalKind::Range, "-1"),
-            (r#"{"version":1,"request":"set","target":{"pid":-1},"level":1}"#, RefusalKind::Malformed, "-1"),
-            (r#"{"version":1,"request":"set","target":"train","level":1}"#, RefusalKind::Malformed, "train"),
+            (r#"{"version":2,"request":"set","level":3}"#, RefusalKind::Malformed, "target"),
+            (r#"{"version":2,"request":"set","target":{"pid":1},"level":16}"#, RefusalKind::Range, "16"),
+            (r#"{"version":2,"request":"set","target":{"pid":1},"level":300}"#, RefusalKind::Range, "0 to 15"),
+            (r#"{"version":2,"request":"set","target":{"pid":1},"level":-1}"#, RefusalKind::Range, "-1"),
+            (r#"{"version":2,"request":"set","target":{"pid":-1},"level":1}"#, RefusalKind::Malformed, "-1"),
+            (r#"{"version":2,"request":"set","target":"train","level":1}"#, RefusalKind::Malformed, "train"),
         ] {
             let refusal = refused(line);
             assert_eq!(refusal.kind, kind, "{line}: {refusal}");
@@ -185,7 +184,7 @@ mod tests {
     fn a_long_or_deep_line_gets_a_short_answer() {
         let name = "x".repeat(50_000);
         let deep = "[".repeat(60_000);
-        for line in [format!(r#"{{"version":1,"request":"{name}"}}"#), deep, "y".repeat(LONGEST_REQUEST + 1)] {
+        for line in [format!(r#"{{"version":2,"request":"{name}"}}"#), deep, "y".repeat(LONGEST_REQUEST + 1)] {
             assert!(refused(&line).message.len() < 400);
         }
     }

@@ -2,31 +2,32 @@
 //! described in `docs/control.md`.
 //!
 //! ```text
-//!   clients ══> Server (one thread, poll) ── Input::{Asked, Notified, Publish, Configured} ──> engine
+//!   clients ══> Server (one thread, poll) ── Input::{Request, Notified, Publish, Configured} ──> engine
 //!                  ^                                                                             │
-//!                  └───────────────── Board: events, newest status and statistics <──────────────┘
+//!                  └───────────────── Publisher: events, newest status and statistics <──────────────┘
 //! ```
 //!
 //! The thread owns no state of the scheduler and never waits for anything but its descriptors, so that no client can hold
 //! up another, and none can hold up the engine: what reaches it is limited by user, what it publishes is asked for at most
 //! every 20 ms.
 
-mod board;
 mod client;
-mod desk;
+mod handler;
 mod line;
+mod peer;
+mod publisher;
 mod rate;
 mod reload;
 mod server;
 mod socket;
-mod view;
 mod wake;
+pub(crate) mod wire;
 
 #[cfg(test)]
 mod tests;
 
-pub use board::{Board, Published};
+pub use peer::Peer;
+pub use publisher::{Published, Publisher};
 pub use reload::{Load, reload};
 pub use server::{Handle, Server};
 pub use socket::ServerError;
-pub use view::Viewer;

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpreempt_proto::{Answer, Event, EventKind, Refusal, RefusalKind};
 
-use super::Board;
+use super::Publisher;
 use crate::config::Config;
 use crate::inbox::Input;
 
@@ -14,22 +14,22 @@ pub type Load = Box<dyn Fn() -> Result<Config, String> + Send>;
 
 /// Reads the configuration again. A good one goes to the engine, a bad one nowhere. Either way there is an event and a
 /// line in the log.
-pub fn reload(load: &Load, board: &Board, to_engine: &Sender<Input>) -> Answer {
+pub fn reload(load: &Load, publisher: &Publisher, to_engine: &Sender<Input>) -> Answer {
     let config = match load() {
         Ok(config) => config,
         Err(error) => {
             tracing::error!("configuration refused, the old one stays: {error}");
-            board.note(event(format!("refused, the old one stays: {error}")));
+            publisher.note(event(format!("refused, the old one stays: {error}")));
             return Answer::Refused(Refusal { kind: RefusalKind::Configuration, message: error });
         }
     };
     let source = config.source.as_ref().map_or_else(|| "built in".to_owned(), |path| path.display().to_string());
-    board.set_log_events(config.log_events);
+    publisher.set_log_events(config.log_events);
     if to_engine.send(Input::Configured(Box::new(config))).is_err() {
         return Answer::Refused(Refusal { kind: RefusalKind::Busy, message: "the daemon ends".to_owned() });
     }
     tracing::info!("configuration read again: {source}");
-    board.note(event(format!("read again: {source}")));
+    publisher.note(event(format!("read again: {source}")));
     Answer::Done { note: Some(format!("configuration read again: {source}")) }
 }
 

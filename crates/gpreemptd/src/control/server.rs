@@ -18,12 +18,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::geteuid;
 
-use super::board::Board;
 use super::client::Client;
-use super::desk::Desk;
+use super::handler::RequestHandler;
+use super::peer::Peer;
+use super::publisher::Publisher;
 use super::reload::Load;
 use super::socket::{ServerError, Socket};
-use super::view::Viewer;
 use crate::clock;
 use crate::inbox::Input;
 
@@ -59,12 +59,12 @@ impl Server {
     /// # Errors
     ///
     /// If the system has no thread left.
-    pub fn start(self, board: Arc<Board>, to_engine: Sender<Input>, load: Load) -> io::Result<Handle> {
+    pub fn start(self, publisher: Arc<Publisher>, to_engine: Sender<Input>, load: Load) -> io::Result<Handle> {
         let signs = Arc::new(Signs::default());
         let loop_ = Loop {
             socket: self.socket,
-            desk: Desk::new(Arc::clone(&board), to_engine, load),
-            board: Arc::clone(&board),
+            handler: RequestHandler::new(Arc::clone(&publisher), to_engine, load),
+            publisher: Arc::clone(&publisher),
             signs: Arc::clone(&signs),
             clients: BTreeMap::new(),
             next_client: 0,
@@ -72,7 +72,7 @@ impl Server {
             daemon_uid: geteuid().as_raw(),
         };
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || loop_.run())?;
-        Ok(Handle { signs, board, thread: Some(thread) })
+        Ok(Handle { signs, publisher, thread: Some(thread) })
     }
 }
 
@@ -87,7 +87,7 @@ struct Signs {
 #[derive(Debug)]
 pub struct Handle {
     signs: Arc<Signs>,
-    board: Arc<Board>,
+    publisher: Arc<Publisher>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -95,7 +95,7 @@ impl Handle {
     /// Lets the thread read the configuration again, as [`Request::Reload`](gpreempt_proto::Request::Reload) does.
     pub fn reload(&self) {
         self.signs.reload.store(true, Ordering::Release);
-        self.board.waker().wake();
+        self.publisher.waker().wake();
     }
 
     /// Whether it still serves.
@@ -108,7 +108,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.signs.stop.store(true, Ordering::Release);
-        self.board.waker().wake();
+        self.publisher.waker().wake();
         if let Some(thread) = self.thread.take() {
             // A panic there was reported by the thread itself.
             let _ = thread.join();
@@ -118,8 +118,8 @@ impl Drop for Handle {
 
 struct Loop {
     socket: Socket,
-    desk: Desk,
-    board: Arc<Board>,
+    handler: RequestHandler,
+    publisher: Arc<Publisher>,
     signs: Arc<Signs>,
     clients: BTreeMap<u64, Client>,
     next_client: u64,
@@ -147,7 +147,7 @@ impl Loop {
             };
             let now = clock::now();
             if self.signs.reload.swap(false, Ordering::AcqRel) {
-                self.desk.reload();
+                self.handler.reload();
             }
             if happened.connected {
                 self.accept(now);
@@ -165,17 +165,17 @@ impl Loop {
     fn turn(&mut self, now: Nanos) {
         // First the calls, so that a change that is answered now is not overtaken by the same client's next call.
         for client in self.clients.values_mut() {
-            self.desk.serve(client, now);
+            self.handler.serve(client, now);
         }
-        self.desk.deliver(self.clients.values_mut(), now);
+        self.handler.deliver(self.clients.values_mut(), now);
         for client in self.clients.values_mut() {
-            self.desk.show_events(client);
+            self.handler.show_events(client);
         }
         self.clients.retain(|_, client| client.flush(now).is_ok() && !client.is_over(now));
-        self.board.set_watched(self.clients.values().any(|client| client.watches.is_some()));
-        // Events that came before the board knew of a new watcher woke nobody.
+        self.publisher.set_watched(self.clients.values().any(|client| client.watches.is_some()));
+        // Events that came before the publisher knew of a new watcher woke nobody.
         for client in self.clients.values_mut() {
-            self.desk.show_events(client);
+            self.handler.show_events(client);
         }
     }
 
@@ -187,7 +187,7 @@ impl Loop {
         let timeout = self.timeout(now);
         let accepting = if self.accept_after.is_none() { PollFlags::POLLIN } else { PollFlags::empty() };
         let mut polled = vec![
-            PollFd::new(self.board.waker().as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.publisher.waker().as_fd(), PollFlags::POLLIN),
             PollFd::new(self.socket.listener.as_fd(), accepting),
         ];
         polled.extend(self.clients.values().map(|client| PollFd::new(client.as_fd(), client.interest())));
@@ -202,7 +202,7 @@ impl Loop {
             connected: flags(&polled[1]).contains(PollFlags::POLLIN),
             clients: ready.filter(|(_, flags)| !flags.is_empty()).collect(),
         };
-        self.board.waker().clear();
+        self.publisher.waker().clear();
         Ok(happened)
     }
 
@@ -210,7 +210,7 @@ impl Loop {
         if self.clients.values().any(Client::has_more) {
             return PollTimeout::ZERO;
         }
-        let due = self.clients.values().flat_map(|client| [self.desk.due(client), client.stuck_until()]).flatten();
+        let due = self.clients.values().flat_map(|client| [self.handler.due(client), client.stuck_until()]).flatten();
         let Some(due) = due.chain(self.accept_after).min() else { return PollTimeout::NONE };
         // One more, because the rest of a millisecond is cut off.
         let wait = Duration::from_nanos(due.since(now).0) + Duration::from_millis(u64::from(due > now));
@@ -246,15 +246,15 @@ impl Loop {
     }
 
     fn admit(&mut self, stream: UnixStream, now: Nanos) {
-        let Ok(peer) = getsockopt(&stream, sockopt::PeerCredentials) else { return };
+        let Ok(credentials) = getsockopt(&stream, sockopt::PeerCredentials) else { return };
         if stream.set_nonblocking(true).is_err() {
             return;
         }
-        let viewer = Viewer { uid: peer.uid(), daemon_uid: self.daemon_uid };
-        let pid = u32::try_from(peer.pid()).ok().filter(|&pid| pid != 0);
-        let same_user = self.clients.values().filter(|client| client.viewer.uid == viewer.uid).count();
-        let mut client = Client::new(stream, viewer, pid);
-        match room_for(viewer, self.clients.len(), same_user) {
+        let peer = Peer { uid: credentials.uid(), daemon_uid: self.daemon_uid };
+        let pid = u32::try_from(credentials.pid()).ok().filter(|&pid| pid != 0);
+        let same_user = self.clients.values().filter(|client| client.peer.uid == peer.uid).count();
+        let mut client = Client::new(stream, peer, pid);
+        match room_for(peer, self.clients.len(), same_user) {
             Ok(()) => {
                 self.clients.insert(self.next_client, client);
                 self.next_client += 1;
@@ -269,14 +269,14 @@ impl Loop {
 }
 
 /// Whether one more connection is accepted.
-fn room_for(viewer: Viewer, clients: usize, same_user: usize) -> Result<(), Refusal> {
+fn room_for(peer: Peer, clients: usize, same_user: usize) -> Result<(), Refusal> {
     let busy = |message| Err(Refusal { kind: RefusalKind::Busy, message });
-    let most = if viewer.privileged() { MOST_CLIENTS } else { MOST_CLIENTS - RESERVED };
+    let most = if peer.is_operator() { MOST_CLIENTS } else { MOST_CLIENTS - RESERVED };
     if clients >= most {
         return busy(format!("{clients} clients are connected, no more are accepted; try again when some have gone"));
     }
-    if !viewer.privileged() && same_user >= MOST_PER_USER {
-        let uid = viewer.uid;
+    if !peer.is_operator() && same_user >= MOST_PER_USER {
+        let uid = peer.uid;
         return busy(format!("user {uid} has {same_user} connections, no more are accepted; close some of them"));
     }
     Ok(())
@@ -288,8 +288,8 @@ mod tests {
 
     #[test]
     fn a_user_cannot_take_all_connections_and_an_operator_gets_in() {
-        let user = Viewer { uid: 1000, daemon_uid: 0 };
-        let root = Viewer { uid: 0, daemon_uid: 0 };
+        let user = Peer { uid: 1000, daemon_uid: 0 };
+        let root = Peer { uid: 0, daemon_uid: 0 };
         assert!(room_for(user, 100, 31).is_ok());
         assert!(room_for(user, 100, 32).unwrap_err().message.contains("user 1000 has 32"));
         assert!(room_for(user, 239, 0).is_ok());

@@ -9,6 +9,7 @@ struct Machine(tempfile::TempDir);
 impl Machine {
     fn new() -> Machine {
         let machine = Machine(tempfile::tempdir().unwrap());
+        machine.write("topology/generation_id", "2\n");
         machine.node(0, 0, "cpu_cores_count 96\nsimd_count 0\n");
         machine
     }
@@ -25,7 +26,8 @@ impl Machine {
     }
 
     fn gpus(&self) -> Result<Vec<Gpu>> {
-        gpus_in(&self.0.path().join("topology"), &self.0.path().join("pci"))
+        let gpus = gpus_below(&self.0.path().join("topology"), &self.0.path().join("pci"))?;
+        Ok(gpus.into_iter().map(|(gpu, _)| gpu).collect())
     }
 }
 
@@ -91,6 +93,6 @@ fn what_is_missing_or_no_number_is_named() {
 
 #[test]
 fn without_a_driver_there_is_a_hint() {
-    let said = gpus_in(Path::new("/nonexistent"), Path::new("/nonexistent")).unwrap_err().to_string();
-    assert!(said.contains("is the amdgpu driver loaded?"), "{said}");
+    let said = gpus_below(Path::new("/nonexistent"), Path::new("/nonexistent")).unwrap_err().to_string();
+    assert!(said.contains("/nonexistent/generation_id") && said.contains("is the amdgpu driver loaded?"), "{said}");
 }

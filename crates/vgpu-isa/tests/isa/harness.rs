@@ -126,7 +126,7 @@ impl Case {
     }
 
     /// Runs with both kinds of handlers; the opcode that was executed, or what went wrong.
-    pub(crate) fn run(&self, encodings: &HashMap<&str, Vec<u32>>) -> Outcome {
+    pub(crate) fn run(&self, encodings: &HashMap<&str, Vec<u32>>) -> CaseResult {
         let Some(words) = encodings.get(self.asm.as_str()) else {
             return Err(format!(
                 "{}: no encoding; run UPDATE_ENCODINGS=1 cargo test -p vgpu-isa --test isa -- --ignored",
@@ -166,11 +166,11 @@ pub(crate) struct Family {
     pub(crate) cases: fn() -> Vec<Case>,
     pub(crate) encodings: &'static str,
     /// Of all cases, once they have run: two tests ask for them.
-    results: OnceLock<Vec<Outcome>>,
+    results: OnceLock<Vec<CaseResult>>,
 }
 
 /// The opcode that a case executed, or what went wrong.
-pub(crate) type Outcome = Result<(&'static str, u16), String>;
+pub(crate) type CaseResult = Result<(&'static str, u16), String>;
 
 impl Family {
     pub(crate) const fn new(name: &'static str, cases: fn() -> Vec<Case>, encodings: &'static str) -> Family {
@@ -187,7 +187,7 @@ impl Family {
     }
 
     /// Every case with its result.
-    pub(crate) fn results(&self) -> &[Outcome] {
+    pub(crate) fn results(&self) -> &[CaseResult] {
         self.results.get_or_init(|| {
             let encodings = self.encodings();
             (self.cases)().iter().map(|case| case.run(&encodings)).collect()

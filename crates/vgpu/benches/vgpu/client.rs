@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kfd_abi::hsa::AmdSignal;
-use kfd_workload::{
-    Arguments, Bench, Buffer, CodeObject, Device, Executable, Kernel, Launch, Order, Placement, Runtime,
-};
-use kfd_workload::{Result, Signal, suite};
+use kfd_runtime::{Arguments, Buffer, CodeObject, Device, Executable, Kernel, Launch, Order, Placement, Runtime};
+use kfd_runtime::{Result, Signal};
+use kfd_suite::Bench;
+use kfd_suite::suite;
 use linux_host::process::{Stat, pids};
 use serde_json::{Value, json};
 use vgpu::sys::monotonic_raw_ns;

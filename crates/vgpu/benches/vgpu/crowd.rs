@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use kfd_workload::{Launch, Queue, Result, Runtime};
+use kfd_runtime::{Launch, Queue, Result, Runtime};
 use serde_json::{Value, json};
 use vgpu::sys::{self, Map};
 

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use vgpu_isa::code::Code;
 use vgpu_isa::inst::{Env, Target};
 use vgpu_isa::memory::{Mapping, Port, Space};
-use vgpu_isa::run::{self, Outcome};
+use vgpu_isa::run::{self, RunEnd};
 use vgpu_isa::table;
 use vgpu_isa::wave::{LANES, Lanes, Wave};
 
@@ -154,7 +154,7 @@ impl Loop {
         let Self { wave, space, code, lds, .. } = self;
         let mut env = Env { memory: Port::new(space), lds, clock: || 0, stop: None };
         let outcome = run::run(wave, code, &mut env, &mut { STEPS });
-        assert_eq!(outcome, Outcome::Budget, "the loop does not run");
+        assert_eq!(outcome, RunEnd::Budget, "the loop does not run");
     }
 }
 

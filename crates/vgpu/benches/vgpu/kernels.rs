@@ -1,6 +1,6 @@
 //! Kernels against what a CPU does in one thread.
 
-use kfd_workload::Launch;
+use kfd_runtime::Launch;
 
 use crate::host::Host;
 use crate::machine::{Loaded, Machine};

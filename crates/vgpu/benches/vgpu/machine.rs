@@ -7,7 +7,8 @@ use kfd_abi::Abi;
 use kfd_abi::aql::{FenceScope, Header, KernelDispatch, PacketType};
 use kfd_abi::exception::ExceptionCode;
 use kfd_abi::hsa::AmdQueue;
-use kfd_workload::{Arguments, CodeObject, GpuAddr, Launch, suite};
+use kfd_runtime::{Arguments, CodeObject, GpuAddr, Launch};
+use kfd_suite::suite;
 use vgpu::device::{
     DeviceActivity, DeviceConfig, Doorbell, Geometry, HardwareQueueSpec, Interrupts, LocalSlots, PacketFormat,
     ProcessDevice, QueueId, SaveArea, Worker,

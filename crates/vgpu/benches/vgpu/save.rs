@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use kfd_workload::Launch;
+use kfd_runtime::Launch;
 
 use crate::machine::{Machine, Needs, QUEUE};
 use crate::measure::ROUNDS;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use kfd::{Grace, Kfd, Pid, QueueId, Tracer};
-use kfd_workload::{Device, Order, Queue, Signal};
+use kfd_runtime::{Device, Order, Queue, Signal};
 use linux_host::process::{Stat, pids, read, threads};
 use serde_json::{Value, json};
 use vgpu::launch::Running;

@@ -16,7 +16,7 @@ use super::session::Session;
 use crate::control::Control;
 use crate::device::chip::{Chip, ChipSlots, ProcessSlot};
 use crate::device::{self, DeviceConfig, Interrupts, ProcessDevice};
-use crate::driver::{Effect, ProcessKey, layout};
+use crate::driver::{ProcessEffect, ProcessKey, layout};
 use crate::executor::{self, ProcessGpus};
 use crate::kill_points::{self, Point};
 use crate::profile::{Gfx, Gpu};
@@ -48,9 +48,9 @@ impl Attached {
         let (reply, files) =
             session.ask_for_files(&Request::Attach, &[kfd.as_fd(), control_file.as_fd()]).ok_or(libc::ENODEV)?;
         let Reply::Attached(welcome) = reply else { return Err(libc::ENODEV) };
-        let Welcome { profile, options, seat, process } = *welcome;
+        let Welcome { profile, options, slot, process } = *welcome;
         let chip = Chip::open(files.first().ok_or(libc::ENODEV)?.as_fd()).map_err(failed)?;
-        let (chip, seat) = (Arc::new(chip), ProcessSlot::new(seat).ok_or(libc::ENODEV)?);
+        let (chip, slot) = (Arc::new(chip), ProcessSlot::new(slot).ok_or(libc::ENODEV)?);
         if let Some(page) = &options.points {
             kill_points::set_client(session.pid.cast_unsigned());
             kill_points::use_page(page);
@@ -65,7 +65,7 @@ impl Attached {
         let config = DeviceConfig { target, clock: sys::realtime_100mhz };
         let gpu = |gpu: Gpu| {
             let interrupts = Arc::new(Wires { events: Arc::clone(&events), gpu_id: gpu.gpu_id });
-            let slots = ChipSlots::new(Arc::clone(&chip), seat, gpu.index).ok_or(libc::ENODEV)?;
+            let slots = ChipSlots::new(Arc::clone(&chip), slot, gpu.index).ok_or(libc::ENODEV)?;
             Ok(executor::ProcessGpu::new(gpu.gpu_id, ProcessDevice::new(config, interrupts, Arc::new(slots))))
         };
         let list = profile.gpu_list();
@@ -82,7 +82,7 @@ impl Attached {
             events: Arc::clone(&events),
             connection: session.connection(),
             chip,
-            process_slot: seat,
+            process_slot: slot,
             storm: options.storm,
             client: session.pid,
             order_queue: executor::OrderQueue::default(),
@@ -124,44 +124,33 @@ impl Attached {
     ///
     /// # Errors
     /// ENOMEM and the like, if this process cannot.
-    pub(super) fn apply(&self, effect: Effect, args: &mut [u8]) -> Result<(), i32> {
+    pub(super) fn apply(&self, effect: ProcessEffect, args: &mut [u8]) -> Result<(), i32> {
         match effect {
-            Effect::MapMemory { gpu, va, size, backing, flags, .. } => {
+            ProcessEffect::MapMemory { gpu, va, size, backing, flags, .. } => {
                 let space = self.memory.map(gpu as usize, va, size, backing, flags)?;
                 self.use_space(gpu, space)?;
             }
-            Effect::UnmapMemory { gpu, va, size, .. } => return self.unmap(gpu, va, size),
-            Effect::FreeMemory { backing, size, .. } => self.memory.free(backing, size),
-            Effect::SvmAccess { gpu, va, size, access: true, writable, executable } => {
+            ProcessEffect::UnmapMemory { gpu, va, size, .. } => return self.unmap(gpu, va, size),
+            ProcessEffect::FreeMemory { backing, size, .. } => self.memory.free(backing, size),
+            ProcessEffect::SvmAccess { gpu, va, size, access: true, writable, executable } => {
                 let space = self.memory.map_own(gpu as usize, va, size, writable, executable);
                 self.use_space(gpu, space)?;
             }
-            Effect::SvmAccess { gpu, va, size, access: false, .. } => return self.unmap(gpu, va, size),
-            Effect::EventPage { backing, size } => self.events.set_page(self.memory.view(backing, size)?),
-            Effect::CreateEvent { id, kind, auto_reset, slot } => self.create_event(id, kind, auto_reset, slot)?,
-            Effect::DestroyEvent { id } => self.events.destroy(id),
-            Effect::SetEvent { id } => self.events.set(id),
-            Effect::ResetEvent { id } => self.events.reset(id),
-            Effect::ExportDmabuf { token, fd_flags, .. } => return export(token, fd_flags, args),
+            ProcessEffect::SvmAccess { gpu, va, size, access: false, .. } => return self.unmap(gpu, va, size),
+            ProcessEffect::EventPage { backing, size } => self.events.set_page(self.memory.view(backing, size)?),
+            ProcessEffect::CreateEvent { id, kind, auto_reset, slot } => {
+                self.create_event(id, kind, auto_reset, slot)?
+            }
+            ProcessEffect::DestroyEvent { id } => self.events.destroy(id),
+            ProcessEffect::SetEvent { id } => self.events.set(id),
+            ProcessEffect::ResetEvent { id } => self.events.reset(id),
+            ProcessEffect::ExportDmabuf { token, fd_flags, .. } => return export(token, fd_flags, args),
             // Where a program's own scratch memory and trap handler lie does not matter here: the command processor owns
-            // scratch, and traps are reported as the runtime's handler would.
-            Effect::SetScratchBacking { .. } | Effect::SetTrapHandler { .. } | Effect::XnackMode { .. } => {}
-            // The driver gives these to the engines itself.
-            Effect::DebuggerFile { .. }
-            | Effect::NotifyDebugger { .. }
-            | Effect::Wake { .. }
-            | Effect::CopyWaveStates { .. }
-            | Effect::QueueException { .. }
-            | Effect::MemoryException { .. }
-            | Effect::CreateQueue(_)
-            | Effect::UpdateQueue { .. }
-            | Effect::DestroyQueue { .. }
-            | Effect::CuMask { .. }
-            | Effect::ReadWaveState { .. }
-            | Effect::Cycle { .. }
-            | Effect::RuntimeMode { .. } => {}
-            // The caller sleeps where it has the arguments at hand.
-            Effect::WaitEvents { .. } => {}
+            // scratch, traps are reported as the runtime's handler would, and no page fault is ever retried.
+            ProcessEffect::SetScratchBacking { .. }
+            | ProcessEffect::SetTrapHandler { .. }
+            | ProcessEffect::XnackMode { .. }
+            | ProcessEffect::RuntimeMode { .. } => {}
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use kfd_abi::svm::{SvmArgs, SvmOp};
 use super::session::{self, Session};
 use super::shared::Range;
 use super::{files, user};
-use crate::driver::{self, Blocked, BufferDirection, BufferSpec, Call, Effect, FdKind, ProcessKey};
+use crate::driver::{self, Blocked, BufferDirection, BufferSpec, Call, FdKind, ProcessKey};
 use crate::kill_points::{self, Point};
 use crate::protocol::{Device, Reply, Request, Site};
 use crate::sys;
@@ -89,13 +89,14 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
         (result, call) = wait_and_retry(session, attached, Waiting { number, call, site, blocked })?;
     }
     kill_points::hit(Point::IoctlReplied);
-    for effect in std::mem::take(&mut call.effects) {
-        if let Effect::WaitEvents { all, .. } = effect {
-            drop(turn.take());
-            result = wait(attached, &mut call, all);
-        } else if let Err(errno) = attached.apply(effect, &mut call.args) {
+    for effect in std::mem::take(&mut call.effects.process) {
+        if let Err(errno) = attached.apply(effect, &mut call.args) {
             result = -i64::from(errno);
         }
+    }
+    if let Some(events) = call.wait.take() {
+        drop(turn.take());
+        result = wait(attached, &mut call, events.all);
     }
     if device == Device::Kfd && result >= 0 {
         note_shared(session, number, &call.args);
@@ -141,7 +142,7 @@ fn tell_unmapped(
     }
     match session.ask(&Request::Unmapped { ranges }, &[]) {
         Some(Reply::Returned(_, call)) => {
-            call.effects.into_iter().try_for_each(|effect| attached.apply(effect, &mut []))
+            call.effects.process.into_iter().try_for_each(|effect| attached.apply(effect, &mut []))
         }
         _ => Err(libc::ENODEV),
     }
@@ -204,7 +205,7 @@ fn wait_and_retry(
     let Waiting { number, mut call, site, blocked } = waiting;
     let seen = attached.control.changes();
     // Effects of the part that is done.
-    for effect in std::mem::take(&mut call.effects) {
+    for effect in std::mem::take(&mut call.effects.process) {
         attached.apply(effect, &mut call.args)?;
     }
     // Somebody may have ended the wait between the answer and here.

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::device::SaveCounters;
 use crate::profile::MAX_GPUS;
 use crate::sys::{self, Map};
-pub(crate) use orders::{Answer, DepartedQueue, Departure, Numbered, Order, Saved};
+pub(crate) use orders::{Answer, Departure, Numbered, Order};
 pub(crate) use ring::Damaged;
 use ring::Ring;
 
@@ -203,13 +203,14 @@ mod tests {
     use kfd_abi::queue::MAX_QUEUES_PER_PROCESS;
 
     use super::*;
+    use crate::driver::{SaveExtent, UnmappedQueue};
 
     #[test]
     fn the_most_queues_that_a_process_can_have_fit_into_an_answer() {
         let (control, _file) = Control::new().expect("a page");
-        let saved = Saved { waves: u32::MAX, bytes: u64::MAX, control_stack: u32::MAX, wave_state: u32::MAX };
+        let saved = SaveExtent { waves: u32::MAX, bytes: u64::MAX, control_stack: u32::MAX, wave_state: u32::MAX };
         let queue =
-            |id| DepartedQueue { id, rptr: Some(u64::MAX), wptr: Some(u64::MAX), saved, written: true, idle: false };
+            |id| UnmappedQueue { id, rptr: Some(u64::MAX), wptr: Some(u64::MAX), saved, written: true, idle: false };
         let departure = Departure { queues: (0..MAX_QUEUES_PER_PROCESS).map(queue).collect(), ..Departure::default() };
         assert!(control.answer(&Numbered { number: 1, what: Answer::Unmapped(departure.clone()) }));
         let answer = control.take_answer().expect("no nonsense").expect("there is one");

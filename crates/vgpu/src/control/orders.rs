@@ -2,32 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{QueueSettings, QueueSpec};
+use crate::driver::{QueueChange, SaveExtent, UnmappedQueue};
 
 /// Something an engine has to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// A queue exists from now on, off the device.
-    CreateQueue(QueueSpec),
-    /// A queue, which is off the device, has new settings.
-    UpdateQueue {
-        /// The queue.
-        id: u32,
-        /// All settings.
-        settings: QueueSettings,
-    },
-    /// A queue is gone, with everything it had under way.
-    DestroyQueue {
-        /// The queue.
-        id: u32,
-    },
-    /// A queue may use these compute units only.
-    CuMask {
-        /// The queue.
-        id: u32,
-        /// Bit by compute unit.
-        mask: Vec<u32>,
-    },
+    /// A queue, which is off the device, changes.
+    Queue(QueueChange),
     /// All queues leave the gpu, and their waves are saved. Answered when that is done.
     Unmap {
         /// Index of the gpu.
@@ -63,11 +44,6 @@ pub(crate) enum Order {
         /// Index of the gpu.
         gpu: u32,
     },
-    /// An event of the process is signalled.
-    SetEvent {
-        /// The event.
-        id: u32,
-    },
     /// The gpu was reset and what was on it is lost.
     Reset {
         /// Index of the gpu.
@@ -99,53 +75,16 @@ pub(crate) enum Answer {
     /// The gpu is free of this process.
     Unmapped(Departure),
     /// What is in a queue's save area.
-    WaveState(Saved),
+    WaveState(SaveExtent),
 }
 
 /// What was taken off a gpu.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Departure {
     /// Queue by queue.
-    pub(crate) queues: Vec<DepartedQueue>,
+    pub(crate) queues: Vec<UnmappedQueue>,
     /// When the last wave had stopped, on the monotonic clock in nanoseconds.
     pub(crate) stopped_at: u64,
     /// When the last wave was saved.
     pub(crate) saved_at: u64,
-}
-
-/// A queue that was taken off a gpu.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DepartedQueue {
-    /// Its number.
-    pub(crate) id: u32,
-    /// Read pointer.
-    pub(crate) rptr: Option<u64>,
-    /// Write pointer.
-    pub(crate) wptr: Option<u64>,
-    /// What is in its save area.
-    pub(crate) saved: Saved,
-    /// Whether that was saved just now.
-    pub(crate) written: bool,
-    /// Whether it has nothing to do until its doorbell rings.
-    pub(crate) idle: bool,
-}
-
-/// What is in a save area.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Saved {
-    /// Waves.
-    pub(crate) waves: u32,
-    /// Bytes of all XCCs.
-    pub(crate) bytes: u64,
-    /// Bytes of the first XCC's control stack.
-    pub(crate) control_stack: u32,
-    /// Bytes of the first XCC's waves.
-    pub(crate) wave_state: u32,
-}
-
-impl From<crate::device::Extent> for Saved {
-    fn from(extent: crate::device::Extent) -> Self {
-        let crate::device::Extent { waves, bytes, control_stack, wave_state, .. } = extent;
-        Self { waves, bytes, control_stack, wave_state }
-    }
 }

@@ -1,9 +1,7 @@
 //! AQL: the packets of the HSA runtime.
 
-use kfd_abi::Abi;
 use kfd_abi::aql::{
-    Barrier, BarrierValue, COMPLETION_SIGNAL_OFFSET, FenceScope, Header, KernelDispatch, PACKET_SIZE, PacketType,
-    Pm4Ib, VendorFormat,
+    FenceScope, Header, KernelDispatch, PACKET_SIZE, Packet, PacketKind, PacketType, Pm4Ib, SignalHandle,
 };
 use kfd_abi::exception::ExceptionCode;
 
@@ -26,30 +24,16 @@ pub(crate) const MAX_SCRATCH: u32 = 0x1FFF * 1024 / 64;
 /// Private memory of a work item whose kernel calls what its compiler could not see.
 const DYNAMIC_STACK: u32 = 16 << 10;
 
-/// A packet taken from the ring and not yet through.
+/// A packet that was taken from the ring and has not completed.
 #[derive(Clone, Debug)]
-struct Packet {
-    bytes: [u8; PACKET_SIZE],
+struct Fetched {
+    packet: Packet,
     /// Number in the queue.
     index: u64,
     /// Address in the ring.
     address: u64,
-    /// When its waits were over.
+    /// When its waits were over, in ticks of the device's clock.
     started: Option<u64>,
-}
-
-impl Packet {
-    fn header(&self) -> Header {
-        Header(u16::from_le_bytes([self.bytes[0], self.bytes[1]]))
-    }
-
-    fn decode<T: Abi>(&self) -> T {
-        T::decode(&self.bytes).unwrap_or(T::ZERO)
-    }
-
-    fn completion_signal(&self) -> u64 {
-        self.bytes[COMPLETION_SIGNAL_OFFSET..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
-    }
 }
 
 /// How far an AQL queue is.
@@ -57,7 +41,7 @@ impl Packet {
 pub(crate) struct Aql {
     /// Packets fetched.
     read: u64,
-    current: Option<Packet>,
+    current: Option<Fetched>,
 }
 
 impl Aql {
@@ -75,23 +59,23 @@ impl Aql {
         pm4: &mut Pm4,
         dispatches: &mut Dispatches,
     ) -> Result<Step, Halt> {
-        let mut packet = match self.current.take() {
-            Some(packet) => packet,
+        let mut fetched = match self.current.take() {
+            Some(fetched) => fetched,
             None => match self.fetch(cx, spec)? {
-                Some(packet) => packet,
+                Some(fetched) => fetched,
                 None => return Ok(Step::Empty),
             },
         };
-        let step = process(&mut packet, cx, object, pm4, dispatches)?;
+        let step = process(&mut fetched, cx, object, pm4, dispatches)?;
         if step != Step::Empty {
-            self.current = Some(packet);
+            self.current = Some(fetched);
         }
         // A packet that is through leaves nothing behind, but it was progress.
         Ok(if step == Step::Empty { Step::Done } else { step })
     }
 
     /// Takes the next packet out of the ring, if its producer has written it.
-    fn fetch(&mut self, cx: &mut Context<'_>, spec: &HardwareQueueSpec) -> Result<Option<Packet>, Halt> {
+    fn fetch(&mut self, cx: &mut Context<'_>, spec: &HardwareQueueSpec) -> Result<Option<Fetched>, Halt> {
         let written = cx.memory.read_u64(spec.write_pointer)?;
         if written.wrapping_sub(self.read).cast_signed() <= 0 {
             return Ok(None);
@@ -108,91 +92,82 @@ impl Aql {
         let index = self.read;
         self.read = self.read.wrapping_add(1);
         cx.memory.write_u64(spec.read_pointer, self.read)?;
-        Ok(Some(Packet { bytes, index, address, started: None }))
+        Ok(Some(Fetched { packet: Packet::decode(&bytes), index, address, started: None }))
     }
 }
 
-/// Goes on with a packet. `Empty` means that it is through.
+/// Continues a packet. `Empty` means that it has completed.
 fn process(
-    packet: &mut Packet,
+    fetched: &mut Fetched,
     cx: &mut Context<'_>,
     object: Option<u64>,
     pm4: &mut Pm4,
     dispatches: &mut Dispatches,
 ) -> Result<Step, Halt> {
-    let header = packet.header();
-    if packet.started.is_none() {
+    let Packet { header, kind, completion } = fetched.packet;
+    if fetched.started.is_none() {
         if header.barrier() && !dispatches.idle() {
             return Ok(Step::Wait);
         }
-        let ready = match header.kind() {
-            PacketType::KERNEL_DISPATCH => !dispatches.full(),
-            PacketType::BARRIER_AND | PacketType::BARRIER_OR => barrier_open(packet, cx)?,
-            PacketType::VENDOR_SPECIFIC => begin_vendor(packet, cx, pm4)?,
-            kind => return Err(Halt::unsupported(format!("packet {} is of kind {kind:?}", packet.index))),
-        };
-        if !ready {
+        if !is_ready(&kind, fetched.index, cx, pm4, dispatches)? {
             return Ok(Step::Wait);
         }
         if header.acquire() == FenceScope::SYSTEM {
             cx.invalidate_code();
         }
     }
-    let started = *packet.started.get_or_insert_with(cx.clock);
-    match header.kind() {
-        PacketType::KERNEL_DISPATCH => {
-            let dispatch: KernelDispatch = packet.decode();
-            let launch = launch(&dispatch, packet, cx, object)?;
+    let started = *fetched.started.get_or_insert_with(cx.clock);
+    match kind {
+        PacketKind::KernelDispatch(dispatch) => {
+            let launch = launch(&dispatch, fetched, cx, object)?;
             let workgroups = launch.workgroups().ok_or_else(|| dimensions("the grid has too many workgroups"))?;
             dispatches.push(launch, workgroups, dispatch.completion_signal);
             return Ok(Step::Empty);
         }
-        PacketType::VENDOR_SPECIFIC => match pm4.step(None, cx, dispatches)? {
+        PacketKind::Pm4Ib(_) => match pm4.step(None, cx, dispatches)? {
             Step::Empty if pm4.launched && !dispatches.idle() => return Ok(Step::Wait),
             Step::Empty => pm4.launched = false,
             step => return Ok(step),
         },
         _ => {}
     }
-    signal::complete(cx, packet.completion_signal(), started)?;
+    signal::complete(cx, completion.map_or(0, SignalHandle::get), started)?;
     Ok(Step::Empty)
 }
 
-/// Whether the signals of a barrier packet let it pass.
-fn barrier_open(packet: &Packet, cx: &mut Context<'_>) -> Result<bool, Halt> {
-    let barrier: Barrier = packet.decode();
-    let any = packet.header().kind() == PacketType::BARRIER_OR;
-    let mut open = !any;
-    let mut named = false;
-    for dependency in barrier.dep_signal.into_iter().filter(|&signal| signal != 0) {
-        named = true;
-        let zero = signal::value(cx, dependency)? == 0;
-        open = if any { open || zero } else { open && zero };
+/// Returns whether a packet need not wait, and starts the PM4 commands of one that jumps to them.
+fn is_ready(
+    kind: &PacketKind,
+    index: u64,
+    cx: &mut Context<'_>,
+    pm4: &mut Pm4,
+    dispatches: &Dispatches,
+) -> Result<bool, Halt> {
+    match kind {
+        PacketKind::KernelDispatch(_) => Ok(!dispatches.full()),
+        PacketKind::Pm4Ib(jump) => begin_commands(jump, index, pm4).map(|()| true),
+        PacketKind::UnknownVendor(format) => {
+            Err(vendor_unsupported(format!("packet {index} has the vendor format {format:?}")))
+        }
+        PacketKind::Invalid => Err(unknown(PacketType::INVALID, index)),
+        PacketKind::Unknown(kind) => Err(unknown(*kind, index)),
+        PacketKind::BarrierAnd(_) | PacketKind::BarrierOr(_) | PacketKind::BarrierValue(_) => {
+            Ok(kind.passes(|dependency| signal::value(cx, dependency))?)
+        }
     }
-    Ok(open || !named)
 }
 
-/// Starts one of AMD's own packets; whether it need not wait.
-fn begin_vendor(packet: &Packet, cx: &mut Context<'_>, pm4: &mut Pm4) -> Result<bool, Halt> {
-    let unsupported = |text: String| Halt::error(ExceptionCode::QUEUE_PACKET_VENDOR_UNSUPPORTED, text);
-    match VendorFormat(packet.bytes[2]) {
-        VendorFormat::PM4_IB => {
-            let jump: Pm4Ib = packet.decode();
-            let (address, words) =
-                jump.target().ok_or_else(|| unsupported(format!("packet {} jumps nowhere", packet.index)))?;
-            pm4.call(Stream::buffer(address, u64::from(words)))?;
-            Ok(true)
-        }
-        VendorFormat::BARRIER_VALUE => {
-            let barrier: BarrierValue = packet.decode();
-            if barrier.signal == 0 {
-                return Ok(true);
-            }
-            let value = signal::value(cx, barrier.signal)?;
-            Ok(signal::satisfies(value, barrier.mask, barrier.cond, barrier.value))
-        }
-        format => Err(unsupported(format!("packet {} has the vendor format {format:?}", packet.index))),
-    }
+fn begin_commands(jump: &Pm4Ib, index: u64, pm4: &mut Pm4) -> Result<(), Halt> {
+    let (address, words) = jump.target().ok_or_else(|| vendor_unsupported(format!("packet {index} jumps nowhere")))?;
+    pm4.call(Stream::buffer(address, u64::from(words)))
+}
+
+fn unknown(kind: PacketType, index: u64) -> Halt {
+    Halt::unsupported(format!("packet {index} is of kind {kind:?}"))
+}
+
+fn vendor_unsupported(text: String) -> Halt {
+    Halt::error(ExceptionCode::QUEUE_PACKET_VENDOR_UNSUPPORTED, text)
 }
 
 fn dimensions(text: impl Into<String>) -> Halt {
@@ -202,7 +177,7 @@ fn dimensions(text: impl Into<String>) -> Halt {
 /// Checks a dispatch and makes of it what its waves start from.
 fn launch(
     dispatch: &KernelDispatch,
-    packet: &Packet,
+    packet: &Fetched,
     cx: &mut Context<'_>,
     object: Option<u64>,
 ) -> Result<KernelLaunch, Halt> {
@@ -250,7 +225,7 @@ fn launch(
 }
 
 /// Reads the kernel's descriptor.
-fn kernel(dispatch: &KernelDispatch, packet: &Packet, cx: &mut Context<'_>) -> Result<Kernel, Halt> {
+fn kernel(dispatch: &KernelDispatch, packet: &Fetched, cx: &mut Context<'_>) -> Result<Kernel, Halt> {
     let object = dispatch.kernel_object;
     let aligned = object != 0 && object.is_multiple_of(64);
     let kernel = if aligned { Kernel::read(&mut cx.memory, object).ok() } else { None };
@@ -264,7 +239,7 @@ fn kernel(dispatch: &KernelDispatch, packet: &Packet, cx: &mut Context<'_>) -> R
 fn user_registers(
     kernel: &Kernel,
     dispatch: &KernelDispatch,
-    packet: &Packet,
+    packet: &Fetched,
     cx: &mut Context<'_>,
     object: Option<u64>,
 ) -> Result<Vec<u32>, Halt> {

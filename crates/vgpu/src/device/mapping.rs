@@ -9,24 +9,8 @@ use vgpu_isa::memory::Port;
 
 use super::process_device::ProcessDevice;
 use super::queue::{HardwareQueue, QueueId};
-use super::save::{Extent, SaveArea, SaveError};
-
-/// A queue after it was taken off the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unmapped {
-    /// The queue.
-    pub(crate) id: QueueId,
-    /// Value of its read pointer, if that can be read.
-    pub(crate) read_pointer: Option<u64>,
-    /// Value of its write pointer, if that can be read.
-    pub(crate) write_pointer: Option<u64>,
-    /// Contents of its save area.
-    pub(crate) saved: Extent,
-    /// Whether this unmap wrote it. What an earlier one left there cost nothing this time.
-    pub(crate) written: bool,
-    /// Whether it has nothing to do until its doorbell rings.
-    pub(crate) idle: bool,
-}
+use super::save::{SaveArea, SaveError};
+use crate::driver::{SaveExtent, UnmappedQueue};
 
 impl ProcessDevice {
     /// Starts no further packets and workgroups; running ones may end.
@@ -68,28 +52,28 @@ impl ProcessDevice {
 
     /// Saves the waves of all queues, which are off the device. Queues without waves leave their save area alone, and
     /// one that has met an error keeps its waves where they are: it never runs again.
-    pub(crate) fn save_all(&mut self) -> Vec<Unmapped> {
+    pub(crate) fn save_all(&mut self) -> Vec<UnmappedQueue> {
         let ids: Vec<_> = self.queues.keys().copied().collect();
         ids.into_iter().map(|id| self.save_unmapped(id)).collect()
     }
 
-    fn save_unmapped(&mut self, id: QueueId) -> Unmapped {
+    fn save_unmapped(&mut self, id: QueueId) -> UnmappedQueue {
         let to_save = self.queues.get(&id).is_some_and(|queue| {
             let waves = !queue.parked.is_empty() || queue.saved.is_some();
             waves && !queue.stopped
         });
         let written = to_save && !self.is_saved(id);
         // A failure has stopped the queue and is told to the program as such.
-        let saved = if to_save { self.save(id).unwrap_or_default() } else { Extent::default() };
+        let saved = if to_save { self.save(id).unwrap_or_default() } else { SaveExtent::default() };
         let (read, write) = self.queues.get(&id).map_or((0, 0), HardwareQueue::pointers);
         let mut memory = Port::new(&self.space);
-        let (read_pointer, write_pointer) = (memory.read_u64(read).ok(), memory.read_u64(write).ok());
+        let (rptr, wptr) = (memory.read_u64(read).ok(), memory.read_u64(write).ok());
         // A packet that waits for a value in memory must be tried now and then: no doorbell announces the change.
         let under_way = self.queues.get(&id).is_some_and(|queue| !queue.idle() || queue.holds_packet());
-        let idle = !under_way && saved.waves == 0 && read_pointer.is_some() && read_pointer == write_pointer;
+        let idle = !under_way && saved.waves == 0 && rptr.is_some() && rptr == wptr;
         // One that has met an error does nothing, whatever is in its ring.
         let idle = idle || self.stopped(id);
-        Unmapped { id, read_pointer, write_pointer, saved, written, idle }
+        UnmappedQueue { id: id.0, rptr, wptr, saved, written, idle }
     }
 
     /// Preempts a queue that is on the device and has waves, without an order of the driver: they are saved, their
@@ -127,7 +111,7 @@ impl ProcessDevice {
     ///
     /// # Errors
     /// See [`SaveError`].
-    pub(crate) fn wave_state(&mut self, id: QueueId, address: Option<u64>) -> Result<Extent, SaveError> {
+    pub(crate) fn wave_state(&mut self, id: QueueId, address: Option<u64>) -> Result<SaveExtent, SaveError> {
         let extent = self.save(id)?;
         let area = self.queues.get(&id).and_then(|queue| queue.spec.save_area);
         if let (Some(area), Some(address)) = (area, address.filter(|address| *address != 0)) {

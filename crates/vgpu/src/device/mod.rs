@@ -44,11 +44,10 @@ use vgpu_isa::memory::Fault;
 
 pub use cu_mask::{CuMask, MOST_CUS};
 pub use kernel_launch::KernelLaunch;
-pub(crate) use mapping::Unmapped;
 pub use process_device::{DeviceActivity, ProcessDevice};
 pub(crate) use queue::HardwareQueueUpdate;
 pub use queue::{Doorbell, HardwareQueueSpec, PacketFormat, QueueId};
-pub use save::{Extent, SaveArea, SaveCounters, SaveError};
+pub use save::{SaveArea, SaveCounters, SaveError};
 pub use slots::{CuPlacement, Geometry, LocalSlots, Need, PriorityClass, SlotRequest, Slots};
 pub use worker::Worker;
 pub use workgroup::{WaveProgress, Workgroup, WorkgroupOutcome, WorkgroupRun, WorkgroupWave};

@@ -10,7 +10,7 @@ use super::cu_mask::CuMask;
 use super::dispatch::Dispatches;
 use super::errors::Halt;
 use super::pm4::Pm4;
-use super::save::{SaveArea, Saved};
+use super::save::{SaveArea, SavedQueue};
 use super::sdma::Sdma;
 use super::stream::Stream;
 use super::workgroup::Workgroup;
@@ -117,7 +117,7 @@ pub(crate) struct HardwareQueue {
     /// Workgroups off the device.
     pub(crate) parked: Vec<Workgroup>,
     /// Workgroups whose waves are in the save area.
-    pub(crate) saved: Option<Saved>,
+    pub(crate) saved: Option<SavedQueue>,
     /// Number of workgroups that workers hold.
     pub(crate) handed_out: usize,
     /// Whether it met an error; it then never runs again.

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::{Ordering, fence};
 
-use kfd_abi::aql::SignalCondition;
+use kfd_abi::aql::SignalHandle;
 use kfd_abi::exception::ExceptionCode;
 use kfd_abi::hsa::{AmdQueue, AmdSignal};
 use vgpu_isa::memory::Fault;
@@ -17,9 +17,9 @@ const START: u64 = offset_of!(AmdSignal, start_ts) as u64;
 const END: u64 = offset_of!(AmdSignal, end_ts) as u64;
 const INACTIVE: u64 = offset_of!(AmdQueue, queue_inactive_signal) as u64;
 
-/// The value of a signal.
-pub(crate) fn value(cx: &mut Context<'_>, signal: u64) -> Result<i64, Fault> {
-    cx.memory.read_u64(signal.wrapping_add(AmdSignal::VALUE)).map(u64::cast_signed)
+/// Reads the value of a signal.
+pub(crate) fn value(cx: &mut Context<'_>, signal: SignalHandle) -> Result<i64, Fault> {
+    cx.memory.read_u64(signal.value_address()).map(u64::cast_signed)
 }
 
 /// Completes a packet: times, then the value less one, then the event. Everything the packet wrote is visible before.
@@ -45,17 +45,6 @@ fn change(cx: &mut Context<'_>, signal: u64, change: impl FnMut(u64) -> u64) -> 
         cx.interrupts.event(event);
     }
     Ok(())
-}
-
-/// Whether a signal's value, masked, compares as a barrier-value packet asks.
-pub(crate) fn satisfies(value: i64, mask: i64, condition: SignalCondition, reference: i64) -> bool {
-    let value = value & mask;
-    match condition {
-        SignalCondition::EQ => value == reference,
-        SignalCondition::NE => value != reference,
-        SignalCondition::LT => value < reference,
-        _ => value >= reference,
-    }
 }
 
 /// Tells the runtime of a queue by the signal that its queue object names for errors, if it has one.

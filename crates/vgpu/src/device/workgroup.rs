@@ -134,7 +134,7 @@ impl Workgroup {
                     let granted = slice;
                     let outcome = run(&mut member.wave, code, &mut env, &mut slice);
                     *budget -= granted - slice;
-                    if outcome != run::Outcome::Budget || *budget == 0 {
+                    if outcome != run::RunEnd::Budget || *budget == 0 {
                         break outcome;
                     }
                     if interrupted() {
@@ -142,23 +142,23 @@ impl Workgroup {
                     }
                 };
                 match outcome {
-                    run::Outcome::Budget => {}
-                    run::Outcome::End => member.state = WaveProgress::Ended,
-                    run::Outcome::Barrier => {
+                    run::RunEnd::Budget => {}
+                    run::RunEnd::End => member.state = WaveProgress::Ended,
+                    run::RunEnd::Barrier => {
                         member.state = WaveProgress::AtBarrier;
                         member.wave.status |= status::IN_BARRIER;
                     }
                     // Whatever it waits for comes from others.
-                    run::Outcome::Sleep => {
+                    run::RunEnd::Sleep => {
                         messages.extend(member.wave.take_interrupt());
                         *budget = 0;
                     }
                     // Without a debugger the trap handler ignores it.
-                    run::Outcome::Stopped(Stop::Trap(TRAP_DEBUG)) => {
+                    run::RunEnd::Stopped(Stop::Trap(TRAP_DEBUG)) => {
                         member.wave.pc = member.wave.pc.wrapping_add(4);
                         *budget = budget.saturating_sub(1);
                     }
-                    run::Outcome::Stopped(stop) => return WorkgroupOutcome::Stopped { wave: index, stop },
+                    run::RunEnd::Stopped(stop) => return WorkgroupOutcome::Stopped { wave: index, stop },
                 }
             }
             let released = release_barrier(waves);

@@ -11,7 +11,7 @@ use kfd_abi::queue::{MAX_CU_MASK_BITS, MAX_QUEUES_PER_PROCESS, SetCuMaskArgs};
 use kfd_abi::{Abi, drm};
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Errno, ProcessKey};
+use super::{Effects, Errno, EventWait, ProcessKey};
 use crate::profile::MAX_GPUS;
 
 /// Largest argument: a request has 14 bits for its size.
@@ -41,7 +41,7 @@ pub enum FdKind {
         /// Tells one opening of the device from another; copies of a descriptor have the same.
         file: u64,
     },
-    /// A DMA buffer made by [`Effect::ExportDmabuf`].
+    /// A DMA buffer made by [`ProcessEffect::ExportDmabuf`](super::ProcessEffect::ExportDmabuf).
     Dmabuf {
         /// The token.
         token: u64,
@@ -96,8 +96,10 @@ pub struct Call {
     /// What the call waits for, filled; its result counts for nothing then, but its effects do. It stays as it is when
     /// the call is repeated.
     pub blocked: Option<Blocked>,
-    /// What the device has to do, filled; it counts even if the call fails.
-    pub effects: Vec<Effect>,
+    /// Events that the caller sleeps for before it returns, filled; it does so after it has applied the effects.
+    pub wait: Option<EventWait>,
+    /// What the call changes outside of the driver, filled; it counts even if the call fails.
+    pub effects: Effects,
 }
 
 impl Call {

@@ -1,11 +1,14 @@
 //! DMA buffers: a buffer as a descriptor, and back, within one process.
+//!
+//! The driver does not learn when the last copy of a descriptor is closed: an exported buffer stays allocated until its
+//! process ends.
 
 use std::collections::BTreeSet;
 
 use kfd_abi::memory::{AllocFlags, ExportDmabufArgs, GetDmabufInfoArgs, ImportDmabufArgs, handle, handle_parts};
 
 use super::memory::{Buffer, Handle};
-use super::{Backing, Call, Driver, Effect, Errno, FdKind, ProcessKey};
+use super::{Backing, Call, Driver, Errno, FdKind, ProcessEffect, ProcessKey};
 use crate::profile::Gfx;
 
 impl Driver {
@@ -32,17 +35,8 @@ impl Driver {
         let token = process.next_buffer;
         process.next_buffer += 1;
         process.dmabufs.insert(token, id);
-        call.effects.push(Effect::ExportDmabuf { token, fd_flags: args.flags, backing, size });
+        call.effects.process.push(ProcessEffect::ExportDmabuf { token, fd_flags: args.flags, backing, size });
         Ok(0)
-    }
-
-    /// The last descriptor of a DMA buffer is closed. Answers what the device has to do.
-    pub fn close_dmabuf(&mut self, process: ProcessKey, token: u64) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        if let Some(buffer) = self.processes.get_mut(&process).and_then(|process| process.dmabufs.remove(&token)) {
-            self.release_buffer(process, buffer, 0, &mut effects);
-        }
-        effects
     }
 
     /// The buffer behind the descriptor a call names. `EBADF` if it is none, `EINVAL` if it is another thing.

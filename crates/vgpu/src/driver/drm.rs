@@ -8,7 +8,7 @@ use kfd_abi::drm::{
 };
 
 use super::call::encode;
-use super::{Call, Driver, Errno, FdKind, ProcessKey};
+use super::{Call, Driver, Effects, Errno, FdKind, ProcessKey};
 use crate::profile::IpVersion;
 
 /// Longest of the texts that `VERSION` answers.
@@ -41,7 +41,7 @@ impl Driver {
     /// `EINVAL` for calls and questions that are not known, `EBADF` for callers that are not, `EFAULT` for registers
     /// that may not be read.
     pub fn drm_ioctl(&mut self, caller: ProcessKey, nr: u32, call: &mut Call) -> Result<i64, Errno> {
-        call.effects.clear();
+        call.effects = Effects::default();
         let Some(FdKind::Render { minor, .. }) = call.fd else { return Err(Errno::EBADF) };
         let gpu = self.gpus.iter().position(|state| state.gpu.render_minor == minor).ok_or(Errno::EBADF)?;
         match u8::try_from(nr) {

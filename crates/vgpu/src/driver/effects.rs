@@ -1,108 +1,49 @@
-//! What a call asks of the device, in order.
+//! What an accepted call changes outside of the driver's own state.
 //!
-//! The driver decides and keeps the books; the engine in the client's address space carries out. An effect is final:
-//! the call that caused it was accepted, and no answer of the engine changes its result.
+//! Effects are split by who carries them out, so that a new one that its side does not handle does not compile:
+//! [`DeviceEffect`]s are executed by the supervisor, on gpus, executors and debuggers' files, before the call returns;
+//! [`ProcessEffect`]s are applied by the calling process to its own memory and events when it has the answer. An effect
+//! is final: the call that caused it was accepted, and only [`Driver::complete`](super::Driver::complete) may change
+//! the call's result afterwards.
 
 use kfd_abi::event::EventType;
 use kfd_abi::exception::ExceptionMask;
 use kfd_abi::memory::AllocFlags;
 use serde::{Deserialize, Serialize};
 
-use super::ProcessKey;
+use super::{ProcessKey, QueueChange};
 
 /// Where the bytes of a buffer are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Backing {
-    /// Video memory, at this offset of the render file.
+    /// Video memory, a range of the render file.
     Vram {
-        /// Offset.
+        /// Byte offset in that file.
         offset: u64,
     },
-    /// System memory of the driver, at this offset of the render file.
+    /// System memory of the driver, a range of the render file.
     Gtt {
-        /// Offset.
+        /// Byte offset in that file.
         offset: u64,
     },
-    /// Memory of the process, at this address there.
+    /// Memory of the process itself.
     UserPtr {
-        /// Address.
+        /// Address in the process.
         address: u64,
     },
-    /// The process's doorbells of a gpu, at this offset of the kfd file.
+    /// The process's doorbells of a gpu, a range of the kfd file.
     Doorbell {
-        /// Offset.
+        /// Byte offset in that file.
         offset: u64,
     },
-    /// A gpu's page of registers, at this offset of the kfd file.
+    /// A gpu's page of registers, a range of the kfd file.
     MmioRemap {
-        /// Offset.
+        /// Byte offset in that file.
         offset: u64,
     },
 }
 
-/// Kind of a queue, for the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum QueueKind {
-    /// Compute, ring of AQL packets.
-    Aql,
-    /// Compute, ring of PM4 packets.
-    Pm4,
-    /// Copies, on this engine.
-    Sdma {
-        /// Engine, those for other gpus counted after the ordinary ones.
-        engine: u32,
-    },
-}
-
-/// What may change about a queue after it is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueueSettings {
-    /// Address of the ring.
-    pub ring: u64,
-    /// Bytes of the ring.
-    pub ring_size: u64,
-    /// 0 is off, anything up to 100 is on.
-    pub percent: u32,
-    /// 0 to 15.
-    pub priority: u32,
-    /// XCC that executes PM4 packets.
-    pub target_xcc: u32,
-    /// Whether it runs: it has a ring and its percentage is not 0.
-    pub active: bool,
-}
-
-/// A queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueueSpec {
-    /// Its name in the process.
-    pub id: u32,
-    /// Kind.
-    pub kind: QueueKind,
-    /// Index of its gpu in the profile.
-    pub gpu: u32,
-    /// What may change later.
-    pub settings: QueueSettings,
-    /// Address of the read index.
-    pub rptr: u64,
-    /// Address of the write index.
-    pub wptr: u64,
-    /// Position of its doorbell among those of the process on this gpu.
-    pub doorbell: u32,
-    /// Offset of its doorbell in the kfd file.
-    pub doorbell_offset: u64,
-    /// End-of-packet buffer, or 0.
-    pub eop: u64,
-    /// Its bytes.
-    pub eop_size: u64,
-    /// Context save area, or 0.
-    pub ctx_save: u64,
-    /// Its bytes for one XCC, without the debugger's part.
-    pub ctx_save_size: u32,
-    /// Bytes of the control stack of one XCC.
-    pub ctl_stack_size: u32,
-}
-
-/// Why the queues of a gpu were taken off it and put back.
+/// Why all queues of a gpu are unmapped and mapped again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -131,7 +72,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// As reports name it.
+    /// Returns the name that reports use, in snake case.
     #[must_use]
     pub fn name(self) -> String {
         let name = serde_json::to_value(self).ok();
@@ -139,94 +80,125 @@ impl Cause {
     }
 }
 
-/// Something for the device to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Effect {
-    /// A queue exists from now on.
-    CreateQueue(QueueSpec),
-    /// A queue has new settings; if it stops being active its waves are saved first.
-    UpdateQueue {
-        /// The queue.
-        id: u32,
-        /// All settings, changed or not.
-        settings: QueueSettings,
-    },
-    /// A queue is gone; its waves are dropped.
-    DestroyQueue {
-        /// The queue.
-        id: u32,
-    },
-    /// All queues of a gpu are taken off it, and those of the runlist put back.
+/// The effects of a call, by who carries them out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effects {
+    /// Executed by the supervisor before the call returns; they never leave it.
+    #[serde(skip)]
+    pub device: Vec<DeviceEffect>,
+    /// Applied by the calling process, in order.
+    pub process: Vec<ProcessEffect>,
+}
+
+impl Effects {
+    /// Whether nothing is to be done.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.device.is_empty() && self.process.is_empty()
+    }
+}
+
+/// An effect that the supervisor executes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceEffect {
+    /// The executors of the calling process change a queue, during the call's first cycle if it has one.
+    Queue(QueueChange),
+    /// All queues of a gpu are unmapped, and those of the runlist mapped again.
     Cycle {
         /// Index of the gpu.
         gpu: u32,
-        /// Why.
+        /// Reason, for the statistics.
         cause: Cause,
         /// Grace period as the caller gave it, or the default. The hardware keeps 8 bits of it, and 0 becomes 1.
         grace: Option<u32>,
     },
-    /// From now on a byte per event goes to the descriptor that the call names, until another effect of this kind
-    /// says that it is to be closed.
+    /// The file to which a debugger's events go is replaced.
     DebuggerFile {
-        /// Whose events.
+        /// Process whose events go there.
         target: ProcessKey,
-        /// Whether the descriptor is kept from now on, or closed.
+        /// Whether the descriptor that came with the call is kept; otherwise the one kept so far is closed.
         keep: bool,
     },
-    /// One byte, a dot, is written to the descriptor that is kept for this process.
+    /// Executed after all queue changes and cycles of the call.
+    Then(FollowUp),
+}
+
+/// A device effect that follows the queue changes and cycles of its call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FollowUp {
+    /// One byte, a dot, is written to the debugger's file of this process.
     NotifyDebugger {
-        /// Whose events.
+        /// Process that the event is about.
         target: ProcessKey,
     },
-    /// Calls of this process that wait are to be repeated.
+    /// Blocked calls of this process are retried.
     Wake {
-        /// The process.
+        /// Process whose calls are blocked.
         process: ProcessKey,
     },
-    /// Headers and control stacks of all compute queues of a process are to be written into their save areas; comes
-    /// after the cycles that took queues off the gpus.
+    /// Executors write headers and control stacks of all suspended compute queues of a process into their save areas.
     CopyWaveStates {
-        /// The process.
+        /// Process that owns the queues.
         process: ProcessKey,
     },
-    /// A queue's exceptions are told to the runtime: added to the word that the header of its save area names, and the
-    /// event that the header names is signalled.
+    /// Executors report a queue's exceptions to the runtime: they are added to the word that the header of the queue's
+    /// save area names, and the event that the header names is signalled.
     QueueException {
-        /// The process.
+        /// Process that owns the queue.
         process: ProcessKey,
-        /// The queue.
+        /// Id of the queue.
         queue: u32,
-        /// What happened.
-        #[serde(with = "wire::exceptions")]
+        /// Exceptions to add.
         exceptions: ExceptionMask,
     },
-    /// The process is told that it used memory that the gpu does not see.
+    /// Executors report to the process that it used memory that the gpu does not see.
     MemoryException {
-        /// The process.
+        /// Process to tell.
         process: ProcessKey,
         /// Index of the gpu.
         gpu: u32,
     },
-    /// A queue's waves may only run on these compute units: bit i is on XCC i modulo their number.
-    CuMask {
-        /// The queue.
-        id: u32,
-        /// The mask.
-        mask: Vec<u32>,
-    },
-    /// Header and control stacks of an inactive queue are to be written, and the two sizes of the first XCC put into
-    /// the arguments.
+    /// Executors write header and control stacks of an inactive queue of the caller; the sizes of the first XCC are
+    /// reported in [`Outcome::wave_state`](super::Outcome::wave_state).
     ReadWaveState {
-        /// The queue.
+        /// Id of the queue.
         id: u32,
-        /// Where they go.
+        /// Address they are written to.
         address: u64,
     },
-    /// A buffer is visible to a gpu.
+}
+
+impl From<QueueChange> for DeviceEffect {
+    fn from(change: QueueChange) -> Self {
+        Self::Queue(change)
+    }
+}
+
+impl From<FollowUp> for DeviceEffect {
+    fn from(follow_up: FollowUp) -> Self {
+        Self::Then(follow_up)
+    }
+}
+
+/// The events that the caller of WAIT_EVENTS waits for, all of which exist.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventWait {
+    /// Ids of the events.
+    pub ids: Vec<u32>,
+    /// Whether all of them must be signalled; otherwise one is enough.
+    pub all: bool,
+    /// Milliseconds, or one of the interface's two special values.
+    pub timeout: u32,
+}
+
+/// An effect that the calling process applies to itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProcessEffect {
+    /// A buffer becomes visible to a gpu.
     MapMemory {
         /// Index of the gpu.
         gpu: u32,
-        /// The buffer.
+        /// Handle of the buffer.
         handle: u64,
         /// Address on the gpu.
         va: u64,
@@ -238,27 +210,27 @@ pub enum Effect {
         #[serde(with = "wire::flags")]
         flags: AllocFlags,
     },
-    /// It no longer is.
+    /// A buffer is no longer visible to a gpu.
     UnmapMemory {
         /// Index of the gpu.
         gpu: u32,
-        /// The buffer.
+        /// Handle of the buffer.
         handle: u64,
         /// Address on the gpu.
         va: u64,
-        /// Bytes.
+        /// Bytes, whole pages.
         size: u64,
     },
     /// A buffer's bytes are given back; its offset may be used again.
     FreeMemory {
-        /// The buffer.
+        /// Handle of the buffer.
         handle: u64,
         /// Where its bytes were.
         backing: Backing,
-        /// Bytes.
+        /// Bytes, whole pages.
         size: u64,
     },
-    /// A range of the process's own memory has become visible to a gpu, or ceased to be.
+    /// A range of the process's own memory becomes visible to a gpu, or ceases to be.
     SvmAccess {
         /// Index of the gpu.
         gpu: u32,
@@ -266,14 +238,14 @@ pub enum Effect {
         va: u64,
         /// Bytes, whole pages.
         size: u64,
-        /// Whether it is visible.
+        /// Whether the gpu sees it.
         access: bool,
         /// Whether the gpu may write it.
         writable: bool,
         /// Whether the gpu may execute it.
         executable: bool,
     },
-    /// A buffer is to become a descriptor, and its number put into the arguments. The descriptor is later named by
+    /// A buffer becomes a descriptor, whose number is put into the arguments. Later calls name the descriptor by
     /// [`FdKind::Dmabuf`](super::FdKind::Dmabuf) with this token.
     ExportDmabuf {
         /// Names the buffer from now on.
@@ -282,113 +254,76 @@ pub enum Effect {
         fd_flags: u32,
         /// Where its bytes are.
         backing: Backing,
-        /// Bytes.
+        /// Bytes, whole pages.
         size: u64,
     },
     /// The event page is this buffer from now on, and all its slots are unsignalled.
     EventPage {
         /// Where its bytes are.
         backing: Backing,
-        /// Bytes.
+        /// Bytes, whole pages.
         size: u64,
     },
     /// An event exists from now on, unsignalled.
     CreateEvent {
-        /// Its name.
+        /// Id of the event.
         id: u32,
-        /// Kind.
+        /// Type as the caller gave it.
         #[serde(with = "wire::event_type")]
         kind: EventType,
-        /// Whether a wait that ends makes it unsignalled.
+        /// Whether the end of a wait makes it unsignalled.
         auto_reset: bool,
-        /// Its slot in the event page, for those that the device can raise.
+        /// Its slot in the event page, for events that the device can raise.
         slot: Option<u32>,
     },
-    /// An event is gone; whoever waits for it fails.
+    /// An event is gone; waits for it fail.
     DestroyEvent {
-        /// The event.
+        /// Id of the event.
         id: u32,
     },
     /// An event is signalled.
     SetEvent {
-        /// The event.
+        /// Id of the event.
         id: u32,
     },
     /// An event is unsignalled.
     ResetEvent {
-        /// The event.
+        /// Id of the event.
         id: u32,
     },
-    /// The caller waits for these events, all of which exist.
-    WaitEvents {
-        /// The events.
-        ids: Vec<u32>,
-        /// Whether all must happen.
-        all: bool,
-        /// Milliseconds, or one of the two special values.
-        timeout: u32,
-    },
-    /// Where scratch memory lies on a gpu.
+    /// Scratch memory of a gpu lies here.
     SetScratchBacking {
         /// Index of the gpu.
         gpu: u32,
-        /// Address.
+        /// Address on the gpu.
         va: u64,
     },
-    /// The process's trap handler on a gpu.
+    /// The process has a trap handler on a gpu.
     SetTrapHandler {
         /// Index of the gpu.
         gpu: u32,
-        /// Code.
+        /// Address of its code.
         tba: u64,
-        /// Memory for it.
+        /// Address of its memory.
         tma: u64,
     },
     /// Page faults are retried from now on, or not.
     XnackMode {
-        /// Whether.
+        /// Whether they are retried.
         enabled: bool,
     },
     /// The runtime offers itself to a debugger, or no longer.
     RuntimeMode {
-        /// Whether.
+        /// Whether it does.
         enabled: bool,
         /// Whether trap temporaries are set up.
         ttmp_setup: bool,
-        /// The runtime's list of loaded code.
+        /// Address of the runtime's list of loaded code.
         r_debug: u64,
     },
 }
 
-/// Who carries an effect out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Addressee {
-    /// The process that made the call, or that ended: its memory, its events, its queues.
-    Caller,
-    /// Whoever owns the driver: the schedule of the gpus, the files of debuggers, calls that wait.
-    Machine,
-    /// This process, whoever made the call.
-    Process(ProcessKey),
-}
-
-impl Effect {
-    /// Who carries it out.
-    #[must_use]
-    pub fn addressee(&self) -> Addressee {
-        match *self {
-            Effect::Cycle { .. }
-            | Effect::DebuggerFile { .. }
-            | Effect::NotifyDebugger { .. }
-            | Effect::Wake { .. } => Addressee::Machine,
-            Effect::CopyWaveStates { process }
-            | Effect::QueueException { process, .. }
-            | Effect::MemoryException { process, .. } => Addressee::Process(process),
-            _ => Addressee::Caller,
-        }
-    }
-}
-
-/// Numbers of the driver's interface on their way between processes of this project.
+/// Serialises numbers of the driver's interface, whose crate has no dependencies, as plain integers.
 mod wire {
     macro_rules! number {
         ($module:ident, $type:ty) => {
@@ -411,6 +346,5 @@ mod wire {
     }
 
     number!(flags, kfd_abi::memory::AllocFlags);
-    number!(exceptions, kfd_abi::exception::ExceptionMask);
     number!(event_type, kfd_abi::event::EventType);
 }

@@ -14,7 +14,7 @@ use kfd_abi::memory::handle_parts;
 
 use super::call::MAX_WAIT_EVENTS;
 use super::ids::Ids;
-use super::{Backing, Call, Driver, Effect, Errno, ProcessKey, layout};
+use super::{Backing, Call, Driver, Errno, EventWait, ProcessEffect, ProcessKey, layout};
 
 /// The event page of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +60,8 @@ impl Events {
         }
     }
 
-    pub(super) fn release(&mut self, effects: &mut Vec<Effect>) {
-        effects.extend(std::mem::take(&mut self.events).into_keys().map(|id| Effect::DestroyEvent { id }));
+    pub(super) fn release(&mut self, effects: &mut Vec<ProcessEffect>) {
+        effects.extend(std::mem::take(&mut self.events).into_keys().map(|id| ProcessEffect::DestroyEvent { id }));
     }
 
     /// An event that the process itself may signal.
@@ -96,7 +96,7 @@ impl Driver {
         args.event_id = id;
         args.event_trigger_data = id;
         let auto_reset = args.auto_reset != 0;
-        call.effects.push(Effect::CreateEvent { id, kind, auto_reset, slot: slot.then_some(id) });
+        call.effects.process.push(ProcessEffect::CreateEvent { id, kind, auto_reset, slot: slot.then_some(id) });
         Ok(0)
     }
 
@@ -112,7 +112,7 @@ impl Driver {
         if !matches!(buffer.backing, Backing::Gtt { .. }) || buffer.size < EVENT_PAGE_SIZE.into() {
             return Err(Errno::EINVAL);
         }
-        call.effects.push(Effect::EventPage { backing: buffer.backing, size: buffer.size });
+        call.effects.process.push(ProcessEffect::EventPage { backing: buffer.backing, size: buffer.size });
         process.events.page = Page::Buffer(handle);
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Driver {
         } else {
             events.other_ids.put(id);
         }
-        call.effects.push(Effect::DestroyEvent { id });
+        call.effects.process.push(ProcessEffect::DestroyEvent { id });
         Ok(0)
     }
 
@@ -142,7 +142,7 @@ impl Driver {
         call: &mut Call,
     ) -> Result<i64, Errno> {
         self.process(caller)?.events.settable(args.event_id)?;
-        call.effects.push(Effect::SetEvent { id: args.event_id });
+        call.effects.process.push(ProcessEffect::SetEvent { id: args.event_id });
         Ok(0)
     }
 
@@ -153,7 +153,7 @@ impl Driver {
         call: &mut Call,
     ) -> Result<i64, Errno> {
         self.process(caller)?.events.settable(args.event_id)?;
-        call.effects.push(Effect::ResetEvent { id: args.event_id });
+        call.effects.process.push(ProcessEffect::ResetEvent { id: args.event_id });
         Ok(0)
     }
 
@@ -180,7 +180,7 @@ impl Driver {
         let list: Vec<EventData> = call.list(0, args.num_events)?;
         let ids: Vec<u32> = list.iter().map(|event| event.event_id).collect();
         self.wait_events(caller, &ids)?;
-        call.effects.push(Effect::WaitEvents { ids, all: args.wait_for_all != 0, timeout: args.timeout });
+        call.wait = Some(EventWait { ids, all: args.wait_for_all != 0, timeout: args.timeout });
         Ok(0)
     }
 }

@@ -4,11 +4,12 @@
 //! gpu's clock counter; indices are as the program sees them in its memory.
 
 use kfd_abi::mqd;
+use serde::{Deserialize, Serialize};
 
 use super::ids::Space;
 use super::queues::Queue;
-use super::runlist::{Place, Slot};
-use super::{Cause, Driver, Effect, ProcessKey};
+use super::runlist::{HqdPlacement, HqdSlot};
+use super::{Cause, DeviceEffect, Driver, ProcessKey};
 use crate::profile::Profile;
 
 /// Where the descriptors of the driver's own queue and of the copy queues begin in the gpus' view of system memory.
@@ -25,12 +26,16 @@ pub struct Span {
     pub end: u64,
 }
 
-/// How much of one XCC's save area is in use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Saved {
-    /// Bytes of the control stack.
+/// How much of a queue's save area is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SaveExtent {
+    /// Waves that have not ended, of all XCCs.
+    pub waves: u32,
+    /// Bytes of wave state and control stacks, of all XCCs.
+    pub bytes: u64,
+    /// Bytes of the control stack of the first XCC.
     pub control_stack: u32,
-    /// Bytes of the waves.
+    /// Bytes of the waves of the first XCC.
     pub wave_state: u32,
 }
 
@@ -49,17 +54,36 @@ pub struct Connected {
     pub wptr: u64,
 }
 
-/// A queue is off the hardware.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unmapped {
-    /// Read index now.
-    pub rptr: u64,
-    /// Write index now.
-    pub wptr: u64,
-    /// How long it took to save its waves.
-    pub save: Span,
-    /// What was saved, by XCC; XCCs that are missing had nothing to save.
-    pub saved: Vec<Saved>,
+/// A queue after the device took it off the hardware.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnmappedQueue {
+    /// Id of the queue.
+    pub id: u32,
+    /// Read index, if it can be read.
+    pub rptr: Option<u64>,
+    /// Write index, if it can be read.
+    pub wptr: Option<u64>,
+    /// What its save area holds.
+    pub saved: SaveExtent,
+    /// Whether that was saved just now. What an earlier stop left there costs nothing this time.
+    pub written: bool,
+    /// Whether it has nothing to do until its doorbell rings.
+    pub idle: bool,
+}
+
+/// What the hardware left in a queue's descriptor the last time it took the queue off.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LastUnmap {
+    /// Read index, 0 if it could not be read.
+    pub(super) rptr: u64,
+    /// Write index, 0 if it could not be read.
+    pub(super) wptr: u64,
+    /// How much of the save area was in use.
+    pub(super) saved: SaveExtent,
+    /// How long saving took.
+    pub(super) save: Span,
+    /// Address space the queue had.
+    pub(super) vmid: u32,
 }
 
 /// The hardware's side of a queue.
@@ -76,11 +100,11 @@ pub(super) struct Hardware {
     /// Its save area is in host memory.
     saves_to_host: bool,
     /// Where it is, if it is on the hardware.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<HqdPlacement>,
     /// The last time it was put there.
     pub(super) connected: Option<Connected>,
-    /// The last time it was taken off, and the address space it had.
-    pub(super) unmapped: Option<(Unmapped, u32)>,
+    /// The last time it was taken off.
+    pub(super) unmapped: Option<LastUnmap>,
 }
 
 /// What a gpu gives to the queues that are made on it.
@@ -150,20 +174,22 @@ impl Scheduling {
 
 impl Driver {
     /// A queue is on the hardware now. Queues that no longer exist are left out.
-    pub fn mapped(&mut self, process: ProcessKey, queue: u32, place: Place, connected: Connected) {
+    pub fn mapped(&mut self, process: ProcessKey, queue: u32, place: HqdPlacement, connected: Connected) {
         if let Some(hardware) = self.hardware(process, queue) {
             hardware.place = Some(place);
             hardware.connected = Some(connected);
         }
     }
 
-    /// A queue is off the hardware now. Queues that no longer exist are left out, and the descriptor of one that was off
-    /// before keeps the marks of when it left.
-    pub fn unmapped(&mut self, process: ProcessKey, queue: u32, unmapped: Unmapped) {
-        if let Some(hardware) = self.hardware(process, queue)
+    /// Records that a queue is off the hardware and how long saving its waves took. Queues that no longer exist are
+    /// ignored, and the descriptor of one that was off before keeps the marks of when it left.
+    pub fn unmapped(&mut self, process: ProcessKey, queue: &UnmappedQueue, save: Span) {
+        if let Some(hardware) = self.hardware(process, queue.id)
             && let Some(place) = hardware.place.take()
         {
-            hardware.unmapped = Some((unmapped, place.vmid));
+            let UnmappedQueue { rptr, wptr, saved, .. } = *queue;
+            let (rptr, wptr) = (rptr.unwrap_or(0), wptr.unwrap_or(0));
+            hardware.unmapped = Some(LastUnmap { rptr, wptr, saved, save, vmid: place.vmid });
         }
     }
 
@@ -207,7 +233,7 @@ impl Driver {
 
     /// Where a queue is, if it is on the hardware.
     #[must_use]
-    pub fn place(&self, process: ProcessKey, queue: u32) -> Option<Place> {
+    pub fn place(&self, process: ProcessKey, queue: u32) -> Option<HqdPlacement> {
         self.processes.get(&process)?.queues.get(&queue)?.hardware.place
     }
 
@@ -217,7 +243,7 @@ impl Driver {
 
     /// The queues of a process have to leave a gpu until [`Driver::restore`] was called as often. Answers what the
     /// device has to do.
-    pub fn evict(&mut self, process: ProcessKey, gpu: u32, monotonic_ns: u64) -> Option<Effect> {
+    pub fn evict(&mut self, process: ProcessKey, gpu: u32, monotonic_ns: u64) -> Option<DeviceEffect> {
         let on = self.processes.get_mut(&process)?.gpus.get_mut(gpu as usize)?;
         on.vm?;
         on.evicted += 1;
@@ -225,11 +251,11 @@ impl Driver {
             return None;
         }
         on.scheduling.evicted_at_ns = monotonic_ns;
-        Some(Effect::Cycle { gpu, cause: Cause::Evict, grace: None })
+        Some(DeviceEffect::Cycle { gpu, cause: Cause::Evict, grace: None })
     }
 
     /// One reason less why they may not be on it.
-    pub fn restore(&mut self, process: ProcessKey, gpu: u32, monotonic_ns: u64) -> Option<Effect> {
+    pub fn restore(&mut self, process: ProcessKey, gpu: u32, monotonic_ns: u64) -> Option<DeviceEffect> {
         let on = self.processes.get_mut(&process)?.gpus.get_mut(gpu as usize)?;
         on.evicted = on.evicted.checked_sub(1)?;
         if on.evicted > 0 {
@@ -237,14 +263,14 @@ impl Driver {
         }
         let scheduling = &mut on.scheduling;
         scheduling.evicted_ns += monotonic_ns.saturating_sub(scheduling.evicted_at_ns);
-        Some(Effect::Cycle { gpu, cause: Cause::Restore, grace: None })
+        Some(DeviceEffect::Cycle { gpu, cause: Cause::Restore, grace: None })
     }
 }
 
-impl Slot {
+impl HqdSlot {
     /// Whether it is one of a compute pipe.
     #[must_use]
     pub const fn is_compute(self) -> bool {
-        matches!(self, Slot::Compute { .. })
+        matches!(self, HqdSlot::Compute { .. })
     }
 }

@@ -7,7 +7,7 @@ use kfd_abi::process::{
 };
 
 use super::call::{MACRO_TILE_MODES, TILE_MODES, encode};
-use super::{Call, Driver, Effect, Errno, FdKind, ProcessKey};
+use super::{Call, Driver, Errno, FdKind, ProcessEffect, ProcessKey};
 use crate::profile::Gfx;
 
 const LDS_BASE: u64 = 1 << 48;
@@ -147,7 +147,7 @@ impl Driver {
         call: &mut Call,
     ) -> Result<i64, Errno> {
         let gpu = self.bound_gpu(caller, args.gpu_id, Errno::ENODEV)? as u32;
-        call.effects.push(Effect::SetScratchBacking { gpu, va: args.va_addr });
+        call.effects.process.push(ProcessEffect::SetScratchBacking { gpu, va: args.va_addr });
         Ok(0)
     }
 
@@ -158,7 +158,7 @@ impl Driver {
         call: &mut Call,
     ) -> Result<i64, Errno> {
         let gpu = self.bound_gpu(caller, args.gpu_id, Errno::ESRCH)? as u32;
-        call.effects.push(Effect::SetTrapHandler { gpu, tba: args.tba_addr, tma: args.tma_addr });
+        call.effects.process.push(ProcessEffect::SetTrapHandler { gpu, tba: args.tba_addr, tma: args.tma_addr });
         Ok(0)
     }
 
@@ -197,7 +197,7 @@ impl Driver {
         let enabled = args.xnack_enabled > 0;
         if process.xnack != enabled {
             process.xnack = enabled;
-            call.effects.push(Effect::XnackMode { enabled });
+            call.effects.process.push(ProcessEffect::XnackMode { enabled });
         }
         Ok(0)
     }

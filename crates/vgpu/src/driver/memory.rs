@@ -17,7 +17,7 @@ use kfd_abi::memory::{
 use kfd_abi::queue::DOORBELL_SLICE;
 
 use super::process::{Process, is_page_aligned, is_user_address, whole_pages};
-use super::{Backing, Call, Driver, Effect, Errno, ProcessKey, layout};
+use super::{Backing, Call, Driver, Errno, ProcessEffect, ProcessKey, layout};
 
 /// Granularity of the answer to how much is left.
 const AVAILABLE_ALIGN: u64 = 2 << 20;
@@ -150,7 +150,7 @@ impl Driver {
         if let Some(entry) = on_gpu.handles.remove(&id) {
             on_gpu.handle_ids.put(id);
             on_gpu.vram_usage -= entry.vram_usage;
-            self.release_buffer(caller, entry.buffer, args.handle, &mut call.effects);
+            self.release_buffer(caller, entry.buffer, args.handle, &mut call.effects.process);
         }
         Ok(0)
     }
@@ -166,7 +166,7 @@ impl Driver {
         let owner = self.memory_of(caller, args.handle)?;
         for gpu_id in ids.into_iter().skip(args.n_success as usize) {
             let gpu = self.bound_gpu(caller, gpu_id, Errno::ENODEV)?;
-            self.process_mut(caller)?.map(args.handle, owner, gpu, &mut call.effects)?;
+            self.process_mut(caller)?.map(args.handle, owner, gpu, &mut call.effects.process)?;
             args.n_success += 1;
         }
         Ok(0)
@@ -182,7 +182,7 @@ impl Driver {
         let owner = self.memory_of(caller, args.handle)?;
         for gpu_id in ids.into_iter().skip(args.n_success as usize) {
             let gpu = self.gpu(gpu_id)?;
-            self.process_mut(caller)?.unmap(args.handle, owner, gpu, &mut call.effects)?;
+            self.process_mut(caller)?.unmap(args.handle, owner, gpu, &mut call.effects.process)?;
             args.n_success += 1;
         }
         Ok(0)
@@ -226,7 +226,13 @@ impl Driver {
     }
 
     /// One holder less; with the last one the buffer is gone.
-    pub(super) fn release_buffer(&mut self, caller: ProcessKey, buffer: u64, handle: u64, effects: &mut Vec<Effect>) {
+    pub(super) fn release_buffer(
+        &mut self,
+        caller: ProcessKey,
+        buffer: u64,
+        handle: u64,
+        effects: &mut Vec<ProcessEffect>,
+    ) {
         let Some(process) = self.processes.get_mut(&caller) else { return };
         let Some(entry) = process.buffers.get_mut(&buffer) else { return };
         entry.holders -= 1;
@@ -237,17 +243,17 @@ impl Driver {
             if let Backing::Vram { offset } | Backing::Gtt { offset } = backing {
                 process.offsets.put(offset, size);
             }
-            effects.push(Effect::FreeMemory { handle, backing, size });
+            effects.push(ProcessEffect::FreeMemory { handle, backing, size });
             self.uncharge(flags, gpu, size);
         }
     }
 
     /// Everything of a process that is no longer among the processes.
-    pub(super) fn release_memory(&mut self, process: &mut Process, effects: &mut Vec<Effect>) {
+    pub(super) fn release_memory(&mut self, process: &mut Process, effects: &mut Vec<ProcessEffect>) {
         let mut handles = std::collections::BTreeMap::new();
         for (gpu, on_gpu) in process.gpus.iter_mut().enumerate() {
             for (va, Mapping { size, handle, .. }) in std::mem::take(&mut on_gpu.mappings) {
-                effects.push(Effect::UnmapMemory { gpu: gpu as u32, handle, va, size });
+                effects.push(ProcessEffect::UnmapMemory { gpu: gpu as u32, handle, va, size });
             }
             let gpu_id = self.gpus[gpu].gpu.gpu_id;
             handles.extend(on_gpu.handles.iter().map(|(id, entry)| (entry.buffer, handle(gpu_id, *id))));
@@ -255,7 +261,7 @@ impl Driver {
         for (id, Buffer { backing, size, flags, gpu, .. }) in std::mem::take(&mut process.buffers) {
             // A buffer that only a DMA buffer still holds has no handle.
             let handle = handles.get(&id).copied().unwrap_or(0);
-            effects.push(Effect::FreeMemory { handle, backing, size });
+            effects.push(ProcessEffect::FreeMemory { handle, backing, size });
             self.uncharge(flags, gpu, size);
         }
     }
@@ -306,7 +312,7 @@ impl Process {
         }
     }
 
-    fn map(&mut self, name: u64, owner: usize, gpu: usize, effects: &mut Vec<Effect>) -> Result<(), Errno> {
+    fn map(&mut self, name: u64, owner: usize, gpu: usize, effects: &mut Vec<ProcessEffect>) -> Result<(), Errno> {
         let (_, id) = handle_parts(name);
         let entry = self.handle(owner, id).ok_or(Errno::ENOMEM)?;
         if entry.mapped.contains(&gpu) {
@@ -326,11 +332,11 @@ impl Process {
         if let Some(entry) = self.on(owner)?.handles.get_mut(&id) {
             entry.mapped.insert(gpu);
         }
-        effects.push(Effect::MapMemory { gpu: gpu as u32, handle: name, va, size, backing, flags });
+        effects.push(ProcessEffect::MapMemory { gpu: gpu as u32, handle: name, va, size, backing, flags });
         Ok(())
     }
 
-    fn unmap(&mut self, name: u64, owner: usize, gpu: usize, effects: &mut Vec<Effect>) -> Result<(), Errno> {
+    fn unmap(&mut self, name: u64, owner: usize, gpu: usize, effects: &mut Vec<ProcessEffect>) -> Result<(), Errno> {
         let (_, id) = handle_parts(name);
         let entry = self.handle(owner, id).ok_or(Errno::ENOMEM)?;
         let va = entry.va;
@@ -347,7 +353,7 @@ impl Process {
         if let Some(entry) = self.on(owner)?.handles.get_mut(&id) {
             entry.mapped.remove(&gpu);
         }
-        effects.push(Effect::UnmapMemory { gpu: gpu as u32, handle: name, va, size });
+        effects.push(ProcessEffect::UnmapMemory { gpu: gpu as u32, handle: name, va, size });
         Ok(())
     }
 }

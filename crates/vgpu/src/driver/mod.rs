@@ -9,6 +9,7 @@
 //! memory for gpus, and the slots of queues, and except that one may debug the other.
 
 mod call;
+mod complete;
 mod criu;
 mod debug;
 mod debugfs;
@@ -17,7 +18,6 @@ mod drm;
 mod effects;
 mod errno;
 mod events;
-mod failure;
 mod hardware;
 mod ids;
 mod info;
@@ -27,6 +27,7 @@ mod mqd;
 mod observed;
 mod proc;
 mod process;
+mod queue_spec;
 mod queues;
 mod runlist;
 mod smi;
@@ -41,14 +42,16 @@ use crate::options::DebugPermission;
 use crate::profile::{Gpu, Profile};
 use crate::sysfs::{Host, Tree};
 pub use call::{Blocked, BufferDirection, BufferSpec, Call, Clocks, FdKind, MAX_ARGS, buffers, drm_buffers};
-pub use effects::{Addressee, Backing, Cause, Effect, QueueKind, QueueSettings, QueueSpec};
+pub use complete::Outcome;
+pub use effects::{Backing, Cause, DeviceEffect, Effects, EventWait, FollowUp, ProcessEffect};
 pub use errno::Errno;
-pub use hardware::{Connected, Saved, Span, Unmapped};
+pub use hardware::{Connected, SaveExtent, Span, UnmappedQueue};
 use ids::Ids;
 pub use observed::{Observed, Unobserved};
 use process::Process;
 pub use process::ProcessKey;
-pub use runlist::{Mapped, MappedQueue, Place, Runlist, Slot};
+pub use queue_spec::{QueueChange, QueueKind, QueueSettings, QueueSpec};
+pub use runlist::{HqdPlacement, HqdSlot, Mapped, MappedQueue, Runlist};
 
 /// What the gpus of the machine have in common for all processes.
 #[derive(Debug)]
@@ -146,18 +149,18 @@ impl Driver {
         Ok(())
     }
 
-    /// A process is gone: everything it had is given back, and whatever it debugged goes on. Answers what is to be
-    /// done, in order; what [`Addressee::Caller`] is to do is what the device had for the process that is gone.
-    pub fn close(&mut self, key: ProcessKey) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        self.end_debugging(key, &mut effects);
+    /// Removes a process that is gone: everything it had is released, and processes that it debugged are resumed.
+    /// Returns what is to be done; the process effects tell what was released and have nobody left to apply them.
+    pub fn close(&mut self, key: ProcessKey) -> Effects {
+        let mut effects = Effects::default();
+        self.end_debugging(key, &mut effects.device);
         let Some(mut process) = self.processes.remove(&key) else { return effects };
         for gpu in 0..self.gpus.len() as u32 {
-            effects.push(Effect::Cycle { gpu, cause: Cause::ProcessEnd, grace: None });
+            effects.device.push(DeviceEffect::Cycle { gpu, cause: Cause::ProcessEnd, grace: None });
         }
-        self.release_queues(&mut process, &mut effects);
-        self.release_memory(&mut process, &mut effects);
-        process.events.release(&mut effects);
+        self.release_queues(&mut process, &mut effects.device);
+        self.release_memory(&mut process, &mut effects.process);
+        process.events.release(&mut effects.process);
         self.pasids.put(process.pasid);
         effects
     }
@@ -178,7 +181,8 @@ impl Driver {
     }
 
     fn enter(&mut self, caller: ProcessKey, nr: u32, call: &mut Call) -> Result<i64, Errno> {
-        call.effects.clear();
+        call.effects = Effects::default();
+        call.wait = None;
         let waited = call.blocked.take();
         let command = match u8::try_from(nr).map(ioctl::lookup) {
             Ok(Lookup::Known(command)) => Some(command),

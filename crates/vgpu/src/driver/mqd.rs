@@ -7,7 +7,7 @@
 use kfd_abi::mqd;
 use kfd_abi::queue::PipePriority;
 
-use super::hardware::{Connected, Hardware, Saved, Unmapped};
+use super::hardware::{Connected, Hardware, LastUnmap};
 use super::process::Process;
 use super::queues::Queue;
 use super::runlist::doorbell_word;
@@ -111,11 +111,13 @@ impl Driver {
     fn compute_descriptor(&self, process: &Process, queue: &Queue, xcc: u32) -> Descriptor {
         let mut descriptor = self.initial_descriptor(process, queue, xcc);
         let hardware = &queue.hardware;
-        if let Some((unmapped, vmid)) = &hardware.unmapped {
-            mark_in_use(&mut descriptor, *vmid);
-            let saved = unmapped.saved.get(xcc as usize).copied().unwrap_or_default();
+        if let Some(unmapped) = &hardware.unmapped {
+            mark_in_use(&mut descriptor, unmapped.vmid);
             set_indices(&mut descriptor, queue, unmapped.rptr, unmapped.wptr);
-            set_saved(&mut descriptor, unmapped, saved);
+            // The device reports the sizes of the first XCC only.
+            if xcc == 0 {
+                set_saved(&mut descriptor, unmapped);
+            }
         }
         if let Some(connected) = hardware.connected {
             set_connected(&mut descriptor, queue, &connected);
@@ -246,7 +248,7 @@ impl Hardware {
     /// Read and write index as far as the driver was told.
     fn last_indices(&self) -> (u64, u64) {
         let connected = self.connected.map_or((0, 0), |connected| (connected.rptr, connected.wptr));
-        let unmapped = self.unmapped.as_ref().map_or((0, 0), |(unmapped, _)| (unmapped.rptr, unmapped.wptr));
+        let unmapped = self.unmapped.map_or((0, 0), |unmapped| (unmapped.rptr, unmapped.wptr));
         // Indices only grow.
         (connected.0.max(unmapped.0), connected.1.max(unmapped.1))
     }
@@ -273,8 +275,9 @@ fn set_indices(descriptor: &mut Descriptor, queue: &Queue, rptr: u64, wptr: u64)
 
 /// The control stack grows down from its end, the waves up from there. Without waves the times stay as they are, as
 /// they were seen to do on an MI308X.
-fn set_saved(descriptor: &mut Descriptor, unmapped: &Unmapped, saved: Saved) {
-    if saved == Saved::default() {
+fn set_saved(descriptor: &mut Descriptor, unmapped: &LastUnmap) {
+    let saved = unmapped.saved;
+    if saved.control_stack == 0 && saved.wave_state == 0 {
         return;
     }
     let stack = descriptor.get(mqd::CNTL_STACK_SIZE);
@@ -314,7 +317,7 @@ fn sdma_descriptor(process: &Process, queue: &Queue) -> Descriptor {
     descriptor.set(mqd::sdma::DUMMY, SDMA_DUMMY);
     descriptor.set(mqd::sdma::ENGINE_ID, engine);
     descriptor.set(mqd::sdma::QUEUE_ID, slot);
-    if let Some((unmapped, _)) = &queue.hardware.unmapped {
+    if let Some(unmapped) = &queue.hardware.unmapped {
         set_sdma_indices(&mut descriptor, unmapped.rptr, unmapped.wptr);
     }
     descriptor

@@ -17,7 +17,10 @@ use kfd_abi::queue::{
 use super::debug::Source;
 use super::hardware::Hardware;
 use super::process::{Process, is_user_address, whole_pages};
-use super::{Blocked, Call, Cause, Driver, Effect, Errno, ProcessKey, QueueKind, QueueSettings, QueueSpec, layout};
+use super::{
+    Blocked, Call, Cause, DeviceEffect, Driver, Errno, FollowUp, ProcessKey, QueueChange, QueueKind, QueueSettings,
+    QueueSpec, layout,
+};
 use crate::profile::Gfx;
 use slots::SdmaSlot;
 pub(super) use slots::{DoorbellSlots, SdmaSlots};
@@ -134,7 +137,7 @@ impl Driver {
         };
         args.queue_id = id;
         args.doorbell_offset = spec.doorbell_offset;
-        call.effects.push(Effect::CreateQueue(spec.clone()));
+        call.effects.device.push(QueueChange::Create(spec.clone()).into());
 
         self.gpus[gpu].queues += 1;
         self.queue_serial += 1;
@@ -175,10 +178,10 @@ impl Driver {
             hardware,
         };
         if process.is_active(&queue) {
-            call.effects.push(Effect::Cycle { gpu: gpu as u32, cause: Cause::CreateQueue, grace: None });
+            call.effects.device.push(DeviceEffect::Cycle { gpu: gpu as u32, cause: Cause::CreateQueue, grace: None });
         }
         process.queues.insert(id, queue);
-        process.raise(caller, Source::Queue(id), exceptions, &mut call.effects);
+        process.raise(caller, Source::Queue(id), exceptions, &mut call.effects.device);
         Ok(0)
     }
 
@@ -272,7 +275,11 @@ impl Driver {
         process.queue_ids.put(id);
         let gpu = queue.spec.gpu as usize;
         if process.is_active(&queue) {
-            call.effects.push(Effect::Cycle { gpu: queue.spec.gpu, cause: Cause::DestroyQueue, grace: None });
+            call.effects.device.push(DeviceEffect::Cycle {
+                gpu: queue.spec.gpu,
+                cause: Cause::DestroyQueue,
+                grace: None,
+            });
         }
         let on_gpu = process.on(gpu)?;
         on_gpu.queues -= 1;
@@ -284,9 +291,9 @@ impl Driver {
         if queue.sdma.is_none() {
             on_gpu.doorbells.put(queue.spec.doorbell);
         }
-        process.raise(caller, Source::Gpu(gpu), ExceptionMask::DEVICE_QUEUE_DELETE, &mut call.effects);
+        process.raise(caller, Source::Gpu(gpu), ExceptionMask::DEVICE_QUEUE_DELETE, &mut call.effects.device);
         self.release_slots(&queue);
-        call.effects.push(Effect::DestroyQueue { id });
+        call.effects.device.push(QueueChange::Destroy { id }.into());
         Ok(0)
     }
 
@@ -302,10 +309,10 @@ impl Driver {
     }
 
     /// All queues of a process that is no longer among the processes.
-    pub(super) fn release_queues(&mut self, process: &mut Process, effects: &mut Vec<Effect>) {
+    pub(super) fn release_queues(&mut self, process: &mut Process, effects: &mut Vec<DeviceEffect>) {
         for (id, queue) in std::mem::take(&mut process.queues) {
             self.release_slots(&queue);
-            effects.push(Effect::DestroyQueue { id });
+            effects.push(QueueChange::Destroy { id }.into());
         }
     }
 
@@ -335,8 +342,8 @@ impl Driver {
         }
         let queue = process.queues.get_mut(&args.queue_id).ok_or(Errno::EFAULT)?;
         queue.spec.settings = settings;
-        call.effects.push(Effect::UpdateQueue { id: args.queue_id, settings });
-        call.effects.push(Effect::Cycle { gpu: queue.spec.gpu, cause: Cause::UpdateQueue, grace: None });
+        call.effects.device.push(QueueChange::Update { id: args.queue_id, settings }.into());
+        call.effects.device.push(DeviceEffect::Cycle { gpu: queue.spec.gpu, cause: Cause::UpdateQueue, grace: None });
         Ok(0)
     }
 
@@ -353,8 +360,8 @@ impl Driver {
         let queue = self.process_mut(caller)?.queues.get_mut(&args.queue_id).ok_or(Errno::EFAULT)?;
         queue.hardware.cu_mask = Some(mask.clone());
         let gpu = queue.spec.gpu;
-        call.effects.push(Effect::CuMask { id: args.queue_id, mask });
-        call.effects.push(Effect::Cycle { gpu, cause: Cause::CuMask, grace: None });
+        call.effects.device.push(QueueChange::SetCuMask { id: args.queue_id, mask }.into());
+        call.effects.device.push(DeviceEffect::Cycle { gpu, cause: Cause::CuMask, grace: None });
         Ok(0)
     }
 
@@ -369,7 +376,7 @@ impl Driver {
         if !queue.queue_type.is_compute() || process.is_active(queue) {
             return Err(Errno::EINVAL);
         }
-        call.effects.push(Effect::ReadWaveState { id: args.queue_id, address: args.ctl_stack_address });
+        call.effects.device.push(FollowUp::ReadWaveState { id: args.queue_id, address: args.ctl_stack_address }.into());
         Ok(0)
     }
 

@@ -10,7 +10,7 @@ use kfd_abi::Abi;
 use kfd_abi::svm::{LOCATION_SYSMEM, LOCATION_UNDEFINED, SvmArgs, SvmAttr, SvmAttribute, SvmFlags, SvmOp};
 
 use super::process::{Process, is_page_aligned, is_user_address};
-use super::{Call, Driver, Effect, Errno, ProcessKey};
+use super::{Call, Driver, Errno, ProcessEffect, ProcessKey};
 
 /// Pages that move together unless told otherwise, as a power of two.
 const DEFAULT_GRANULARITY: u32 = 9;
@@ -173,7 +173,7 @@ impl Process {
 impl Driver {
     /// A process has unmapped memory, or mapped other memory over it: attributes of that range are forgotten, as the
     /// kernel's own notification does it. Answers what the device has to do.
-    pub fn svm_unmapped(&mut self, process: ProcessKey, start: u64, size: u64) -> Vec<Effect> {
+    pub fn svm_unmapped(&mut self, process: ProcessKey, start: u64, size: u64) -> Vec<ProcessEffect> {
         let gpus = self.gpus.len();
         let (Some(process), Some(end)) = (self.processes.get_mut(&process), start.checked_add(size)) else {
             return Vec::new();
@@ -182,7 +182,14 @@ impl Driver {
         for (at, last, attributes) in process.svm.remove(start, end) {
             for gpu in (0..gpus).filter(|gpu| attributes.is_accessible(*gpu)) {
                 let (gpu, va, size) = (gpu as u32, at, last - at);
-                effects.push(Effect::SvmAccess { gpu, va, size, access: false, writable: false, executable: false });
+                effects.push(ProcessEffect::SvmAccess {
+                    gpu,
+                    va,
+                    size,
+                    access: false,
+                    writable: false,
+                    executable: false,
+                });
             }
         }
         effects
@@ -200,7 +207,7 @@ impl Driver {
         let mut attributes: Vec<SvmAttribute> =
             tail.chunks_exact(SvmAttribute::SIZE).filter_map(SvmAttribute::decode).collect();
         match args.op {
-            SvmOp::SET_ATTR => self.set_attributes(caller, args, &attributes, &mut call.effects)?,
+            SvmOp::SET_ATTR => self.set_attributes(caller, args, &attributes, &mut call.effects.process)?,
             SvmOp::GET_ATTR => {
                 self.get_attributes(caller, args, &mut attributes)?;
                 let room = call.args[SvmArgs::SIZE..].chunks_exact_mut(SvmAttribute::SIZE);
@@ -218,7 +225,7 @@ impl Driver {
         caller: ProcessKey,
         args: &SvmArgs,
         attributes: &[SvmAttribute],
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<ProcessEffect>,
     ) -> Result<(), Errno> {
         let changes = attributes.iter().map(|attribute| self.change_of(*attribute)).collect::<Result<Vec<_>, _>>()?;
         let gpus = self.gpus.len();
@@ -234,7 +241,7 @@ impl Driver {
                 let access = attributes.is_accessible(gpu);
                 let named = changes.iter().any(|change| matches!(change, Change::Access(_, named) if *named == gpu));
                 if access || named {
-                    effects.push(Effect::SvmAccess {
+                    effects.push(ProcessEffect::SvmAccess {
                         gpu: gpu as u32,
                         va: at,
                         size: last - at,

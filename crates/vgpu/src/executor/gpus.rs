@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::faults;
 use crate::client::Memory;
 use crate::device::{self, Doorbell, ProcessDevice};
-use crate::driver::{Backing, QueueKind, QueueSettings, QueueSpec, layout};
+use crate::driver::{Backing, QueueChange, QueueKind, QueueSettings, QueueSpec, layout};
 use crate::sys::Map;
 
 /// One gpu of a process.
@@ -78,11 +78,24 @@ impl ProcessGpus {
         Ok(act(&mut *self.of_queue(id)?.device()?, device::QueueId(id)))
     }
 
+    /// Changes a queue, which is off the device.
+    ///
+    /// # Errors
+    /// EINVAL if there is no such queue or gpu, ENOMEM, EIO if an engine died.
+    pub(crate) fn change_queue(&self, change: &QueueChange) -> Result<(), i32> {
+        match change {
+            QueueChange::Create(spec) => self.create_queue(spec),
+            QueueChange::Update { id, settings } => self.update_queue(*id, settings),
+            QueueChange::Destroy { id } => self.destroy_queue(*id),
+            QueueChange::SetCuMask { id, mask } => self.set_cu_mask(*id, mask),
+        }
+    }
+
     /// Adds a queue. It stays off the device until it is mapped.
     ///
     /// # Errors
     /// ENOMEM, or EINVAL if there is no such gpu.
-    pub(crate) fn create_queue(&self, spec: &QueueSpec) -> Result<(), i32> {
+    fn create_queue(&self, spec: &QueueSpec) -> Result<(), i32> {
         let gpu = self.get(spec.gpu)?;
         let doorbell = {
             let mut doorbells = gpu.doorbells.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,7 +143,7 @@ impl ProcessGpus {
     ///
     /// # Errors
     /// EINVAL if there is none.
-    pub(crate) fn update_queue(&self, id: u32, settings: &QueueSettings) -> Result<(), i32> {
+    fn update_queue(&self, id: u32, settings: &QueueSettings) -> Result<(), i32> {
         let QueueSettings { ring, ring_size: ring_bytes, priority, .. } = *settings;
         let update = device::HardwareQueueUpdate { ring, ring_bytes, priority, percent: ON };
         self.with_queue(id, |device, id| device.update_queue(id, &update)).map(drop)
@@ -140,7 +153,7 @@ impl ProcessGpus {
     ///
     /// # Errors
     /// EINVAL if there is none.
-    pub(crate) fn set_cu_mask(&self, id: u32, mask: &[u32]) -> Result<(), i32> {
+    fn set_cu_mask(&self, id: u32, mask: &[u32]) -> Result<(), i32> {
         let mask = device::CuMask::of_dwords(mask);
         self.with_queue(id, |device, id| device.set_cu_mask(id, Some(mask))).map(drop)
     }
@@ -149,7 +162,7 @@ impl ProcessGpus {
     ///
     /// # Errors
     /// EINVAL if there is none.
-    pub(crate) fn destroy_queue(&self, id: u32) -> Result<(), i32> {
+    fn destroy_queue(&self, id: u32) -> Result<(), i32> {
         self.with_queue(id, ProcessDevice::destroy_queue)?;
         faults::lock(&self.queues).ok_or(libc::EIO)?.remove(&id);
         Ok(())

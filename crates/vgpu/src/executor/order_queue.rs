@@ -8,8 +8,8 @@ use kfd_abi::event::{HwException, MemoryException, ResetCause, ResetType};
 
 use super::ExecutorState;
 use super::gpus::{ProcessGpu, ProcessGpus};
-use crate::control::{Answer, Control, DepartedQueue, Departure, Numbered, Order};
-use crate::device::{QueueId, SaveError, Unmapped};
+use crate::control::{Answer, Control, Departure, Numbered, Order};
+use crate::device::{QueueId, SaveError};
 use crate::kill_points::{self, Point};
 use crate::sys;
 
@@ -91,15 +91,11 @@ impl Pending {
         kill_points::hit(Point::MailboxRead);
         let Numbered { number, what } = order;
         let gpus = &shared.gpus;
-        let done = |result: Result<(), i32>| result.map_or_else(Answer::Failed, |()| Answer::Done);
         let answer = match what {
-            Order::CreateQueue(spec) => done(gpus.create_queue(&spec)),
-            Order::UpdateQueue { id, settings } => done(gpus.update_queue(id, &settings)),
-            Order::DestroyQueue { id } => done(gpus.destroy_queue(id)),
-            Order::CuMask { id, mask } => done(gpus.set_cu_mask(id, &mask)),
+            Order::Queue(change) => gpus.change_queue(&change).map_or_else(Answer::Failed, |()| Answer::Done),
             Order::WaveState { id, address } => {
                 match gpus.with_queue(id, |device, id| device.wave_state(id, address)) {
-                    Ok(Ok(extent)) => Answer::WaveState(extent.into()),
+                    Ok(Ok(extent)) => Answer::WaveState(extent),
                     Ok(Err(SaveError::Memory(_))) => Answer::Failed(libc::EFAULT),
                     Ok(Err(_)) => Answer::Failed(libc::EINVAL),
                     Err(errno) => Answer::Failed(errno),
@@ -116,10 +112,6 @@ impl Pending {
                 let gpu_id = gpus.get(gpu).map_or(0, |gpu| gpu.gpu_id);
                 let exception = MemoryException { gpu_id, ..MemoryException::default() };
                 shared.events.memory_exception(&exception);
-                Answer::Done
-            }
-            Order::SetEvent { id } => {
-                shared.events.set(id);
                 Answer::Done
             }
             Order::Unmap { gpu, grace } => {
@@ -191,11 +183,7 @@ fn departed(gpus: &ProcessGpus, leaving: &Leaving) -> Option<Departure> {
         return None;
     }
     let stopped_at = sys::monotonic_raw_ns();
-    let queues = device.save_all().into_iter().map(|queue| {
-        let Unmapped { id, read_pointer: rptr, write_pointer: wptr, saved, written, idle } = queue;
-        DepartedQueue { id: id.0, rptr, wptr, saved: saved.into(), written, idle }
-    });
-    let queues = queues.collect();
+    let queues = device.save_all();
     Some(Departure { queues, stopped_at, saved_at: sys::monotonic_raw_ns() })
 }
 

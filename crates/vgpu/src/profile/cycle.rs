@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 /// The cost of a cycle. All values are estimates unless a profile says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
 pub struct Cycle {
     /// Firmware's part in taking queues off, in microseconds.
     pub unmap_us: u64,

@@ -1,4 +1,6 @@
-//! What can be wrong with a profile, said to whoever wrote it.
+//! Errors of profiles.
+
+use toml_source::{InvalidDocument, ReadError};
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
@@ -6,43 +8,30 @@ pub enum ProfileError {
     /// No built-in profile has this name, and it is no path.
     #[error("there is no profile `{name}`: use one of {known}, or the path of a TOML file")]
     Unknown {
-        /// What was asked for.
+        /// The name as given.
         name: String,
-        /// What there is.
+        /// Names of the built-in profiles.
         known: String,
     },
     /// The file cannot be read.
-    #[error("cannot read the profile {file}; check the path and its permissions")]
-    Read {
-        /// The file.
+    #[error("cannot read the profile {file}: {error}")]
+    Unreadable {
+        /// The path as given.
         file: String,
-        /// What the system says.
-        source: std::io::Error,
+        /// What is in the way.
+        error: ReadError,
     },
-    /// The file is not a profile.
-    #[error("{file} is not a profile: {message}\nstart from the text of a built-in profile and change that")]
-    Parse {
-        /// The file.
-        file: String,
-        /// Where, which key, and what is wrong with it.
-        message: String,
-    },
-    /// A value describes no machine.
-    #[error("{file}: `{key}`: {problem}; {remedy}")]
-    Invalid {
-        /// The file.
-        file: String,
-        /// The key.
+    /// The file has mistakes: all of them, with their positions.
+    #[error("{0}\nstart from the text of a built-in profile and change that")]
+    Invalid(#[from] InvalidDocument),
+    /// An option asks for a machine that cannot exist.
+    #[error("{profile}: {key}: {mismatch}")]
+    Impossible {
+        /// Name of the profile.
+        profile: String,
+        /// The key that the option changed.
         key: &'static str,
-        /// What is wrong.
-        problem: String,
-        /// What to do.
-        remedy: String,
+        /// What does not fit, and the remedy.
+        mismatch: String,
     },
-}
-
-impl ProfileError {
-    pub(super) fn invalid(file: &str, key: &'static str, problem: String, remedy: String) -> ProfileError {
-        ProfileError::Invalid { file: file.to_owned(), key, problem, remedy }
-    }
 }

@@ -6,12 +6,14 @@
 mod cycle;
 mod error;
 mod gpu;
+mod read;
 
 use std::path::Path;
 
 use kfd_abi::cwsr::{Geometry, SaveAreaSize};
 use kfd_abi::topology::GfxVersion;
 use serde::{Deserialize, Serialize};
+use toml_source::{ReadLimits, Source};
 
 pub use cycle::Cycle;
 pub use error::ProfileError;
@@ -27,6 +29,12 @@ const BUILTIN: &[(&str, &str)] = &[
 
 /// Gpus a profile may have: as many as one MI300X has partitions.
 pub const MAX_GPUS: u32 = 8;
+
+/// Most compute units of one XCC.
+const MAX_CUS_PER_XCC: u32 = 128;
+
+/// Files that are read.
+const LIMITS: ReadLimits = ReadLimits { max_bytes: 1 << 20, regular_only: false };
 
 /// An instruction set, with the versions of the blocks that come with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -138,7 +146,6 @@ impl Gfx {
 
 /// A machine with one or more equal gpus.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Its name.
     pub name: String,
@@ -149,12 +156,10 @@ pub struct Profile {
     /// PCI device id.
     pub device_id: u32,
     /// PCI revision.
-    #[serde(default)]
     pub revision_id: u32,
     /// Gpus of the machine.
     pub gpus: u32,
     /// Whether the gpus are partitions of one device: they then share its bus address.
-    #[serde(default)]
     pub partitions: bool,
     /// XCCs of a gpu.
     pub xcc: u32,
@@ -163,13 +168,10 @@ pub struct Profile {
     /// Compute units of a gpu, of all its XCCs.
     pub cus: u32,
     /// SIMDs of a compute unit.
-    #[serde(default = "default_simd_per_cu")]
     pub simd_per_cu: u32,
     /// Waves a SIMD can hold.
-    #[serde(default = "default_waves_per_simd")]
     pub waves_per_simd: u32,
     /// Local data share of a compute unit in KiB.
-    #[serde(default = "default_lds_kib")]
     pub lds_kib: u32,
     /// Video memory of a gpu in MiB.
     pub vram_mib: u64,
@@ -184,7 +186,6 @@ pub struct Profile {
     /// What the product's memory can move, in MB/s. Shown, not simulated.
     pub memory_bandwidth_mbps: u32,
     /// Frequency of the clock counter that timestamps are taken from.
-    #[serde(default = "default_timestamp_mhz")]
     pub timestamp_mhz: u32,
     /// Second-level cache of an XCC in KiB.
     pub l2_kib_per_xcc: u32,
@@ -199,29 +200,11 @@ pub struct Profile {
     /// Compute queues the hardware holds at once.
     pub cp_queues: u32,
     /// PCI domain.
-    #[serde(default)]
     pub pci_domain: u32,
     /// PCI bus of the first gpu; the others follow unless they are partitions.
     pub pci_bus: u32,
     /// What taking queues off a gpu costs.
-    #[serde(default)]
     pub cycle: Cycle,
-}
-
-const fn default_simd_per_cu() -> u32 {
-    4
-}
-
-const fn default_waves_per_simd() -> u32 {
-    8
-}
-
-const fn default_lds_kib() -> u32 {
-    64
-}
-
-const fn default_timestamp_mhz() -> u32 {
-    100
 }
 
 impl Profile {
@@ -252,9 +235,9 @@ impl Profile {
                 known: Profile::builtin_names().join(", "),
             });
         }
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ProfileError::Read { file: name_or_path.to_owned(), source })?;
-        Profile::parse(name_or_path, &text)
+        let source = Source::read(path, LIMITS)
+            .map_err(|error| ProfileError::Unreadable { file: name_or_path.to_owned(), error })?;
+        read::profile(&source)
     }
 
     /// The profile in `text`; `file` is named in errors.
@@ -262,10 +245,7 @@ impl Profile {
     /// # Errors
     /// If the text is no TOML, has unknown or missing keys, or describes a machine that cannot be.
     pub fn parse(file: &str, text: &str) -> Result<Profile, ProfileError> {
-        let profile: Profile = toml::from_str(text)
-            .map_err(|error| ProfileError::Parse { file: file.to_owned(), message: error.to_string() })?;
-        profile.check(file)?;
-        Ok(profile)
+        read::profile(&Source::new(file, text))
     }
 
     /// The same machine with `cus` compute units on every gpu.
@@ -274,9 +254,7 @@ impl Profile {
     /// If they cannot be spread evenly over the XCCs, or are none or too many.
     pub fn with_cus(mut self, cus: u32) -> Result<Profile, ProfileError> {
         self.cus = cus;
-        let name = self.name.clone();
-        self.check(&name)?;
-        Ok(self)
+        self.checked()
     }
 
     /// The same machine with `gpus` equal gpus, or partitions if its gpus are that.
@@ -285,55 +263,33 @@ impl Profile {
     /// If they are none or too many.
     pub fn with_gpus(mut self, gpus: u32) -> Result<Profile, ProfileError> {
         self.gpus = gpus;
-        let name = self.name.clone();
-        self.check(&name)?;
-        Ok(self)
+        self.checked()
     }
 
-    fn check(&self, file: &str) -> Result<(), ProfileError> {
-        let within = |key: &'static str, value: u32, low: u32, high: u32| {
-            if (low..=high).contains(&value) {
-                return Ok(());
-            }
-            Err(ProfileError::invalid(file, key, format!("{value} is not possible"), format!("use {low} to {high}")))
-        };
-        within("gpus", self.gpus, 1, MAX_GPUS)?;
-        within("xcc", self.xcc, 1, if self.gfx == Gfx::Gfx942 { 8 } else { 1 })?;
-        within("shader_engines_per_xcc", self.shader_engines_per_xcc, 1, 8)?;
-        within("simd_per_cu", self.simd_per_cu, 1, 4)?;
-        within("waves_per_simd", self.waves_per_simd, 1, 8)?;
-        within("lds_kib", self.lds_kib, 1, 64)?;
-        within("max_engine_clock_mhz", self.max_engine_clock_mhz, 1, 10_000)?;
-        within("timestamp_mhz", self.timestamp_mhz, 1, 1000)?;
-        within("sdma_engines", self.sdma_engines, 1, 2)?;
-        within("sdma_xgmi_engines", self.sdma_xgmi_engines, 0, 14)?;
-        within("sdma_queues_per_engine", self.sdma_queues_per_engine, 1, 8)?;
-        within("cp_queues", self.cp_queues, 1, 128)?;
-        within("device_id", self.device_id, 1, 0xFFFF)?;
-        within("revision_id", self.revision_id, 0, 0xFF)?;
-        within("pci_domain", self.pci_domain, 0, 0xFFFF)?;
-        within("pci_bus", self.pci_bus, 1, 0xFF - (MAX_GPUS - 1))?;
-        if self.cus == 0 || !self.cus.is_multiple_of(self.xcc) {
-            return Err(ProfileError::invalid(
-                file,
-                "cus",
-                format!("{} compute units do not spread evenly over {} XCCs", self.cus, self.xcc),
-                format!("use a multiple of {}", self.xcc),
-            ));
+    /// Returns the profile if it describes a machine that can exist.
+    fn checked(self) -> Result<Profile, ProfileError> {
+        match self.check() {
+            Ok(()) => Ok(self),
+            Err((key, mismatch)) => Err(ProfileError::Impossible { profile: self.name, key, mismatch }),
         }
-        within("cus", self.cus_per_xcc(), 1, 128).map_err(|_| {
-            let most = 128 * self.xcc;
-            ProfileError::invalid(file, "cus", format!("{} are too many", self.cus), format!("use at most {most}"))
-        })?;
-        for (key, mib) in [("vram_mib", self.vram_mib), ("gtt_mib", self.gtt_mib)] {
-            if !(64..=1 << 20).contains(&mib) {
-                let remedy = format!("use 64 to {}", 1 << 20);
-                return Err(ProfileError::invalid(file, key, format!("{mib} is not possible"), remedy));
-            }
+    }
+
+    /// Checks the numbers that options can change, and those that must fit each other. Returns the key and the remedy.
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        let (gpus, cus, xcc) = (self.gpus, self.cus, self.xcc);
+        if !(1..=MAX_GPUS).contains(&gpus) {
+            return Err(("gpus", format!("found {gpus}, expected a whole number from 1 to {MAX_GPUS}")));
+        }
+        if cus == 0 || !cus.is_multiple_of(xcc) {
+            let problem = format!("{cus} compute units do not spread evenly over {xcc} XCCs; use a multiple of {xcc}");
+            return Err(("cus", problem));
+        }
+        if self.cus_per_xcc() > MAX_CUS_PER_XCC {
+            return Err(("cus", format!("{cus} are too many; use at most {}", MAX_CUS_PER_XCC * xcc)));
         }
         if self.save_area().is_none() {
-            let problem = "this geometry has no context save area".to_owned();
-            return Err(ProfileError::invalid(file, "cus", problem, "use the geometry of a real product".to_owned()));
+            let problem = "this geometry has no context save area; use the geometry of a real product";
+            return Err(("cus", problem.to_owned()));
         }
         Ok(())
     }

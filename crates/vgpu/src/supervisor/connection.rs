@@ -7,15 +7,14 @@ use std::sync::atomic::Ordering;
 
 use kfd_abi::debug::DbgTrapArgs;
 use kfd_abi::ioctl;
-use kfd_abi::queue::GetQueueWaveStateArgs;
 use linux_host::process::Status;
 
-use super::carry::carry_out;
+use super::execute::execute;
 use super::member::Member;
-use super::seat::Seat;
+use super::process_channel::ProcessChannel;
 use super::{Device, Supervisor};
 use crate::control::Control;
-use crate::driver::{Call, Clocks, Effect, ProcessKey, layout};
+use crate::driver::{Call, Clocks, DeviceEffect, Effects, ProcessKey, QueueChange, layout};
 use crate::kill_points::{self, Point};
 use crate::protocol::{self, Reply, Request, Welcome};
 use crate::sys::{self, Frame};
@@ -101,7 +100,8 @@ impl Client<'_> {
             Request::Unmapped { ranges } => {
                 let mut driver = device.driver();
                 let forget = |(start, end): (u64, u64)| driver.svm_unmapped(self.key, start, end.saturating_sub(start));
-                let effects = ranges.into_iter().flat_map(forget).collect();
+                let process = ranges.into_iter().flat_map(forget).collect();
+                let effects = Effects { process, ..Effects::default() };
                 Reply::Returned(0, Call { effects, ..Call::default() })
             }
         }
@@ -115,16 +115,16 @@ impl Client<'_> {
         if !sys::is_as_long_as(kfd.as_fd(), layout::kfd_file_size()) {
             return Reply::Refused("the kfd file has no room for doorbells".into());
         }
-        let seat = Control::open(control.as_fd())
-            .and_then(|control| Ok(Seat::new(self.key, control, self.stream.try_clone()?, &device.chip)));
-        let seat = match seat {
-            Ok(Some(seat)) => Arc::new(seat),
+        let channel = Control::open(control.as_fd())
+            .and_then(|control| Ok(ProcessChannel::new(self.key, control, self.stream.try_clone()?, &device.chip)));
+        let channel = match channel {
+            Ok(Some(channel)) => Arc::new(channel),
             Ok(None) => return Reply::Refused("too many processes use the gpu".into()),
             Err(error) => return Reply::Refused(format!("cannot map the control page: {error}")),
         };
-        let number = seat.number.number();
-        let watched = Arc::clone(&seat);
-        let watcher = std::thread::Builder::new().name("seat".into()).spawn(move || watched.watch());
+        let number = channel.slot.number();
+        let watched = Arc::clone(&channel);
+        let watcher = std::thread::Builder::new().name("channel".into()).spawn(move || watched.watch());
         if let Err(error) = watcher {
             return Reply::Refused(format!("there can be no more threads: {error}"));
         }
@@ -133,12 +133,12 @@ impl Client<'_> {
             return Reply::Refused(format!("the driver refuses: {errno:?}"));
         }
         self.attached = true;
-        self.supervisor.poller.add(self.key, kfd, Arc::clone(&seat));
-        self.supervisor.lock_members().insert(self.key, Arc::new(Member::new(seat)));
+        self.supervisor.poller.add(self.key, kfd, Arc::clone(&channel));
+        self.supervisor.lock_members().insert(self.key, Arc::new(Member::new(channel)));
         Reply::Attached(Box::new(Welcome {
             profile: driver.profile().clone(),
             options: device.setup.options.clone(),
-            seat: number,
+            slot: number,
             process: self.key,
         }))
     }
@@ -157,30 +157,26 @@ impl Client<'_> {
             protocol::Device::Render => driver.drm_ioctl(self.key, made.number, &mut call),
         };
         drop(driver);
-        self.pass_points(&call.effects);
-        let carried = carry_out(self.supervisor, self.key, std::mem::take(&mut call.effects), file);
-        let mut result = result.unwrap_or_else(|errno| -i64::from(errno.0));
-        if let Some((control_stack, wave_state)) = carried.wave_state {
-            put_sizes(&mut call, control_stack, wave_state);
-        }
-        for failed in carried.failed {
-            result = device.driver().cycle_failed(self.key, made.number, &mut call, result, failed);
-            drop(carry_out(self.supervisor, self.key, std::mem::take(&mut call.effects), None));
-        }
-        if let Some(errno) = carried.error {
-            result = -i64::from(errno.0);
-        }
-        call.effects = carried.left;
-        (result, call)
+        self.pass_points(&call.effects.device);
+        let outcome = execute(self.supervisor, self.key, std::mem::take(&mut call.effects.device), file);
+        let result = device.driver().complete(self.key, made.number, &mut call, result, &outcome);
+        // What a failed call leaves to undo is undone as far as the gpu still answers.
+        execute(self.supervisor, self.key, std::mem::take(&mut call.effects.device), None);
+        (result.unwrap_or_else(|errno| -i64::from(errno.0)), call)
     }
 
     /// Points that a call passes when the driver has decided and the device does not know.
-    fn pass_points(&self, effects: &[Effect]) {
+    fn pass_points(&self, effects: &[DeviceEffect]) {
         for effect in effects {
             match effect {
-                Effect::CreateQueue(_) => kill_points::hit_of(Point::QueueCreate, self.key.pid),
-                Effect::DestroyQueue { .. } => kill_points::hit_of(Point::QueueDestroy, self.key.pid),
-                _ => {}
+                DeviceEffect::Queue(QueueChange::Create(_)) => kill_points::hit_of(Point::QueueCreate, self.key.pid),
+                DeviceEffect::Queue(QueueChange::Destroy { .. }) => {
+                    kill_points::hit_of(Point::QueueDestroy, self.key.pid);
+                }
+                DeviceEffect::Queue(QueueChange::Update { .. } | QueueChange::SetCuMask { .. })
+                | DeviceEffect::Cycle { .. }
+                | DeviceEffect::DebuggerFile { .. }
+                | DeviceEffect::Then(_) => {}
             }
         }
     }
@@ -206,13 +202,6 @@ struct Made {
     again: bool,
 }
 
-/// Puts the answers of GET_QUEUE_WAVE_STATE into its arguments.
-fn put_sizes(call: &mut Call, control_stack: u32, wave_state: u32) {
-    let mut args: GetQueueWaveStateArgs = call.decode();
-    (args.ctl_stack_used_size, args.save_area_used_size) = (control_stack, wave_state);
-    call.put(&args);
-}
-
 impl Drop for Client<'_> {
     fn drop(&mut self) {
         if !self.attached {
@@ -223,8 +212,8 @@ impl Drop for Client<'_> {
         self.supervisor.leave(self.key);
         if let Some(device) = self.supervisor.device() {
             let effects = device.driver().close(self.key);
-            // What it had is gone with it; what others have to do because of its end remains.
-            drop(carry_out(self.supervisor, self.key, effects, None));
+            // What it had is gone with it; what its end changes on the gpus and for others remains.
+            execute(self.supervisor, self.key, effects.device, None);
         }
     }
 }

@@ -10,9 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Supervisor;
-use super::seat::{NoAnswer, Seat};
-use crate::control::{Answer, DepartedQueue, Departure, Order, Saved};
-use crate::driver::{Cause, Connected, Errno, ProcessKey, Span, Unmapped};
+use super::process_channel::{NoAnswer, ProcessChannel};
+use crate::control::{Answer, Departure, Order};
+use crate::driver::{Cause, Connected, Errno, ProcessKey, Span};
 use crate::options::Options;
 use crate::profile::Profile;
 use crate::sys;
@@ -28,9 +28,9 @@ const ETIME: Errno = Errno(libc::ETIME);
 #[derive(Default)]
 struct State {
     /// What is on the gpu.
-    mapped: Vec<Arc<Seat>>,
+    mapped: Vec<Arc<ProcessChannel>>,
     /// What waits for its turn.
-    waiting: Vec<Arc<Seat>>,
+    waiting: Vec<Arc<ProcessChannel>>,
     /// Processes that left with nothing to do, and how often their doorbells had been rung before.
     calm: HashMap<ProcessKey, u64>,
     /// Which group of an over-subscribed runlist is on the gpu, and how many there are.
@@ -46,7 +46,7 @@ struct State {
 impl State {
     /// Whether anybody who waits for a turn may have something to do.
     fn is_anybody_eager(&self) -> bool {
-        self.waiting.iter().any(|seat| self.calm.get(&seat.process) != Some(&seat.rings()))
+        self.waiting.iter().any(|channel| self.calm.get(&channel.process) != Some(&channel.rings()))
     }
 }
 
@@ -139,7 +139,7 @@ impl Hws {
         let begun = Instant::now();
         let leaving = std::mem::take(&mut state.mapped);
         // What is rung after this may come too late for the engine to see.
-        let rings: HashMap<_, _> = leaving.iter().map(|seat| (seat.process, seat.rings())).collect();
+        let rings: HashMap<_, _> = leaving.iter().map(|channel| (channel.process, channel.rings())).collect();
         let Some(departures) = self.unmap(&leaving, grace) else {
             self.hang(state, supervisor);
             meanwhile();
@@ -149,8 +149,10 @@ impl Hws {
             let mut saved = Bytes::default();
             let profile = driver.profile().clone();
             for (process, departure) in &departures {
+                let save =
+                    Span { start: profile.gpu_clock(departure.stopped_at), end: profile.gpu_clock(departure.saved_at) };
                 for queue in &departure.queues {
-                    driver.unmapped(*process, queue.id, unmapped(queue, departure, |ns| profile.gpu_clock(ns)));
+                    driver.unmapped(*process, queue, save);
                 }
                 let to_host = |queue| driver.saves_to_host(*process, queue).unwrap_or(false);
                 saved = saved.plus(state.ledger.left(*process, &departure.queues, to_host));
@@ -188,7 +190,7 @@ impl Hws {
     }
 
     /// Takes all queues off the gpu; `None` if waves do not stop. A process that dies meanwhile has left.
-    fn unmap(&self, leaving: &[Arc<Seat>], grace: Option<u32>) -> Option<Vec<(ProcessKey, Departure)>> {
+    fn unmap(&self, leaving: &[Arc<ProcessChannel>], grace: Option<u32>) -> Option<Vec<(ProcessKey, Departure)>> {
         let deadline = Instant::now() + self.timeout;
         if self.fault.strikes(!leaving.is_empty()) {
             std::thread::sleep(self.timeout);
@@ -196,15 +198,15 @@ impl Hws {
         }
         let grace = self.model.grace(grace);
         let order = || Order::Unmap { gpu: self.gpu, grace };
-        let posted: Vec<_> = leaving.iter().map(|seat| (seat, seat.order(order(), deadline))).collect();
+        let posted: Vec<_> = leaving.iter().map(|channel| (channel, channel.order(order(), deadline))).collect();
         let mut departures = Vec::new();
         let mut late = false;
-        for (seat, number) in posted {
-            match number.and_then(|number| seat.wait(number, deadline)) {
-                Ok(Answer::Unmapped(departure)) => departures.push((seat.process, departure)),
+        for (channel, number) in posted {
+            match number.and_then(|number| channel.wait(number, deadline)) {
+                Ok(Answer::Unmapped(departure)) => departures.push((channel.process, departure)),
                 Ok(_) | Err(NoAnswer::Gone) => {}
                 Err(NoAnswer::Late) => {
-                    seat.blame();
+                    channel.blame();
                     late = true;
                 }
             }
@@ -221,7 +223,7 @@ impl Hws {
         let mut groups = runlist.groups;
         let now = if state.group < groups.len() { groups.remove(state.group) } else { Vec::new() };
         let waiting = groups.iter().flatten().filter_map(|mapped| supervisor.member(mapped.process));
-        state.waiting = waiting.map(|member| Arc::clone(&member.seat)).collect();
+        state.waiting = waiting.map(|member| Arc::clone(&member.channel)).collect();
         let ledger = &mut state.ledger;
         let restored = supervisor.with_driver(|driver| {
             ledger.keep(|process, queue| driver.saves_to_host(process, queue).is_some());
@@ -239,10 +241,10 @@ impl Hws {
         let not_before = sys::monotonic_raw_ns() + self.model.restore(&restored).as_nanos() as u64;
         for mapped in now {
             let Some(member) = supervisor.member(mapped.process) else { continue };
-            let seat = Arc::clone(&member.seat);
+            let channel = Arc::clone(&member.channel);
             let queues = mapped.queues.iter().map(|queue| queue.id).collect();
-            if seat.tell(Order::Map { gpu: self.gpu, queues, not_before }).is_ok() {
-                state.mapped.push(seat);
+            if channel.tell(Order::Map { gpu: self.gpu, queues, not_before }).is_ok() {
+                state.mapped.push(channel);
             }
         }
         if state.groups > 1 {
@@ -260,7 +262,7 @@ impl Hws {
         supervisor.with_driver(|driver| driver.reset(self.gpu, sys::monotonic_raw_ns()));
         for member in supervisor.members() {
             // Processes that are gone need no word.
-            let _ = member.seat.tell(Order::Reset { gpu: self.gpu });
+            let _ = member.channel.tell(Order::Reset { gpu: self.gpu });
         }
         let supervisor = Arc::clone(supervisor);
         let gpu = self.gpu;
@@ -293,17 +295,6 @@ impl Hws {
                 let _ = self.turn(&mut state, supervisor, &turn, || {});
             }
         }
-    }
-}
-
-/// What the driver is told of a queue that left.
-fn unmapped(queue: &DepartedQueue, departure: &Departure, clock: impl Fn(u64) -> u64) -> Unmapped {
-    let Saved { control_stack, wave_state, .. } = queue.saved;
-    Unmapped {
-        rptr: queue.rptr.unwrap_or(0),
-        wptr: queue.wptr.unwrap_or(0),
-        save: Span { start: clock(departure.stopped_at), end: clock(departure.saved_at) },
-        saved: vec![crate::driver::Saved { control_stack, wave_state }],
     }
 }
 

@@ -4,12 +4,12 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::seat::Seat;
+use super::process_channel::ProcessChannel;
 use crate::sys::{self, PollFlags};
 
 /// A process that has the driver open.
 pub(super) struct Member {
-    pub(super) seat: Arc<Seat>,
+    pub(super) channel: Arc<ProcessChannel>,
     /// Held during a call on the process, its own or a debugger's.
     busy: Mutex<()>,
     /// Where a debugger wants to be told of events.
@@ -17,8 +17,8 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(seat: Arc<Seat>) -> Self {
-        Self { seat, busy: Mutex::new(()), debugger: Mutex::new(None) }
+    pub(super) fn new(channel: Arc<ProcessChannel>) -> Self {
+        Self { channel, busy: Mutex::new(()), debugger: Mutex::new(None) }
     }
 
     /// Waits until nobody else makes a call on the process.

@@ -4,13 +4,13 @@
 //! that connects, and ends when the last connection closes. It lives in a session of its own, so a Ctrl-C meant for the
 //! program does not reach it. One thread for each connection; the driver's state is behind one lock, like the real one's.
 
-mod carry;
 mod connection;
+mod execute;
 mod hws;
 mod member;
 mod observe;
 mod poller;
-mod seat;
+mod process_channel;
 mod status;
 mod waiting;
 

@@ -15,10 +15,10 @@ impl Observed for Supervisor {
 
     fn waves(&self, process: ProcessKey, gpu: u32) -> u32 {
         let (Some(device), Some(member)) = (self.device.get(), self.member(process)) else { return 0 };
-        device.chip.occupancy_of(member.seat.number, gpu)
+        device.chip.occupancy_of(member.channel.slot, gpu)
     }
 
     fn sdma_us(&self, process: ProcessKey, gpu: u32) -> u64 {
-        self.member(process).map_or(0, |member| member.seat.control.copied_us(gpu as usize))
+        self.member(process).map_or(0, |member| member.channel.control.copied_us(gpu as usize))
     }
 }

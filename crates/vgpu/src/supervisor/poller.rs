@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::seat::Seat;
+use super::process_channel::ProcessChannel;
 use crate::driver::{ProcessKey, layout};
 use crate::sys::Map;
 
@@ -22,8 +22,8 @@ const CALM: Duration = Duration::from_micros(500);
 const CALM_AFTER: Duration = Duration::from_millis(50);
 
 /// The doorbells of one process.
-struct Watched {
-    seat: Arc<Seat>,
+struct DoorbellWatch {
+    channel: Arc<ProcessChannel>,
     kfd: OwnedFd,
     /// Mapped doorbell pages by gpu.
     pages: HashMap<u32, Map>,
@@ -33,7 +33,7 @@ struct Watched {
 
 #[derive(Default)]
 struct State {
-    processes: HashMap<ProcessKey, Watched>,
+    processes: HashMap<ProcessKey, DoorbellWatch>,
 }
 
 /// The thread and what it watches.
@@ -59,8 +59,8 @@ impl Poller {
     }
 
     /// A process has come.
-    pub(super) fn add(&self, process: ProcessKey, kfd: OwnedFd, seat: Arc<Seat>) {
-        let watched = Watched { seat, kfd, pages: HashMap::new(), queues: HashMap::new() };
+    pub(super) fn add(&self, process: ProcessKey, kfd: OwnedFd, channel: Arc<ProcessChannel>) {
+        let watched = DoorbellWatch { channel, kfd, pages: HashMap::new(), queues: HashMap::new() };
         self.state().processes.insert(process, watched);
     }
 
@@ -118,7 +118,7 @@ impl Poller {
     }
 }
 
-impl Watched {
+impl DoorbellWatch {
     /// Wakes the engine if a doorbell changed. An engine that is awake looks itself.
     fn look(&mut self) -> bool {
         let mut rung = false;
@@ -129,7 +129,7 @@ impl Watched {
             *seen = now;
         }
         if rung {
-            self.seat.ring();
+            self.channel.ring();
         }
         rung
     }

@@ -23,11 +23,13 @@ impl Supervisor {
         }
         let members = self.members();
         for process in &mut status.processes {
-            let Some(member) = members.iter().find(|member| member.seat.process.pid == process.pid) else { continue };
+            let Some(member) = members.iter().find(|member| member.channel.process.pid == process.pid) else {
+                continue;
+            };
             for (gpu, index) in process.gpus.iter_mut().zip(0..) {
-                gpu.waves = self.waves(member.seat.process, index);
-                gpu.waiting = device.chip.is_waiting(member.seat.number, index);
-                gpu.sdma_us = self.sdma_us(member.seat.process, index);
+                gpu.waves = self.waves(member.channel.process, index);
+                gpu.waiting = device.chip.is_waiting(member.channel.slot, index);
+                gpu.sdma_us = self.sdma_us(member.channel.process, index);
             }
         }
         status.tokens = TokenStatus { total: device.chip.tokens(), held: device.chip.tokens_held() };
@@ -49,7 +51,7 @@ impl Supervisor {
         let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sum = gone.get(gpu).copied().unwrap_or_default();
         for member in members.values() {
-            sum = sum.plus(&member.seat.control.preempted(gpu));
+            sum = sum.plus(&member.channel.control.preempted(gpu));
         }
         PreemptionStatus {
             saves: sum.saves,
@@ -74,7 +76,7 @@ impl Supervisor {
     fn keep_counters(&self, member: &Member) {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         for (gpu, sum) in gone.iter_mut().enumerate() {
-            *sum = sum.plus(&member.seat.control.preempted(gpu));
+            *sum = sum.plus(&member.channel.control.preempted(gpu));
         }
     }
 }
@@ -84,7 +86,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::sync::{Arc, TryLockError};
 
-    use super::super::seat::Seat;
+    use super::super::process_channel::ProcessChannel;
     use super::*;
     use crate::control::Control;
     use crate::device::chip::Chip;
@@ -98,8 +100,8 @@ mod tests {
         let control = Control::new().expect("a page").0;
         control.show_preempted(0, &SaveCounters { saves: 7, ..SaveCounters::default() });
         let process = ProcessKey { pid: std::process::id(), start: 0 };
-        let seat = Arc::new(Seat::new(process, control, ours, &chip).expect("room"));
-        supervisor.lock_members().insert(process, Arc::new(Member::new(seat)));
+        let channel = Arc::new(ProcessChannel::new(process, control, ours, &chip).expect("room"));
+        supervisor.lock_members().insert(process, Arc::new(Member::new(channel)));
         assert_eq!(supervisor.preemption(0).saves, 7);
         std::thread::scope(|scope| {
             // Nobody can be added to those that are gone while this is held.

@@ -12,8 +12,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 
-use kfd_workload::corpus::{Kernel, LEVELS, Library, Manifest};
-use kfd_workload::{Arguments, CodeObject, GpuAddr, Launch};
+use kfd_runtime::{Arguments, CodeObject, GpuAddr, Launch};
+use kfd_suite::corpus::{Kernel, LEVELS, Library, Manifest};
 use rig::{PreemptionPattern, Rig};
 use storm::{EveryInstruction, QUIET, RandomPreemptions};
 

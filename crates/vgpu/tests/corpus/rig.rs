@@ -10,7 +10,7 @@ use kfd_abi::cwsr::{self, SaveAreaSize};
 use kfd_abi::exception::ExceptionCode;
 use kfd_abi::hsa::{AmdQueue, AmdSignal};
 use kfd_abi::topology::GfxVersion;
-use kfd_workload::{Arguments, CodeObject, GpuAddr, Launch};
+use kfd_runtime::{Arguments, CodeObject, GpuAddr, Launch};
 use vgpu::device::{
     DeviceActivity, DeviceConfig, Doorbell, Geometry, HardwareQueueSpec, Interrupts, LocalSlots, PacketFormat,
     ProcessDevice, QueueId, SaveArea, Worker,

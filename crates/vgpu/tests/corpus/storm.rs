@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kfd_workload::suite::{self, Job};
+use kfd_suite::suite::{self, Job};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use vgpu::device::{SaveCounters, Worker};

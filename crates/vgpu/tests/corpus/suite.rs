@@ -1,7 +1,7 @@
 //! The jobs of the self test, in process and on the committed objects.
 
-use kfd_workload::suite::{ALL, Argument, Job};
-use kfd_workload::{Arguments, CodeObject, GpuAddr};
+use kfd_runtime::{Arguments, CodeObject, GpuAddr};
+use kfd_suite::suite::{ALL, Argument, Job};
 
 use crate::rig::{PreemptionPattern, Rig};
 

@@ -12,5 +12,5 @@ clang-19 $common --target=amdgcn-amd-amdhsa -mcpu=gfx942 -nogpulib kernels.c -o 
 # The library wants a newer libc than this system may have: it gets it when the program runs.
 clang-19 $common -DCODE_OBJECT="\"$out/hip_suite.hsaco\"" hip_suite.c compute.c movement.c mistakes.c "$library" \
     -Wl,--allow-shlib-undefined -o "$out/hip_suite"
-clang-19 $common -DCODE_OBJECT="\"../../../../kfd-workload/kernels/gfx942/advance.hsaco\"" hip_load.c "$library" -lm \
+clang-19 $common -DCODE_OBJECT="\"../../../../kfd-suite/kernels/gfx942/advance.hsaco\"" hip_load.c "$library" -lm \
     -Wl,--allow-shlib-undefined -o "$out/hip_load"

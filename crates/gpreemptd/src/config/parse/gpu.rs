@@ -1,8 +1,9 @@
 //! `[[gpu]]`.
 
 use gpreempt_core::{GpuParams, PolicyKind};
+use toml_source::Table;
 
-use crate::config::section::Section;
+use super::values::{glob, refuse_unmanaged, share, time};
 use crate::config::{Glob, GpuRule};
 
 /// Keys of `[[gpu]]`.
@@ -27,29 +28,29 @@ pub(in crate::config) const POLICIES: [(&str, PolicyKind); 3] =
     [("priority", PolicyKind::Priority), ("fair", PolicyKind::Fair), ("deadline", PolicyKind::Deadline)];
 
 /// One entry; none if it cannot be said which gpus it is for.
-pub(super) fn gpu(section: &mut Section<'_, '_, '_>) -> Option<GpuRule> {
+pub(super) fn gpu(table: &Table<'_>) -> Option<GpuRule> {
     let default = GpuParams::default();
     let params = GpuParams {
-        policy: section.choice("policy", &POLICIES).unwrap_or(default.policy),
-        slice: section.time("slice_ms", 0.0..=10_000.0).unwrap_or(default.slice),
-        cycles_per_second: section.whole("cycles_per_second", 0..=100_000).unwrap_or(default.cycles_per_second),
-        cycle_burst: section.whole("cycle_burst", 1..=100_000).unwrap_or(default.cycle_burst),
-        linger_max: section.time("linger_max_us", 0.0..=1_000_000.0).unwrap_or(default.linger_max),
-        small: section.share("small", 0.0).unwrap_or(default.small),
-        weigh: section.flag("weigh").unwrap_or(default.weigh),
-        cycle_estimate: section.time("cycle_estimate_us", 1.0..=1_000_000.0).unwrap_or(default.cycle_estimate),
+        policy: table.field("policy").choice(&POLICIES).unwrap_or(default.policy),
+        slice: time(table.field("slice_ms"), 0.0..=10_000.0).unwrap_or(default.slice),
+        cycles_per_second: table.field("cycles_per_second").whole(0..=100_000).unwrap_or(default.cycles_per_second),
+        cycle_burst: table.field("cycle_burst").whole(1..=100_000).unwrap_or(default.cycle_burst),
+        linger_max: time(table.field("linger_max_us"), 0.0..=1_000_000.0).unwrap_or(default.linger_max),
+        small: share(table.field("small"), 0.0).unwrap_or(default.small),
+        weigh: table.field("weigh").flag().unwrap_or(default.weigh),
+        cycle_estimate: time(table.field("cycle_estimate_us"), 1.0..=1_000_000.0).unwrap_or(default.cycle_estimate),
         report_timeout: default.report_timeout,
     };
-    let manage = section.flag("manage").unwrap_or(true);
+    let manage = table.field("manage").flag().unwrap_or(true);
     if !manage {
-        section.refuse_unmanaged(&KEYS[SETTINGS..]);
+        refuse_unmanaged(table, &KEYS[SETTINGS..]);
     }
-    if section.value("gpu").is_none() {
+    if !table.has("gpu") {
         let message = "this [[gpu]] does not say which: add gpu = \"0000:c1:00.0\" (`gpreempt ps` shows addresses), or gpu = \"*\"";
-        section.complain("gpu", message);
+        table.field("gpu").complain(message);
     }
     // Addresses are compared in lower case, as the kernel writes them.
-    let gpu = section.glob("gpu").and_then(|glob| Glob::new(&glob.as_str().to_lowercase()).ok())?;
+    let gpu = glob(table.field("gpu")).and_then(|glob| Glob::new(&glob.as_str().to_lowercase()).ok())?;
     Some(GpuRule { gpu, manage, params })
 }
 

@@ -1,13 +1,11 @@
 //! `[[rule]]`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use gpreempt_core::{JobParams, Level, Patience};
-use toml::de::DeTable;
+use toml_source::{Field, Table};
 
-use crate::config::error::Problems;
-use crate::config::section::Section;
+use super::values::{glob, refuse_unmanaged, share, time};
 use crate::config::{Account, Gives, Glob, Grouping, Requests, Rule, Trusted, accounts};
 
 /// Keys of `[[rule]]`.
@@ -44,178 +42,165 @@ pub(in crate::config) const KEYS: &[&str] = &[
 const GIVES: usize = 11;
 
 /// Most characters of names.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 
-/// All rules of a file. Those that are faulty are left out; the file is refused then.
-pub(super) fn rules<'t>(tables: Vec<(&DeTable<'t>, Range<usize>)>, problems: &mut Problems<'t>) -> Vec<Rule> {
+/// Reads all rules of a file.
+pub(super) fn rules(tables: &[Table<'_>]) -> Vec<Rule> {
     let mut rules = Vec::new();
     let mut names = BTreeSet::new();
-    for (index, (table, span)) in tables.into_iter().enumerate() {
-        let mut section = Section::new("[[rule]]", KEYS, table, span, problems);
-        let rule = rule(&mut section, index + 1);
+    for (index, table) in tables.iter().enumerate() {
+        let rule = rule(table, index + 1);
         if !names.insert(rule.name.clone()) {
-            let message =
-                format!("a second rule {:?}; names tell rules apart in `gpreempt ps`: choose another", rule.name);
-            section.complain("name", message);
+            table.field("name").complain(format!(
+                "a second rule {:?}; names tell rules apart in `gpreempt ps`: choose another",
+                rule.name
+            ));
         }
         rules.push(rule);
     }
     rules
 }
 
-fn rule(section: &mut Section<'_, '_, '_>, number: usize) -> Rule {
-    let name = section.text("name", "a name in quotes").map(str::to_string);
+/// Reads one rule; `number` counts from one and names it if the file does not.
+fn rule(table: &Table<'_>, number: usize) -> Rule {
+    let name = table.field("name").text("a name in quotes").map(str::to_string);
     if name.as_ref().is_some_and(|name| !is_name(name)) {
-        let message = format!("a name has 1 to {LONGEST_NAME} characters that can be printed");
-        section.complain("name", message);
+        table.field("name").complain(format!("a name has 1 to {MAX_NAME} printable characters"));
     }
     let trusted = Trusted {
-        user: account(section, ("user", "uid"), accounts::user),
-        group: account(section, ("group", "gid"), accounts::group),
-        cgroup: section.glob("cgroup"),
-        container: section.glob("container"),
+        user: account(table, ("user", "uid"), accounts::user),
+        group: account(table, ("group", "gid"), accounts::group),
+        cgroup: glob(table.field("cgroup")),
+        container: glob(table.field("container")),
     };
     let trusted_keys = ["user", "uid", "group", "gid", "cgroup", "container"];
-    if trusted.is_empty() && trusted_keys.iter().all(|key| section.value(key).is_none()) {
-        let message = "this rule asks only for what a process says of itself; add user, group, cgroup or container \
-                       (user = \"*\" lets everybody have it)";
-        section.complain("user", message);
+    if !trusted_keys.iter().any(|key| table.has(key)) {
+        table.field("user").complain(
+            "this rule matches only what a process chooses itself; add user, group, cgroup or container \
+             (user = \"*\" matches every user)",
+        );
     }
     let requests = Requests {
-        executable: section.glob("executable"),
-        command: section.glob("command"),
-        environment: environment(section),
+        executable: glob(table.field("executable")),
+        command: glob(table.field("command")),
+        environment: environment(table),
     };
-    Rule { name: name.unwrap_or_else(|| format!("rule-{number}")), trusted, requests, gives: gives(section) }
+    Rule { name: name.unwrap_or_else(|| format!("rule-{number}")), trusted, requests, gives: gives(table) }
 }
 
 /// Whether a text can stand in a table of names.
 fn is_name(text: &str) -> bool {
-    let fits = (1..=LONGEST_NAME).contains(&text.chars().count());
+    let fits = (1..=MAX_NAME).contains(&text.chars().count());
     fits && !text.chars().any(char::is_control) && text.trim() == text
 }
 
 /// A user or group, by name or by number.
 fn account(
-    section: &mut Section<'_, '_, '_>,
+    table: &Table<'_>,
     (name_key, number_key): (&str, &str),
     look_up: fn(&str) -> Result<u32, String>,
 ) -> Option<Account> {
-    if section.value(name_key).is_some() && section.value(number_key).is_some() {
-        let message = format!("{name_key} and {number_key} say the same thing; remove one");
-        section.complain(number_key, message);
+    if table.has(name_key) && table.has(number_key) {
+        table.field(number_key).complain(format!("{name_key} and {number_key} say the same thing; remove one"));
     }
-    if let Some(id) = section.whole(number_key, 0..=u32::MAX - 1) {
+    if let Some(id) = table.field(number_key).whole(0..=u32::MAX - 1) {
         return Some(Account::One { id, name: None });
     }
-    let name = section.text(name_key, &format!("a name in quotes, or {number_key} = N"))?;
+    let name = table.field(name_key).text(&format!("a name in quotes, or {number_key} = N"))?;
     if name == "*" {
         return Some(Account::Any);
     }
-    match look_up(name) {
-        Ok(id) => Some(Account::One { id, name: Some(name.to_string()) }),
-        Err(message) => {
-            section.complain(name_key, message);
-            None
-        }
-    }
+    let id = look_up(name).map_err(|message| table.field(name_key).complain(message)).ok()?;
+    Some(Account::One { id, name: Some(name.to_string()) })
 }
 
-fn environment(section: &mut Section<'_, '_, '_>) -> BTreeMap<String, Glob> {
+fn environment(table: &Table<'_>) -> BTreeMap<String, Glob> {
     let mut variables = BTreeMap::new();
-    let Some((table, _)) = section.table("environment") else {
+    let Some(map) = table.field("environment").map() else {
         return variables;
     };
-    for (name, value) in table {
-        let word = name.get_ref().as_ref();
-        if word.is_empty() || !word.chars().all(|character| character.is_ascii_alphanumeric() || character == '_') {
-            section.problems.add(name.span(), "names of variables here consist of letters, digits and _");
+    for (key, value) in map.entries() {
+        let is_plain = |character: char| character.is_ascii_alphanumeric() || character == '_';
+        if key.name.is_empty() || !key.name.chars().all(is_plain) {
+            key.report(&map, "the name of a variable consists of letters, digits and _ here");
         }
-        let Some(text) = value.get_ref().as_str() else {
-            section.problems.add(value.span(), "expected a pattern in quotes, like \"*\"");
-            continue;
-        };
-        if let Some(pattern) = section.pattern(text, value.span()) {
-            variables.insert(word.to_string(), pattern);
+        if let Some(pattern) = glob(value) {
+            variables.insert(key.name.to_string(), pattern);
         }
     }
     variables
 }
 
-fn gives(section: &mut Section<'_, '_, '_>) -> Option<Gives> {
-    if section.flag("manage") == Some(false) {
-        section.refuse_unmanaged(&KEYS[GIVES..]);
+fn gives(table: &Table<'_>) -> Option<Gives> {
+    if table.field("manage").flag() == Some(false) {
+        refuse_unmanaged(table, &KEYS[GIVES..]);
         return None;
     }
-    if section.value("level").is_none() {
-        let message = "this rule gives nothing: add level = 0 to 15, or manage = false";
-        section.complain("level", message);
+    if !table.has("level") {
+        table.field("level").complain("this rule has no level: add level = 0 to 15, or manage = false");
     }
-    let level = level(section, "level").unwrap_or_default();
-    let max_level = self::level(section, "max_level").unwrap_or(level);
+    let level = level(table.field("level")).unwrap_or_default();
+    let max_level = self::level(table.field("max_level")).unwrap_or(level);
     let default = JobParams::default();
     let params = JobParams {
         level,
-        patience: patience(section).unwrap_or(default.patience),
-        min_run: section.time("min_run_ms", 0.0..=60_000.0).unwrap_or(default.min_run),
-        max_stop: section.time("max_stop_ms", 1.0..=86_400_000.0).unwrap_or(default.max_stop),
-        age_step: section.time("age_step_ms", 0.0..=3_600_000.0).unwrap_or(default.age_step),
-        stop_share: section.share("stop_share", 0.0).unwrap_or(default.stop_share),
-        weight: section.whole("weight", 1..=10_000).map_or(default.weight, |weight| weight as u16),
-        request: section.share("request", 0.0).unwrap_or(default.request),
-        limit: section.share("limit", 0.01).unwrap_or(default.limit),
-        period: section.time("period_ms", 0.0..=3_600_000.0).unwrap_or(default.period),
-        deadline: section.time("deadline_ms", 0.0..=3_600_000.0).unwrap_or(default.deadline),
-        runtime: section.time("runtime_ms", 0.0..=3_600_000.0).unwrap_or(default.runtime),
+        patience: patience(table).unwrap_or(default.patience),
+        min_run: time(table.field("min_run_ms"), 0.0..=60_000.0).unwrap_or(default.min_run),
+        max_stop: time(table.field("max_stop_ms"), 1.0..=86_400_000.0).unwrap_or(default.max_stop),
+        age_step: time(table.field("age_step_ms"), 0.0..=3_600_000.0).unwrap_or(default.age_step),
+        stop_share: share(table.field("stop_share"), 0.0).unwrap_or(default.stop_share),
+        weight: table.field("weight").whole(1..=10_000).map_or(default.weight, |weight| weight as u16),
+        request: share(table.field("request"), 0.0).unwrap_or(default.request),
+        limit: share(table.field("limit"), 0.01).unwrap_or(default.limit),
+        period: time(table.field("period_ms"), 0.0..=3_600_000.0).unwrap_or(default.period),
+        deadline: time(table.field("deadline_ms"), 0.0..=3_600_000.0).unwrap_or(default.deadline),
+        runtime: time(table.field("runtime_ms"), 0.0..=3_600_000.0).unwrap_or(default.runtime),
     };
     for key in ["deadline_ms", "runtime_ms"] {
-        let given = section.value(key).is_some();
-        if given && section.value("period_ms").is_none() {
-            section.complain(key, format!("{key} needs period_ms, the time between two releases"));
+        if table.has(key) && !table.has("period_ms") {
+            table.field(key).complain(format!("{key} needs period_ms, the time between two releases"));
         }
     }
-    Some(Gives { max_level, grouping: grouping(section).unwrap_or_default(), params })
+    Some(Gives { max_level, grouping: grouping(table).unwrap_or_default(), params })
 }
 
-fn level(section: &mut Section<'_, '_, '_>, key: &str) -> Option<Level> {
-    section.small(key, 0..=Level::MAX.get()).and_then(Level::new)
+fn level(field: Field<'_, '_>) -> Option<Level> {
+    field.byte(0..=Level::MAX.get()).and_then(Level::new)
 }
 
 /// A number, or `"adaptive"` with an upper limit.
-fn patience(section: &mut Section<'_, '_, '_>) -> Option<Patience> {
+fn patience(table: &Table<'_>) -> Option<Patience> {
     const LONGEST: f64 = 1_000_000.0;
-    let longest = section.time("patience_max_us", 0.0..=LONGEST);
+    let longest = time(table.field("patience_max_us"), 0.0..=LONGEST);
     let adaptive = Patience::Adaptive { max: longest.unwrap_or_else(|| JobParams::default().patience.longest()) };
-    let Some(value) = section.value("patience_us") else {
-        return Some(adaptive);
-    };
-    match value.get_ref().as_str() {
+    let patience = table.field("patience_us");
+    match patience.as_text() {
+        None if !patience.is_given() => return Some(adaptive),
         Some("adaptive") => return Some(adaptive),
         Some(_) => {
-            let message = format!("patience_us: expected a number from 0 to {LONGEST} us, or \"adaptive\"");
-            section.problems.add(value.span(), message);
+            patience.reject(format_args!("a number from 0 to {LONGEST} us, or \"adaptive\""));
             return None;
         }
         None => {}
     }
-    if section.value("patience_max_us").is_some() {
-        let message =
-            "patience_max_us means nothing beside a fixed patience; remove it, or write patience_us = \"adaptive\"";
-        section.complain("patience_max_us", message);
+    if table.has("patience_max_us") {
+        table.field("patience_max_us").complain(
+            "patience_max_us has no effect beside a fixed patience; remove it, or write patience_us = \"adaptive\"",
+        );
     }
-    section.time("patience_us", 0.0..=LONGEST).map(Patience::Fixed)
+    time(patience, 0.0..=LONGEST).map(Patience::Fixed)
 }
 
 /// Which processes form a job.
-fn grouping(section: &mut Section<'_, '_, '_>) -> Option<Grouping> {
-    let text = section.text("job", "\"process\", \"cgroup\", \"user\", \"slurm\" or a name in quotes")?;
+fn grouping(table: &Table<'_>) -> Option<Grouping> {
+    let text = table.field("job").text("\"process\", \"cgroup\", \"user\", \"slurm\" or a name in quotes")?;
     let fixed = [Grouping::Process, Grouping::Cgroup, Grouping::User, Grouping::Slurm];
     if let Some(grouping) = fixed.into_iter().find(|grouping| grouping.as_str() == text) {
         return Some(grouping);
     }
     let literal = Grouping::PLACEHOLDERS.iter().fold(text.to_string(), |text, hole| text.replace(hole, ""));
     let message = if !is_name(text) {
-        format!("a job's name has 1 to {LONGEST_NAME} characters that can be printed")
+        format!("a job's name has 1 to {MAX_NAME} printable characters")
     } else if text.contains('/') {
         "a job's name has no slash: that is for names users choose, which become USER/NAME".to_string()
     } else if literal.contains(['{', '}']) {
@@ -223,7 +208,7 @@ fn grouping(section: &mut Section<'_, '_, '_>) -> Option<Grouping> {
     } else {
         return Some(Grouping::Named(text.to_string()));
     };
-    section.complain("job", message);
+    table.field("job").complain(message);
     None
 }
 

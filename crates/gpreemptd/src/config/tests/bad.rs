@@ -16,19 +16,19 @@ fn rule(lines: &str) -> String {
 fn every_message_names_the_place_shows_the_line_and_says_what_to_write() {
     assert_eq!(
         said("mode = \"enforced\"\n"),
-        "f.toml:1:8: mode = \"enforced\": expected \"observe\" or \"enforce\"\n  1 | mode = \"enforced\"\n    |        ^^^^^^^^^^"
+        "f.toml:1:8: mode: found \"enforced\", expected \"observe\" or \"enforce\"\n  1 | mode = \"enforced\"\n    |        ^^^^^^^^^^"
     );
     assert_eq!(
         said("\nscan_ms = 20"),
-        "f.toml:2:11: scan_ms = 20: expected a number from 1 to 10 ms\n  2 | scan_ms = 20\n    |           ^^"
+        "f.toml:2:11: scan_ms: found 20, expected a number from 1 to 10 ms\n  2 | scan_ms = 20\n    |           ^^"
     );
     assert_eq!(
         said("[watch]\ncpu = 3"),
-        "f.toml:2:7: cpu = 3: expected a number from 0.001 to 1\n  2 | cpu = 3\n    |       ^"
+        "f.toml:2:7: watch.cpu: found 3, expected a number from 0.001 to 1\n  2 | cpu = 3\n    |       ^"
     );
     assert_eq!(
         said("grace_kiloclocks = 256"),
-        "f.toml:1:20: grace_kiloclocks = 256: expected a whole number from 1 to 255\n  1 | grace_kiloclocks = 256\n    |                    ^^^"
+        "f.toml:1:20: grace_kiloclocks: found 256, expected a whole number from 1 to 255\n  1 | grace_kiloclocks = 256\n    |                    ^^^"
     );
     assert_eq!(
         said("scan_mss = 5"),
@@ -44,11 +44,11 @@ fn every_message_names_the_place_shows_the_line_and_says_what_to_write() {
     );
     assert_eq!(
         said("rule = 1"),
-        "f.toml:1:8: rule = 1: expected a list of tables, [[rule]]\n  1 | rule = 1\n    |        ^"
+        "f.toml:1:8: rule: found 1, expected a list of tables, [[rule]]\n  1 | rule = 1\n    |        ^"
     );
     assert_eq!(
         said("watch = true"),
-        "f.toml:1:9: watch = true: expected a table, [watch]\n  1 | watch = true\n    |         ^^^^"
+        "f.toml:1:9: watch: found true, expected a table, [watch]\n  1 | watch = true\n    |         ^^^^"
     );
 }
 
@@ -56,11 +56,11 @@ fn every_message_names_the_place_shows_the_line_and_says_what_to_write() {
 fn rules_that_trust_nobody_or_give_nothing_are_refused_at_their_header() {
     assert_eq!(
         rule("command = \"*serve*\"\nlevel = 3"),
-        "f.toml:1:1: this rule asks only for what a process says of itself; add user, group, cgroup or container (user = \"*\" lets everybody have it)\n  1 | [[rule]]\n    | ^^^^^^^^"
+        "f.toml:1:1: this rule matches only what a process chooses itself; add user, group, cgroup or container (user = \"*\" matches every user)\n  1 | [[rule]]\n    | ^^^^^^^^"
     );
     assert_eq!(
         rule("user = \"*\""),
-        "f.toml:1:1: this rule gives nothing: add level = 0 to 15, or manage = false\n  1 | [[rule]]\n    | ^^^^^^^^"
+        "f.toml:1:1: this rule has no level: add level = 0 to 15, or manage = false\n  1 | [[rule]]\n    | ^^^^^^^^"
     );
     assert_eq!(
         said("[[gpu]]\nslice_ms = 5"),
@@ -71,38 +71,47 @@ fn rules_that_trust_nobody_or_give_nothing_are_refused_at_their_header() {
 #[test]
 fn values_of_rules_are_checked_with_their_place() {
     let cases = [
-        ("level = 16", "2:9: level = 16: expected a whole number from 0 to 15"),
-        ("level = 1.5", "2:9: level = 1.5: expected a whole number from 0 to 15"),
-        ("level = -1", "2:9: level = -1: expected a whole number from 0 to 15"),
-        ("level = 99999999999999999999", "2:9: level = 99999999999999999999: expected a whole number from 0 to 15"),
-        ("level = 3\nmin_run_ms = nan", "3:14: min_run_ms = nan: expected a number from 0 to 60000 ms"),
-        ("level = 3\nmax_stop_ms = 0", "3:15: max_stop_ms = 0: expected a number from 1 to 86400000 ms"),
-        ("level = 3\nstop_share = 1.5", "3:14: stop_share = 1.5: expected a number from 0 to 1"),
-        ("level = 3\nlimit = 0.0155", "3:9: limit = 0.0155: expected a number from 0.01 to 1 in steps of 0.001"),
+        ("level = 16", "2:9: rule[0].level: found 16, expected a whole number from 0 to 15"),
+        ("level = 1.5", "2:9: rule[0].level: found 1.5, expected a whole number from 0 to 15"),
+        ("level = -1", "2:9: rule[0].level: found -1, expected a whole number from 0 to 15"),
+        (
+            "level = 99999999999999999999",
+            "2:9: rule[0].level: found 99999999999999999999, expected a whole number from 0 to 15",
+        ),
+        ("level = 3\nmin_run_ms = nan", "3:14: rule[0].min_run_ms: found nan, expected a number from 0 to 60000 ms"),
+        ("level = 3\nmax_stop_ms = 0", "3:15: rule[0].max_stop_ms: found 0, expected a number from 1 to 86400000 ms"),
+        ("level = 3\nstop_share = 1.5", "3:14: rule[0].stop_share: found 1.5, expected a number from 0 to 1"),
+        (
+            "level = 3\nlimit = 0.0155",
+            "3:9: rule[0].limit: found 0.0155, expected a number from 0.01 to 1 in steps of 0.001",
+        ),
         (
             "level = 3\npatience_us = \"eager\"",
-            "3:15: patience_us: expected a number from 0 to 1000000 us, or \"adaptive\"",
+            "3:15: rule[0].patience_us: found \"eager\", expected a number from 0 to 1000000 us, or \"adaptive\"",
         ),
         (
             "level = 3\npatience_us = 5\npatience_max_us = 9",
-            "4:19: patience_max_us means nothing beside a fixed patience; remove it, or write patience_us = \"adaptive\"",
+            "4:19: patience_max_us has no effect beside a fixed patience; remove it, or write patience_us = \"adaptive\"",
         ),
         ("level = 3\ndeadline_ms = 5", "3:15: deadline_ms needs period_ms, the time between two releases"),
-        ("manage = false\nlevel = 3", "3:9: `level` means nothing beside manage = false; remove one"),
-        ("manage = \"no\"\nlevel = 3", "2:10: manage = \"no\": expected true or false"),
+        ("manage = false\nlevel = 3", "3:9: `level` has no effect beside manage = false; remove one"),
+        ("manage = \"no\"\nlevel = 3", "2:10: rule[0].manage: found \"no\", expected true or false"),
         ("level = 3\ncommand = \"a[b\"", "3:11: the pattern has a `[` without `]`; a literal bracket is `[[]`"),
-        ("level = 3\nexecutable = 5", "3:14: executable = 5: expected a pattern in quotes, like \"*\""),
-        ("level = 3\nenvironment = { A = 5 }", "3:21: expected a pattern in quotes, like \"*\""),
+        ("level = 3\nexecutable = 5", "3:14: rule[0].executable: found 5, expected a pattern in quotes, like \"*\""),
+        (
+            "level = 3\nenvironment = { A = 5 }",
+            "3:21: rule[0].environment.A: found 5, expected a pattern in quotes, like \"*\"",
+        ),
         (
             "level = 3\nenvironment = { \"A=B\" = \"*\" }",
-            "3:17: names of variables here consist of letters, digits and _",
+            "3:17: the name of a variable consists of letters, digits and _ here",
         ),
         (
             "level = 3\njob = \"a/b\"",
             "3:7: a job's name has no slash: that is for names users choose, which become USER/NAME",
         ),
         ("level = 3\njob = \"{pid}\"", "3:7: in a job's name only {user}, {uid}, {cgroup}, {slurm} are filled in"),
-        ("level = 3\nname = \"\"", "3:8: a name has 1 to 64 characters that can be printed"),
+        ("level = 3\nname = \"\"", "3:8: a name has 1 to 64 printable characters"),
         ("level = 3\nlevle = 4", "3:1: unknown key `levle` in [[rule]]; did you mean `level`?"),
     ];
     for (lines, expected) in cases {
@@ -130,7 +139,7 @@ fn accounts_are_looked_up_when_the_file_is_read() {
     );
     assert_eq!(
         first("level = 3\nuser = 5").as_deref(),
-        Some("f.toml:3:8: user = 5: expected a name in quotes, or uid = N")
+        Some("f.toml:3:8: rule[0].user: found 5, expected a name in quotes, or uid = N")
     );
 }
 
@@ -143,12 +152,12 @@ fn all_problems_are_reported_in_the_order_of_the_file() {
     assert_eq!(
         places,
         [
-            "1:11: scan_ms = 0: expected a number from 1 to 10 ms",
-            "5:9: level = 20: expected a whole number from 0 to 15",
+            "1:11: scan_ms: found 0, expected a number from 1 to 10 ms",
+            "5:9: rule[0].level: found 20, expected a whole number from 0 to 15",
             "7:8: a second rule \"a\"; names tell rules apart in `gpreempt ps`: choose another",
-            "10:10: weight = 0: expected a whole number from 1 to 10000",
+            "10:10: rule[1].weight: found 0, expected a whole number from 1 to 10000",
             "11:1: this [[gpu]] does not say which: add gpu = \"0000:c1:00.0\" (`gpreempt ps` shows addresses), or gpu = \"*\"",
-            "12:10: policy = \"fifo\": expected \"priority\" or \"fair\" or \"deadline\"",
+            "12:10: gpu[0].policy: found \"fifo\", expected \"priority\", \"fair\" or \"deadline\"",
         ]
     );
 }
@@ -171,7 +180,7 @@ fn broken_syntax_is_reported_where_it_breaks_and_nothing_else_is() {
 #[test]
 fn too_many_rules_are_refused() {
     let said = said(&"[[rule]]\nuid = 1\nlevel = 1\n".repeat(1001));
-    assert!(said.contains("3001:1: more than 1000 [[rule]]; patterns can say it with fewer"), "{said}");
+    assert!(said.contains("3001:1: more than 1000 [[rule]]; remove the others"), "{said}");
 }
 
 #[test]
@@ -193,5 +202,16 @@ fn a_file_is_loaded_with_its_path_and_refused_with_it() {
     assert_eq!((config.source.as_deref(), config.mode), (Some(path.as_path()), gpreempt_proto::Mode::Enforce));
     std::fs::write(&path, "mode = 1\n").expect("written");
     let error = Config::load(&path).expect_err("a bad file").to_string();
-    assert!(error.starts_with(&format!("{}:1:8: mode = 1: expected", path.display())), "{error}");
+    assert!(error.starts_with(&format!("{}:1:8: mode: found 1, expected", path.display())), "{error}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_refused_with_the_remedy() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("gpreempt.toml");
+    let said =
+        || Config::load(&path).expect_err("is not readable").to_string().replace(path.to_str().expect("UTF-8"), "FILE");
+    assert_eq!(said(), "FILE: there is no such file; `gpreempt config init` prints one to start from");
+    std::fs::File::create(&path).and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
+    assert_eq!(said(), "FILE: it is larger than 1 MiB, the most that is read; is it a configuration at all?");
 }

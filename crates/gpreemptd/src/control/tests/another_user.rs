@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use gpreempt_proto::{GpuStatus, JobStatus, Target, TenantStatus};
+use gpreempt_proto::{GpuStatus, JobStatus, TenantStatus};
 
 use super::*;
 
@@ -61,10 +61,10 @@ fn another_user_sees_and_changes_only_what_is_theirs() {
         eprintln!("skipped: needs root and setpriv");
         return;
     }
-    let scene = Scene::with(Box::new(|| Err(String::new())), |board, input| {
+    let scene = Scene::with(Box::new(|| Err(String::new())), |publisher, input| {
         match input {
-            Input::Publish => board.publish(status(), Stats::default()),
-            Input::Asked(asked) => {
+            Input::Publish => publisher.publish(status(), Stats::default()),
+            Input::Request(asked) => {
                 let note = Some(format!("by {}", asked.uid));
                 asked.answer.send(Answer::Done { note });
             }
@@ -72,9 +72,9 @@ fn another_user_sees_and_changes_only_what_is_theirs() {
         }
         None
     });
-    scene.board.note(Event { uid: Some(1000), ..event(1, 20, "theirs") });
-    scene.board.note(Event { uid: Some(UID), ..event(2, 10, "mine") });
-    scene.board.note(Event { uid: None, ..event(3, 0, "general") });
+    scene.publisher.note(Event { uid: Some(1000), ..event(1, 20, "theirs") });
+    scene.publisher.note(Event { uid: Some(UID), ..event(2, 10, "mine") });
+    scene.publisher.note(Event { uid: None, ..event(3, 0, "general") });
     // The program may lie where another user cannot go.
     let place = scene.path.parent().unwrap();
     fs::set_permissions(place, Permissions::from_mode(0o755)).unwrap();

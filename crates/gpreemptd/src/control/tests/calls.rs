@@ -3,7 +3,7 @@
 use std::net::Shutdown;
 use std::sync::mpsc::RecvTimeoutError;
 
-use gpreempt_proto::{LONGEST_LINE, Target};
+use gpreempt_proto::LONGEST_LINE;
 
 use super::*;
 use crate::config::Config;
@@ -29,7 +29,8 @@ fn changes_reach_the_engine_with_their_user_and_its_answer_comes_back() {
         Request::Set { target: target(), level: 9 },
         Request::Hold { target: target(), seconds: 60 },
         Request::Release { target: Target::Pid(4) },
-        Request::Abandon { pid: 4 },
+        Request::Unmanage { pid: 4 },
+        Request::Manage { pid: 4 },
     ];
     for (number, request) in (1..).zip(changes) {
         let note = format!("change {number} by {}: {request:?}", me());
@@ -43,7 +44,7 @@ fn a_status_after_a_change_shows_it_whoever_asks() {
     let (mut client, mut other) = (scene.client(), scene.client());
     // The burst that the rate limit allows.
     for number in 1..=90 {
-        client.call(Request::Abandon { pid: 1 });
+        client.call(Request::Release { target: Target::Pid(1) });
         let watcher = if number % 2 == 0 { &mut client } else { &mut other };
         assert_eq!(watcher.status().daemon_pid, number);
     }
@@ -76,12 +77,12 @@ fn a_notification_arrives_though_its_sender_is_gone() {
 #[test]
 fn a_watcher_sees_events_from_then_on_in_order_and_may_still_ask() {
     let scene = Scene::new();
-    scene.board.note(event(1, 10, "before"));
+    scene.publisher.note(event(1, 10, "before"));
     let mut client = scene.client();
     client.ask(Request::Watch);
     assert_eq!(client.call(Request::Notify { pid: Some(5) }), Answer::Done { note: None }, "the watch has begun");
     for at in 2..200 {
-        scene.board.note(event(at, 10, "train"));
+        scene.publisher.note(event(at, 10, "train"));
     }
     for at in 2..200 {
         assert_eq!(client.hear(), Some(Answer::Event(Box::new(event(at, 10, "train")))));
@@ -92,7 +93,7 @@ fn a_watcher_sees_events_from_then_on_in_order_and_may_still_ask() {
 fn the_log_is_filtered_by_time_target_and_number() {
     let scene = Scene::new();
     for at in 1..=900 {
-        scene.board.note(event(at, (at % 3) as u32, if at % 2 == 0 { "even" } else { "odd" }));
+        scene.publisher.note(event(at, (at % 3) as u32, if at % 2 == 0 { "even" } else { "odd" }));
     }
     let mut client = scene.client();
     let mut log = |since_ms, target, limit| match client.call(Request::Log { since_ms, target, limit }) {
@@ -104,7 +105,7 @@ fn the_log_is_filtered_by_time_target_and_number() {
     assert_eq!(log(Some(895), Some(Target::Job("odd".to_owned())), None), (vec![895, 897, 899], false));
     assert_eq!(log(None, Some(Target::Pid(0)), Some(2)), (vec![897, 900], true));
     assert_eq!(log(None, Some(Target::Pid(9)), None), (vec![], false));
-    (901..=1_100).for_each(|at| scene.board.note(event(at, 1, "odd")));
+    (901..=1_100).for_each(|at| scene.publisher.note(event(at, 1, "odd")));
     assert_eq!(log(None, None, None), ((101..=1_100).collect(), true), "100 were forgotten");
     assert!(log(Some(100), None, None).1);
     assert!(!log(Some(101), None, None).1, "nothing of that time was forgotten");
@@ -114,7 +115,7 @@ fn the_log_is_filtered_by_time_target_and_number() {
 fn a_log_longer_than_a_line_is_cut_at_its_old_end() {
     let scene = Scene::new();
     let long = "j".repeat(10_000);
-    (0..300).for_each(|at| scene.board.note(event(at, 1, &long)));
+    (0..300).for_each(|at| scene.publisher.note(event(at, 1, &long)));
     let mut client = scene.client();
     client.ask(Request::Log { since_ms: None, target: None, limit: None });
     let mut text = String::new();
@@ -136,7 +137,7 @@ fn answers_come_in_the_order_of_the_calls() {
     let log = || Request::Log { since_ms: None, target: None, limit: None };
     let mut calls = Vec::new();
     for _ in 0..20 {
-        for request in [Request::Status, log(), Request::Abandon { pid: 1 }, Request::Stats] {
+        for request in [Request::Status, log(), Request::Release { target: Target::Pid(1) }, Request::Stats] {
             calls.extend(line(request));
         }
     }
@@ -156,7 +157,7 @@ fn answers_come_in_the_order_of_the_calls() {
 fn who_sends_no_more_is_still_answered_and_then_closed() {
     let scene = Scene::new();
     let mut client = scene.client();
-    let mut calls = line(Request::Abandon { pid: 1 });
+    let mut calls = line(Request::Release { target: Target::Pid(1) });
     calls.extend(line(Request::Status));
     // The last line without its end.
     calls.pop();
@@ -173,9 +174,9 @@ fn calls_that_are_not_understood_are_refused_and_the_connection_goes_on() {
     let mut client = scene.client();
     for (bytes, kind) in [
         (&b"\xff\xfe\x00\n"[..], RefusalKind::Malformed),
-        (b"{\"version\":2,\"request\":\"status\"}\n", RefusalKind::Version),
-        (b"{\"version\":1,\"request\":\"dance\"}\n", RefusalKind::Malformed),
-        (b"{\"version\":1,\"request\":\"set\",\"target\":{\"pid\":1},\"level\":16}\n", RefusalKind::Range),
+        (b"{\"version\":1,\"request\":\"status\"}\n", RefusalKind::Version),
+        (b"{\"version\":2,\"request\":\"dance\"}\n", RefusalKind::Malformed),
+        (b"{\"version\":2,\"request\":\"set\",\"target\":{\"pid\":1},\"level\":16}\n", RefusalKind::Range),
     ] {
         client.send(bytes);
         assert_eq!(refusal(client.hear().unwrap()).kind, kind);
@@ -196,7 +197,7 @@ fn a_client_that_only_talks_nonsense_is_closed() {
 fn a_burst_of_changes_is_carried_out_and_what_is_refused_reaches_nobody() {
     let scene = Scene::new();
     let mut client = scene.client();
-    let answers: Vec<Answer> = (0..400).map(|_| client.call(Request::Abandon { pid: 1 })).collect();
+    let answers: Vec<Answer> = (0..400).map(|_| client.call(Request::Release { target: Target::Pid(1) })).collect();
     assert!(!answers[..100].iter().any(is_busy));
     let done = answers.iter().filter(|answer| !is_busy(answer)).count();
     assert_eq!(client.status().daemon_pid as usize, done);
@@ -205,13 +206,13 @@ fn a_burst_of_changes_is_carried_out_and_what_is_refused_reaches_nobody() {
 #[test]
 fn an_engine_that_drops_a_change_is_said_to_end() {
     let scene = Scene::with(Box::new(|| Err(String::new())), |_, input| match input {
-        Input::Asked(asked) => {
+        Input::Request(asked) => {
             drop(asked);
             None
         }
         other => Some(other),
     });
-    let refused = scene.client().refused(Request::Abandon { pid: 1 });
+    let refused = scene.client().refused(Request::Release { target: Target::Pid(1) });
     assert_eq!(refused.kind, RefusalKind::Busy);
     assert!(refused.message.contains("ends"), "{refused}");
 }
@@ -219,7 +220,7 @@ fn an_engine_that_drops_a_change_is_said_to_end() {
 #[test]
 fn an_engine_that_publishes_nothing_is_reported_and_the_log_still_answers() {
     let scene = Scene::with(Box::new(|| Err(String::new())), |_, input| Some(input));
-    scene.board.note(event(1, 1, "train"));
+    scene.publisher.note(event(1, 1, "train"));
     let mut waiting = scene.client();
     waiting.ask(Request::Status);
     let log = Request::Log { since_ms: None, target: None, limit: None };
@@ -238,13 +239,13 @@ fn a_good_configuration_reaches_the_engine() {
         Ok(config)
     };
     let scene = Scene::with(Box::new(load), |_, input| Some(input));
-    (0..500).for_each(|at| scene.board.note(event(at, 1, "train")));
+    (0..500).for_each(|at| scene.publisher.note(event(at, 1, "train")));
     match scene.client().call(Request::Reload) {
         Answer::Done { note: Some(note) } => assert!(note.contains("/etc/gpreempt/gpreempt.toml"), "{note}"),
         other => panic!("{other:?}"),
     }
     assert!(matches!(scene.inputs.recv_timeout(HANG), Ok(Input::Configured(config)) if config.log_events == 64));
-    assert_eq!(scene.board.events_from(0).first, 501 - 64, "the log keeps as many as it says");
+    assert_eq!(scene.publisher.events_from(0).first, 501 - 64, "the log keeps as many as it says");
     scene.handle().reload();
     assert!(matches!(scene.inputs.recv_timeout(HANG), Ok(Input::Configured(_))));
 }

@@ -47,8 +47,8 @@ fn every_example_is_what_the_types_say_to_the_last_key() {
 #[test]
 fn every_request_answer_refusal_and_event_has_an_example() {
     let examples = examples();
-    let requests = ["abandon", "hold", "log", "notify", "release", "reload", "set", "stats", "status", "watch"];
-    assert_eq!(names(&examples, "/request"), BTreeSet::from(requests));
+    let requests = BTreeSet::from_iter(Request::NAMES.iter().copied());
+    assert_eq!(names(&examples, "/request"), requests);
     let answers = ["done", "event", "log", "missed", "refused", "stats", "status"];
     assert_eq!(names(&examples, "/answer"), BTreeSet::from(answers));
     let refusals = ["busy", "configuration", "forbidden", "malformed", "observing", "range", "unknown", "version"];
@@ -62,11 +62,13 @@ fn every_request_answer_refusal_and_event_has_an_example() {
         "held",
         "inversion_ended",
         "level_set",
+        "managed",
         "preempted",
         "recovered",
         "released",
         "reloaded",
         "resumed",
+        "unmanaged",
         "would_preempt",
     ];
     assert_eq!(names(&examples, "/event"), BTreeSet::from(events));

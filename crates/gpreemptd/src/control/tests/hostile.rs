@@ -51,7 +51,7 @@ fn misbehave(path: &std::path::Path, noise: &mut Noise) -> Option<UnixStream> {
             let _ = stream.write_all(&line(Request::Watch));
         }
         _ => {
-            let mut call = line(Request::Abandon { pid: 1 });
+            let mut call = line(Request::Release { target: Target::Pid(1) });
             let place = noise.next() as usize % call.len();
             call[place] = noise.next() as u8;
             let _ = stream.write_all(&call);
@@ -64,7 +64,7 @@ fn misbehave(path: &std::path::Path, noise: &mut Noise) -> Option<UnixStream> {
 fn a_thousand_bad_clients_do_not_keep_a_good_one_from_being_served() {
     let scene = Scene::new();
     let long = "j".repeat(300);
-    (0..500).for_each(|at| scene.board.note(event(at, 1, &long)));
+    (0..500).for_each(|at| scene.publisher.note(event(at, 1, &long)));
     let mut good = scene.client();
     good.status();
     let (left, done) = (AtomicUsize::new(4), AtomicBool::new(false));
@@ -89,7 +89,7 @@ fn a_thousand_bad_clients_do_not_keep_a_good_one_from_being_served() {
         let mut served = 0;
         while !done.load(Ordering::Acquire) {
             good.status();
-            scene.board.note(event(served, 1, &long));
+            scene.publisher.note(event(served, 1, &long));
             served += 1;
         }
         served
@@ -136,7 +136,7 @@ fn a_watcher_that_does_not_read_loses_events_and_is_told_how_many() {
         assert_eq!(client.call(Request::Notify { pid: Some(1) }), Answer::Done { note: None });
     }
     for at in 0..EVENTS {
-        scene.board.note(event(at, 1, "train"));
+        scene.publisher.note(event(at, 1, "train"));
         if at % 500 == 499 {
             assert_eq!(follow(&mut keen, at - 499, 500), (500, 0), "one who reads misses nothing");
         }

@@ -14,9 +14,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gpreempt_proto::{Answer, Call, Event, EventKind, Refusal, RefusalKind, Request, Stats, Status};
+use gpreempt_proto::{Answer, Call, Event, EventKind, Refusal, RefusalKind, Request, Stats, Status, Target};
 
-use super::{Board, Handle, Load, Server};
+use super::{Handle, Load, Publisher, Server};
 use crate::inbox::Input;
 
 /// Longer than anything takes on a loaded machine: only a hang reaches it.
@@ -24,7 +24,7 @@ const HANG: Duration = Duration::from_secs(60);
 
 /// A served socket.
 struct Scene {
-    board: Arc<Board>,
+    publisher: Arc<Publisher>,
     path: PathBuf,
     /// What the engine was told, except questions for the state.
     inputs: Receiver<Input>,
@@ -37,15 +37,15 @@ impl Scene {
     /// The engine publishes as its status how many changes it has made, and says so in its answers.
     fn new() -> Scene {
         let mut changes = 0;
-        Scene::with(Box::new(|| Err("no file".to_owned())), move |board, input| {
+        Scene::with(Box::new(|| Err("no file".to_owned())), move |publisher, input| {
             match input {
                 Input::Publish => {
-                    board.publish(
+                    publisher.publish(
                         Status { daemon_pid: changes, ..Status::default() },
                         Stats { schema: 7, ..Stats::default() },
                     );
                 }
-                Input::Asked(asked) => {
+                Input::Request(asked) => {
                     changes += 1;
                     let note = format!("change {changes} by {}: {:?}", asked.uid, asked.request);
                     asked.answer.send(Answer::Done { note: Some(note) });
@@ -57,15 +57,15 @@ impl Scene {
     }
 
     /// An engine that does this with what it is told; what it returns comes out of `inputs`.
-    fn with(load: Load, mut engine: impl FnMut(&Board, Input) -> Option<Input> + Send + 'static) -> Scene {
+    fn with(load: Load, mut engine: impl FnMut(&Publisher, Input) -> Option<Input> + Send + 'static) -> Scene {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("control.sock");
-        let board = Board::new(1_000).unwrap();
+        let publisher = Publisher::new(1_000).unwrap();
         let (to_engine, inbox) = channel();
         let (told, inputs) = channel();
         let server = Server::bind(&path).unwrap();
-        let handle = server.start(Arc::clone(&board), to_engine, load).unwrap();
-        let shared = Arc::clone(&board);
+        let handle = server.start(Arc::clone(&publisher), to_engine, load).unwrap();
+        let shared = Arc::clone(&publisher);
         let engine = std::thread::spawn(move || {
             // As the real one: who waits for it long on a busy machine would be told that it does not answer.
             let _ = kfd::urgency::prefer();
@@ -77,7 +77,7 @@ impl Scene {
                 }
             }
         });
-        Scene { board, path, inputs, handle: Some(handle), engine: Some(engine), _place: place }
+        Scene { publisher, path, inputs, handle: Some(handle), engine: Some(engine), _place: place }
     }
 
     fn client(&self) -> Talk {

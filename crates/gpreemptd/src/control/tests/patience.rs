@@ -1,4 +1,4 @@
-//! What the desk does at which time: with a clock of the test's own.
+//! What the handler does at which time: with a clock of the test's own.
 
 use std::sync::mpsc::Sender;
 
@@ -6,23 +6,23 @@ use gpreempt_core::Nanos;
 
 use super::*;
 use crate::clock;
+use crate::control::Peer;
 use crate::control::client::Client;
-use crate::control::desk::Desk;
-use crate::control::view::Viewer;
+use crate::control::handler::RequestHandler;
 
 struct Bench {
-    desk: Desk,
-    board: Arc<Board>,
+    handler: RequestHandler,
+    publisher: Arc<Publisher>,
     inbox: Receiver<Input>,
     _engine: Sender<Input>,
 }
 
 impl Bench {
     fn new() -> Bench {
-        let board = Board::new(100).unwrap();
+        let publisher = Publisher::new(100).unwrap();
         let (to_engine, inbox) = channel();
-        let desk = Desk::new(Arc::clone(&board), to_engine.clone(), Box::new(|| Err(String::new())));
-        Bench { desk, board, inbox, _engine: to_engine }
+        let handler = RequestHandler::new(Arc::clone(&publisher), to_engine.clone(), Box::new(|| Err(String::new())));
+        Bench { handler, publisher, inbox, _engine: to_engine }
     }
 
     /// A client of this user who has sent these calls.
@@ -31,14 +31,14 @@ impl Bench {
         ours.set_nonblocking(true).unwrap();
         let mut talk = Talk::new(theirs);
         requests.into_iter().for_each(|request| talk.ask(request));
-        let mut client = Client::new(ours, Viewer { uid, daemon_uid: 0 }, None);
+        let mut client = Client::new(ours, Peer { uid, daemon_uid: 0 }, None);
         client.receive().unwrap();
         (client, talk)
     }
 
     fn turn(&mut self, clients: &mut [Client], now: Nanos) {
-        clients.iter_mut().for_each(|client| self.desk.serve(client, now));
-        self.desk.deliver(clients.iter_mut(), now);
+        clients.iter_mut().for_each(|client| self.handler.serve(client, now));
+        self.handler.deliver(clients.iter_mut(), now);
         clients.iter_mut().for_each(|client| client.flush(now).unwrap());
     }
 }
@@ -57,8 +57,8 @@ fn publications_are_asked_for_at_most_every_20_ms_however_many_ask() {
             assert!(matches!(input, Input::Publish), "{input:?}");
             ms
         }));
-        if bench.board.wanted() {
-            bench.board.publish(Status::default(), Stats::default());
+        if bench.publisher.wanted() {
+            bench.publisher.publish(Status::default(), Stats::default());
         }
     }
     assert_eq!(asked, [0, 20, 40, 60, 80, 100, 120, 140, 160, 180]);
@@ -84,14 +84,15 @@ fn a_publication_that_does_not_come_is_asked_for_again() {
 fn a_change_that_is_not_answered_is_given_up_and_its_late_answer_goes_nowhere() {
     let mut bench = Bench::new();
     let start = clock::now();
-    let (client, mut talk) = Bench::client(1000, [Request::Abandon { pid: 1 }, Request::Abandon { pid: 2 }]);
+    let (client, mut talk) =
+        Bench::client(1000, [Request::Release { target: Target::Pid(1) }, Request::Release { target: Target::Pid(2) }]);
     let mut clients = [client];
     bench.turn(&mut clients, start);
-    let Ok(Input::Asked(first)) = bench.inbox.try_recv() else { panic!("nothing was asked") };
+    let Ok(Input::Request(first)) = bench.inbox.try_recv() else { panic!("nothing was asked") };
     bench.turn(&mut clients, start.plus(Nanos::from_secs(3)));
     assert!(is_busy(&talk.hear().unwrap()));
     bench.turn(&mut clients, start.plus(Nanos::from_secs(3)));
-    let Ok(Input::Asked(second)) = bench.inbox.try_recv() else { panic!("the second was not asked") };
+    let Ok(Input::Request(second)) = bench.inbox.try_recv() else { panic!("the second was not asked") };
     first.answer.send(Answer::Done { note: Some("first".to_owned()) });
     bench.turn(&mut clients, start.plus(Nanos::from_secs(4)));
     second.answer.send(Answer::Done { note: Some("second".to_owned()) });
@@ -125,12 +126,12 @@ fn more_changes_than_a_user_may_make_do_not_reach_the_engine() {
     let now = clock::now();
     for uid in [1000, 0] {
         for _ in 0..150 {
-            let (client, _talk) = Bench::client(uid, [Request::Abandon { pid: 1 }]);
+            let (client, _talk) = Bench::client(uid, [Request::Release { target: Target::Pid(1) }]);
             bench.turn(&mut [client], now);
         }
         assert_eq!(bench.inbox.try_iter().count(), 100, "user {uid}");
     }
-    let (client, _talk) = Bench::client(1000, [Request::Abandon { pid: 1 }]);
+    let (client, _talk) = Bench::client(1000, [Request::Release { target: Target::Pid(1) }]);
     bench.turn(&mut [client], now.plus(Nanos::from_millis(20)));
     assert_eq!(bench.inbox.try_iter().count(), 1, "50 per second");
 }
@@ -157,7 +158,7 @@ fn who_takes_nothing_of_an_answer_is_closed_after_a_while_but_a_watcher_is_not()
         let mut bench = Bench::new();
         let start = clock::now();
         let long = "j".repeat(1_000);
-        (0..100).for_each(|at| bench.board.note(event(at, 1, &long)));
+        (0..100).for_each(|at| bench.publisher.note(event(at, 1, &long)));
         let log = || Request::Log { since_ms: None, target: None, limit: None };
         let first = if watch { Request::Watch } else { log() };
         let (client, talk) = Bench::client(0, std::iter::once(first).chain((0..50).map(|_| log())));

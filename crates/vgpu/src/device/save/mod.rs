@@ -29,6 +29,7 @@ use super::process_device::ProcessDevice;
 use super::queue::{HardwareQueue, QueueId};
 use super::slots::CuPlacement;
 use super::workgroup::{WaveProgress, Workgroup, WorkgroupWave};
+use crate::driver::SaveExtent;
 use crate::kill_points::{self, Point};
 use plan::SavePlan;
 
@@ -87,21 +88,6 @@ impl From<Fault> for SaveError {
     }
 }
 
-/// Contents of a save area.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
-    /// Workgroups.
-    pub workgroups: u32,
-    /// Waves that have not ended.
-    pub waves: u32,
-    /// Bytes of wave state and control stacks.
-    pub bytes: u64,
-    /// Bytes of the control stack of the first XCC.
-    pub control_stack: u32,
-    /// Bytes of the waves of the first XCC.
-    pub wave_state: u32,
-}
-
 /// Totals of saving and restoring since the device was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SaveCounters {
@@ -140,9 +126,9 @@ impl SaveCounters {
 /// A queue's workgroups while their waves are in the save area: what is left of them for each XCC, in the order of its
 /// list.
 #[derive(Debug)]
-pub(crate) struct Saved {
+pub(crate) struct SavedQueue {
     parts: Vec<Vec<Remains>>,
-    extent: Extent,
+    extent: SaveExtent,
 }
 
 /// What is left of a workgroup whose waves are in the save area.
@@ -204,7 +190,7 @@ impl ProcessDevice {
     ///
     /// # Errors
     /// See [`SaveError`].
-    pub fn save(&mut self, id: QueueId) -> Result<Extent, SaveError> {
+    pub fn save(&mut self, id: QueueId) -> Result<SaveExtent, SaveError> {
         let queue = self.queues.get_mut(&id).ok_or(SaveError::NoQueue)?;
         if !queue.is_off_device() {
             return Err(SaveError::OnDevice);
@@ -227,7 +213,7 @@ impl ProcessDevice {
         let mut leave = |order: &Vec<usize>| -> Vec<Remains> {
             order.iter().filter_map(|&index| groups.get_mut(index)?.take()).map(|group| dissolve(group, pool)).collect()
         };
-        queue.saved = Some(Saved { parts: plan.orders().map(&mut leave).collect(), extent });
+        queue.saved = Some(SavedQueue { parts: plan.orders().map(&mut leave).collect(), extent });
         self.counters.saves += u64::from(extent.waves > 0);
         self.counters.waves += u64::from(extent.waves);
         self.counters.bytes += extent.bytes;
@@ -282,7 +268,7 @@ fn dissolve(group: Workgroup, pool: &mut Pool) -> Remains {
 fn assemble(
     memory: &mut Port<'_>,
     queue: &HardwareQueue,
-    saved: Saved,
+    saved: SavedQueue,
     pool: &mut Pool,
 ) -> Result<Vec<Workgroup>, SaveError> {
     let mut groups = Vec::new();

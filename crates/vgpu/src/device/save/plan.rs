@@ -6,7 +6,8 @@ use kfd_abi::save_area::{SaveAreaHeader, WaveLayout, WaveState};
 use vgpu_isa::memory::Port;
 
 use super::super::workgroup::{WaveProgress, Workgroup};
-use super::{Extent, SaveArea, SaveError, layout, registers, special_registers};
+use super::{SaveArea, SaveError, layout, registers, special_registers};
+use crate::driver::SaveExtent;
 
 /// The packet that starts a list: a PM4 NOP with one word.
 const PACKET: [u32; CONTROL_STACK_SKIP] = [0xC000_1000, 0];
@@ -127,14 +128,13 @@ impl SavePlan {
     }
 
     /// Returns the totals of the plan.
-    pub(super) fn extent(&self) -> Extent {
-        let first = Extent {
+    pub(super) fn extent(&self) -> SaveExtent {
+        let first = SaveExtent {
             control_stack: self.parts.first().map_or(0, Part::list_bytes),
             wave_state: self.parts.first().map_or(0, |part| part.bytes as u32),
-            ..Extent::default()
+            ..SaveExtent::default()
         };
-        self.parts.iter().fold(first, |sum, part| Extent {
-            workgroups: sum.workgroups + part.order.len() as u32,
+        self.parts.iter().fold(first, |sum, part| SaveExtent {
             waves: sum.waves + part.slots.len() as u32,
             bytes: sum.bytes + part.bytes + u64::from(part.list_bytes()),
             ..sum

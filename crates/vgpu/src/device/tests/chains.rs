@@ -1,5 +1,6 @@
 //! Queues that wait for each other.
 
+use kfd_abi::Abi;
 use kfd_abi::aql::{Barrier, BarrierValue, FenceScope, Header, PacketType, SignalCondition};
 use kfd_abi::hsa::AmdSignal;
 
@@ -76,6 +77,38 @@ fn a_barrier_may_want_a_value() {
     machine.set_u64(signal + AmdSignal::VALUE, 0x13);
     assert_eq!(machine.run(), DeviceActivity::Idle);
     assert_eq!(machine.value(done), 0);
+}
+
+#[test]
+fn the_device_and_the_client_agree_on_every_condition() {
+    // The client reads signals from the memory of a process; the test's own holds a copy of the device's signal.
+    let memory = kfd::ProcessMemory::open(kfd::Pid(std::process::id())).unwrap();
+    for (condition, value) in (0..=u32::from(u8::MAX)).flat_map(|condition| [2, 3, 4].map(|value| (condition, value))) {
+        let mut machine = Machine::new();
+        let (signal, done) = (machine.signal(value, None), machine.signal(1, None));
+        let record = Box::new(AmdSignal { value, ..AmdSignal::ZERO });
+        let wait = |signal: u64| BarrierValue {
+            header: Header::new(PacketType::VENDOR_SPECIFIC, false, FenceScope::NONE, FenceScope::NONE),
+            format: 2,
+            signal,
+            value: 3,
+            mask: -1,
+            cond: SignalCondition(condition),
+            completion_signal: done,
+            ..BarrierValue::default()
+        };
+        let mut slot = [0; kfd::aql::PACKET_SIZE];
+        wait((&raw const *record).expose_provenance() as u64).encode(&mut slot).unwrap();
+        let client = kfd::aql::passes(&kfd::aql::Packet::decode(&slot).kind, &memory).unwrap();
+
+        let queue = machine.queue(PacketFormat::Aql);
+        machine.submit(&queue, &wait(signal));
+        machine.run();
+        let device = machine.value(done) == 0;
+
+        assert_eq!(client, device, "condition {condition}, value {value}");
+        assert!(condition < 4 || !device, "condition {condition} is undefined and holds for {value}");
+    }
 }
 
 #[test]

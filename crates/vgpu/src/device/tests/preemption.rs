@@ -145,7 +145,7 @@ fn idle(machine: &Machine, queue: &Ring) -> bool {
     let left = device.save_all();
     let all = device.queue_ids();
     device.map(&all);
-    left.iter().find(|left| left.id == queue.id).unwrap().idle
+    left.iter().find(|left| left.id == queue.id.0).unwrap().idle
 }
 
 #[test]

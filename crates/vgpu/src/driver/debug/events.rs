@@ -5,7 +5,7 @@ use kfd_abi::exception::{ExceptionCode, ExceptionMask};
 
 use super::super::call::encode;
 use super::super::process::Process;
-use super::super::{Call, Cause, Driver, Effect, Errno, ProcessKey};
+use super::super::{Call, Cause, DeviceEffect, Driver, Errno, FollowUp, ProcessKey};
 use super::{Memory, room};
 
 /// What an exception concerns.
@@ -41,7 +41,7 @@ impl Process {
         key: ProcessKey,
         source: Source,
         exceptions: ExceptionMask,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<DeviceEffect>,
     ) {
         if !self.debug.enabled {
             return;
@@ -50,7 +50,7 @@ impl Process {
             *kept = *kept | exceptions;
         }
         if !self.debug.subscribed.both(exceptions).is_empty() {
-            effects.push(Effect::NotifyDebugger { target: key });
+            effects.push(FollowUp::NotifyDebugger { target: key }.into());
         }
     }
 }
@@ -69,7 +69,7 @@ impl Driver {
         let pending =
             |source| process.exceptions(source).is_some_and(|kept| !kept.both(args.exception_mask).is_empty());
         if sources.any(pending) {
-            call.effects.push(Effect::NotifyDebugger { target });
+            call.effects.device.push(FollowUp::NotifyDebugger { target }.into());
         }
         Ok(0)
     }
@@ -157,20 +157,22 @@ impl Driver {
             on_gpu.evicted = on_gpu.evicted.saturating_add(1);
             let gpu = gpu as u32;
             if on_gpu.evicted == 1 && bound {
-                call.effects.push(Effect::Cycle { gpu, cause: Cause::Evict, grace: None });
+                call.effects.device.push(DeviceEffect::Cycle { gpu, cause: Cause::Evict, grace: None });
             }
-            call.effects.push(Effect::MemoryException { process: target, gpu });
+            call.effects.device.push(FollowUp::MemoryException { process: target, gpu }.into());
             exceptions = exceptions.without(ExceptionMask::DEVICE_MEMORY_VIOLATION);
         }
         let process = self.process_mut(target)?;
         if exceptions.has(ExceptionMask::PROCESS_RUNTIME) {
             // Counts even if nobody waits: the next who would does not.
             process.runtime.permits = process.runtime.permits.saturating_add(1);
-            call.effects.push(Effect::Wake { process: target });
+            call.effects.device.push(FollowUp::Wake { process: target }.into());
             exceptions = exceptions.without(ExceptionMask::PROCESS_RUNTIME);
         }
         if !exceptions.is_empty() && process.queues.contains_key(&args.queue_id) {
-            call.effects.push(Effect::QueueException { process: target, queue: args.queue_id, exceptions });
+            call.effects
+                .device
+                .push(FollowUp::QueueException { process: target, queue: args.queue_id, exceptions }.into());
         }
         Ok(0)
     }

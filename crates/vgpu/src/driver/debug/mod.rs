@@ -18,7 +18,7 @@ use kfd_abi::debug::{DbgTrapArgs, RuntimeState, TrapArgs, TrapFlags, TrapOp};
 use kfd_abi::exception::ExceptionMask;
 
 use super::process::is_user_address;
-use super::{Call, Cause, Driver, Effect, Errno, ProcessKey};
+use super::{Call, Cause, DeviceEffect, Driver, Errno, ProcessKey};
 use crate::options::DebugPermission;
 pub(super) use events::Source;
 pub(super) use runtime::Runtime;
@@ -82,7 +82,7 @@ impl Driver {
         match args.op {
             TrapOp::ENABLE => view(args, |enable| self.debug_enable(caller, target, enable, memory, call)),
             TrapOp::DISABLE => {
-                self.debug_disable(target, &mut call.effects);
+                self.debug_disable(target, &mut call.effects.device);
                 Ok(0)
             }
             TrapOp::SEND_RUNTIME_EVENT => view(args, |event| self.send_runtime_event(target, event, call)),
@@ -119,9 +119,9 @@ impl Driver {
     }
 
     /// A change of what a debugger wants of the gpus reaches them with their runlists, after the shortest grace period.
-    fn refresh_runlists(&self, effects: &mut Vec<Effect>) {
+    fn refresh_runlists(&self, effects: &mut Vec<DeviceEffect>) {
         let gpus = 0..self.gpus.len() as u32;
-        effects.extend(gpus.map(|gpu| Effect::Cycle { gpu, cause: Cause::Debug, grace: Some(0) }));
+        effects.extend(gpus.map(|gpu| DeviceEffect::Cycle { gpu, cause: Cause::Debug, grace: Some(0) }));
     }
 }
 

@@ -4,7 +4,7 @@ use kfd_abi::debug::{RuntimeEnableArgs, RuntimeInfo, RuntimeMode, RuntimeState};
 use kfd_abi::exception::ExceptionMask;
 
 use super::super::process::Process;
-use super::super::{Blocked, Call, Driver, Effect, Errno, ProcessKey};
+use super::super::{Blocked, Call, Driver, Errno, ProcessEffect, ProcessKey};
 use super::Source;
 
 /// The runtime of a process.
@@ -36,7 +36,7 @@ impl Runtime {
 
 impl Process {
     fn raise_runtime(&mut self, key: ProcessKey, call: &mut Call) {
-        self.raise(key, Source::Process, ExceptionMask::PROCESS_RUNTIME, &mut call.effects);
+        self.raise(key, Source::Process, ExceptionMask::PROCESS_RUNTIME, &mut call.effects.device);
     }
 }
 
@@ -71,9 +71,9 @@ impl Driver {
         let ttmp_setup = args.mode_mask.has(RuntimeMode::TTMP_SAVE);
         let runtime = &mut process.runtime;
         (runtime.state, runtime.r_debug, runtime.ttmp_setup) = (RuntimeState::ENABLED, args.r_debug, ttmp_setup);
-        call.effects.push(Effect::RuntimeMode { enabled: true, ttmp_setup, r_debug: args.r_debug });
+        call.effects.process.push(ProcessEffect::RuntimeMode { enabled: true, ttmp_setup, r_debug: args.r_debug });
         if process.debug.enabled {
-            self.refresh_runlists(&mut call.effects);
+            self.refresh_runlists(&mut call.effects.device);
             let process = self.process_mut(caller)?;
             process.raise_runtime(caller, call);
             process.runtime.wait(call);
@@ -89,11 +89,11 @@ impl Driver {
             let was_enabled = process.runtime.state == RuntimeState::ENABLED;
             (process.runtime.state, process.runtime.r_debug) = (RuntimeState::DISABLED, 0);
             if was_enabled {
-                call.effects.push(Effect::RuntimeMode { enabled: false, ttmp_setup: false, r_debug: 0 });
+                call.effects.process.push(ProcessEffect::RuntimeMode { enabled: false, ttmp_setup: false, r_debug: 0 });
             }
             if process.debug.enabled {
                 if was_enabled {
-                    self.deactivate(caller, &mut call.effects);
+                    self.deactivate(caller, &mut call.effects.device);
                 }
                 let process = self.process_mut(caller)?;
                 if !process.runtime.retry {
@@ -104,7 +104,7 @@ impl Driver {
         }
         if call.blocked.is_none() {
             self.process_mut(caller)?.runtime.ttmp_setup = false;
-            self.refresh_runlists(&mut call.effects);
+            self.refresh_runlists(&mut call.effects.device);
         }
         Ok(0)
     }

@@ -5,7 +5,7 @@ use kfd_abi::debug::{Enable, RuntimeInfo, RuntimeState, TrapFlags};
 use kfd_abi::exception::ExceptionMask;
 
 use super::super::call::encode;
-use super::super::{Call, Driver, Effect, Errno, ProcessKey};
+use super::super::{Call, DeviceEffect, Driver, Errno, ProcessKey};
 use super::{Memory, room};
 
 impl Driver {
@@ -34,7 +34,7 @@ impl Driver {
         self.count_target(debugger, 1);
         // Otherwise the runtime does it when it comes.
         if info.runtime_state == RuntimeState::ENABLED {
-            self.refresh_runlists(&mut call.effects);
+            self.refresh_runlists(&mut call.effects.device);
         }
         let copied = (args.rinfo_size as usize).min(RuntimeInfo::SIZE);
         args.rinfo_size = RuntimeInfo::SIZE as u32;
@@ -45,14 +45,14 @@ impl Driver {
                 call.answer(0, bytes)?;
             }
             Err(errno) => {
-                self.deactivate(target, &mut call.effects);
+                self.deactivate(target, &mut call.effects.device);
                 self.count_target(debugger, -1);
                 self.process_mut(target)?.debug.enabled = false;
                 return Err(errno);
             }
         }
         self.process_mut(target)?.debug.subscribed = args.exception_mask;
-        call.effects.push(Effect::DebuggerFile { target, keep: true });
+        call.effects.device.push(DeviceEffect::DebuggerFile { target, keep: true });
         Ok(0)
     }
 
@@ -64,7 +64,7 @@ impl Driver {
 
     /// What a debugger changed about the gpus is undone, one thing after the other as in the real driver: its queues
     /// go on, then how waves start, then flags, then debugging itself.
-    pub(super) fn deactivate(&mut self, target: ProcessKey, effects: &mut Vec<Effect>) {
+    pub(super) fn deactivate(&mut self, target: ProcessKey, effects: &mut Vec<DeviceEffect>) {
         self.resume_all(target, effects);
         self.refresh_runlists(effects);
         if let Some(process) = self.processes.get_mut(&target) {
@@ -75,12 +75,12 @@ impl Driver {
     }
 
     /// Ends debugging of a process, if there is any. Whoever of it waits for the debugger goes on waiting.
-    pub(super) fn debug_disable(&mut self, target: ProcessKey, effects: &mut Vec<Effect>) {
+    pub(super) fn debug_disable(&mut self, target: ProcessKey, effects: &mut Vec<DeviceEffect>) {
         let Some(process) = self.processes.get(&target).filter(|process| process.debug.enabled) else { return };
         if process.runtime.state == RuntimeState::ENABLED {
             self.deactivate(target, effects);
         }
-        effects.push(Effect::DebuggerFile { target, keep: false });
+        effects.push(DeviceEffect::DebuggerFile { target, keep: false });
         let Some(process) = self.processes.get_mut(&target) else { return };
         process.debug.enabled = false;
         process.debug.exceptions = ExceptionMask::EMPTY;
@@ -91,7 +91,7 @@ impl Driver {
     }
 
     /// A process ends, as what is debugged and as what debugs (`kfd_process_notifier_release_internal`).
-    pub(in super::super) fn end_debugging(&mut self, key: ProcessKey, effects: &mut Vec<Effect>) {
+    pub(in super::super) fn end_debugging(&mut self, key: ProcessKey, effects: &mut Vec<DeviceEffect>) {
         self.debug_disable(key, effects);
         let of_it = self.processes.iter().filter(|(_, process)| process.debug.debugger == Some(key));
         for target in of_it.map(|(target, _)| *target).collect::<Vec<_>>() {

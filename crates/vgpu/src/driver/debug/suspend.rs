@@ -4,7 +4,7 @@ use kfd_abi::debug::{GRACE_PERIOD_DEFAULT, QueueStatus, ResumeQueues, SuspendQue
 use kfd_abi::exception::ExceptionMask;
 use kfd_abi::queue::MAX_QUEUES_PER_PROCESS;
 
-use super::super::{Call, Cause, Driver, Effect, Errno, ProcessKey};
+use super::super::{Call, Cause, DeviceEffect, Driver, Errno, FollowUp, ProcessKey};
 use super::Memory;
 
 /// The queues that a call lists. Each entry is marked as invalid until its queue is dealt with.
@@ -65,7 +65,7 @@ impl Driver {
             if handled == 0 {
                 continue;
             }
-            call.effects.push(Effect::Cycle { gpu, cause: Cause::Suspend, grace });
+            call.effects.device.push(DeviceEffect::Cycle { gpu, cause: Cause::Suspend, grace });
             total += handled;
             for id in on_gpu {
                 if let Some(queue) = process.queues.get_mut(&id) {
@@ -74,7 +74,7 @@ impl Driver {
             }
         }
         if total > 0 {
-            call.effects.push(Effect::CopyWaveStates { process: target });
+            call.effects.device.push(FollowUp::CopyWaveStates { process: target }.into());
         }
         call.answer(0, listed.bytes())?;
         Ok(total)
@@ -88,21 +88,21 @@ impl Driver {
         call: &mut Call,
     ) -> Result<i64, Errno> {
         if args.queue_array_ptr == 0 {
-            return Ok(self.resume(target, None, &mut call.effects));
+            return Ok(self.resume(target, None, &mut call.effects.device));
         }
         let mut listed = Listed::read(args.num_queues, memory)?;
-        let total = self.resume(target, Some(&mut listed), &mut call.effects);
+        let total = self.resume(target, Some(&mut listed), &mut call.effects.device);
         call.answer(0, listed.bytes())?;
         Ok(total)
     }
 
     /// Lets all queues of a process go on.
-    pub(super) fn resume_all(&mut self, target: ProcessKey, effects: &mut Vec<Effect>) {
+    pub(super) fn resume_all(&mut self, target: ProcessKey, effects: &mut Vec<DeviceEffect>) {
         self.resume(target, None, effects);
     }
 
     /// Lets queues go on, all of them if none is listed. Answers how many were dealt with, stopped or not.
-    fn resume(&mut self, target: ProcessKey, mut listed: Option<&mut Listed>, effects: &mut Vec<Effect>) -> i64 {
+    fn resume(&mut self, target: ProcessKey, mut listed: Option<&mut Listed>, effects: &mut Vec<DeviceEffect>) -> i64 {
         let Some(process) = self.processes.get_mut(&target) else { return 0 };
         let mut total = 0;
         for gpu in 0..process.gpus.len() as u32 {
@@ -116,13 +116,13 @@ impl Driver {
                 handled += 1;
             }
             if handled > 0 {
-                effects.push(Effect::Cycle { gpu, cause: Cause::Resume, grace: None });
+                effects.push(DeviceEffect::Cycle { gpu, cause: Cause::Resume, grace: None });
                 total += handled;
             }
         }
         if total > 0 {
             // Somebody may wait to destroy one of them.
-            effects.push(Effect::Wake { process: target });
+            effects.push(FollowUp::Wake { process: target }.into());
         }
         total
     }

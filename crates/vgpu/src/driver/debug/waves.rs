@@ -29,7 +29,7 @@ impl Driver {
             return Err(Errno::EACCES);
         }
         args.enable_mask = TrapMask::EMPTY;
-        self.refresh_runlists(&mut call.effects);
+        self.refresh_runlists(&mut call.effects.device);
         Ok(0)
     }
 
@@ -43,7 +43,7 @@ impl Driver {
         if LaunchMode(args.launch_mode.0 & 0xFF) != LaunchMode::NORMAL {
             return Err(Errno::EINVAL);
         }
-        self.refresh_runlists(&mut call.effects);
+        self.refresh_runlists(&mut call.effects.device);
         Ok(0)
     }
 
@@ -72,7 +72,7 @@ impl Driver {
             return Err(Errno::EACCES);
         }
         *flags = wanted;
-        self.refresh_runlists(&mut call.effects);
+        self.refresh_runlists(&mut call.effects.device);
         Ok(0)
     }
 }

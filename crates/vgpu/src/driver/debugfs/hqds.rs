@@ -10,7 +10,7 @@ use super::line;
 use crate::driver::hardware::Descriptors;
 use crate::driver::mqd::Descriptor;
 use crate::driver::runlist::{Limits, PIPES, QUEUES_PER_PIPE};
-use crate::driver::{Driver, Observed, Place, Slot};
+use crate::driver::{Driver, HqdPlacement, HqdSlot, Observed};
 use crate::profile::Gfx;
 
 /// Address of the first register of a compute slot.
@@ -87,7 +87,7 @@ impl Driver {
             for pipe in 0..PIPES {
                 for queue in kernel_slots..QUEUES_PER_PIPE {
                     line(text, format_args!(" Inst {inst},  CP Pipe {pipe}, Queue {queue}"));
-                    let slot = Slot::Compute { pipe, queue };
+                    let slot = HqdSlot::Compute { pipe, queue };
                     let held = self.held(gpu, slot, xcc, observed);
                     compute_registers(text, inst, &held.unwrap_or_else(|| filled(mqd::SIZE, IDLE_COMPUTE)));
                 }
@@ -102,7 +102,7 @@ impl Driver {
         for engine in 0..engines {
             for queue in 0..self.profile.sdma_queues_per_engine {
                 line(text, format_args!("  SDMA Engine {}, RLC {queue}", first + engine));
-                let held = self.held(gpu, Slot::Sdma { engine, queue }, 0, observed);
+                let held = self.held(gpu, HqdSlot::Sdma { engine, queue }, 0, observed);
                 let mut registers = held.unwrap_or_else(|| filled(mqd::SDMA_SIZE, IDLE_SDMA));
                 for (offset, value) in SDMA_SLOT_WORDS {
                     registers.set(*offset, *value);
@@ -113,8 +113,8 @@ impl Driver {
     }
 
     /// The registers of a slot that a queue has.
-    fn held(&self, gpu: u32, slot: Slot, xcc: u32, observed: &dyn Observed) -> Option<Descriptor> {
-        let holds = |place: Place| place.slot == slot;
+    fn held(&self, gpu: u32, slot: HqdSlot, xcc: u32, observed: &dyn Observed) -> Option<Descriptor> {
+        let holds = |place: HqdPlacement| place.slot == slot;
         let (key, process, queue) =
             self.queues_on(gpu).find(|(_, _, queue)| queue.hardware.place.is_some_and(holds))?;
         Some(self.live_descriptor(key, process, queue, xcc, observed))

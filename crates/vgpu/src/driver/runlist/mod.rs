@@ -25,7 +25,7 @@ const FIRST_VMID: u32 = 3;
 
 /// A slot of the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Slot {
+pub enum HqdSlot {
     /// One of a compute pipe, the same on every XCC of the gpu.
     Compute {
         /// The pipe.
@@ -44,11 +44,11 @@ pub enum Slot {
 
 /// Where a queue is on the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct HqdPlacement {
     /// Address space of its process.
     pub vmid: u32,
     /// Slot.
-    pub slot: Slot,
+    pub slot: HqdSlot,
 }
 
 /// A queue that is to be on a gpu.
@@ -57,7 +57,7 @@ pub struct MappedQueue {
     /// The queue.
     pub id: u32,
     /// Where.
-    pub place: Place,
+    pub place: HqdPlacement,
 }
 
 /// The queues of one process that are to be on a gpu together.
@@ -103,9 +103,9 @@ impl Limits {
     }
 
     /// The slot of the nth compute queue of a group.
-    pub(super) const fn slot(self, nth: u32) -> Slot {
+    pub(super) const fn slot(self, nth: u32) -> HqdSlot {
         let first = QUEUES_PER_PIPE - self.compute_queues.div_ceil(PIPES);
-        Slot::Compute { pipe: nth % PIPES, queue: first + nth / PIPES }
+        HqdSlot::Compute { pipe: nth % PIPES, queue: first + nth / PIPES }
     }
 }
 
@@ -186,7 +186,7 @@ impl Groups {
 
     fn push(&mut self, queue: &Queue) {
         let slot = match queue.sdma_slot() {
-            Some((engine, queue)) => Slot::Sdma { engine, queue },
+            Some((engine, queue)) => HqdSlot::Sdma { engine, queue },
             None => {
                 self.compute += 1;
                 self.limits.slot(self.compute - 1)
@@ -194,7 +194,7 @@ impl Groups {
         };
         let vmid = self.limits.first_vmid + (self.group.len() as u32).saturating_sub(1);
         if let Some(mapped) = self.group.last_mut() {
-            mapped.queues.push(MappedQueue { id: queue.spec.id, place: Place { vmid, slot } });
+            mapped.queues.push(MappedQueue { id: queue.spec.id, place: HqdPlacement { vmid, slot } });
         }
     }
 

@@ -13,14 +13,14 @@ fn create(machine: &mut Machine, event_type: EventType, event_page_offset: u64) 
 fn signal_events_have_slots_and_others_do_not() {
     let mut machine = Machine::new("mi300x");
     let signal = create(&mut machine, EventType::SIGNAL, 0);
-    let effect = Effect::CreateEvent { id: 1, kind: EventType::SIGNAL, auto_reset: true, slot: Some(1) };
-    assert_eq!(signal.call.effects, [effect]);
+    let effect = ProcessEffect::CreateEvent { id: 1, kind: EventType::SIGNAL, auto_reset: true, slot: Some(1) };
+    assert_eq!(signal.call.effects.process, [effect]);
     let signal = signal.ok();
     assert_eq!((signal.event_id, signal.event_slot_index, signal.event_trigger_data), (1, 1, 1));
     assert_eq!(signal.event_page_offset, layout::EVENT_PAGE);
     let memory = create(&mut machine, EventType::MEMORY, 0);
-    let effect = Effect::CreateEvent { id: 4096, kind: EventType::MEMORY, auto_reset: true, slot: None };
-    assert_eq!(memory.call.effects, [effect]);
+    let effect = ProcessEffect::CreateEvent { id: 4096, kind: EventType::MEMORY, auto_reset: true, slot: None };
+    assert_eq!(memory.call.effects.process, [effect]);
     assert_eq!((memory.args.event_id, memory.args.event_page_offset), (4096, 0));
 }
 
@@ -39,7 +39,7 @@ fn the_event_page_is_a_large_enough_buffer_given_once() {
     }
     let answer = create(&mut machine, EventType::MEMORY, right);
     assert!(
-        matches!(answer.call.effects[..], [Effect::EventPage { size, .. }, Effect::CreateEvent { .. }] if size == full)
+        matches!(answer.call.effects.process[..], [ProcessEffect::EventPage { size, .. }, ProcessEffect::CreateEvent { .. }] if size == full)
     );
     answer.ok();
     assert_eq!(create(&mut machine, EventType::SIGNAL, right).errno(), Some(Errno::EINVAL));
@@ -71,14 +71,14 @@ fn only_signal_events_are_set_by_the_process() {
     let memory = create(&mut machine, EventType::MEMORY, 0).ok().event_id;
     let set = |machine: &mut Machine, event_id| machine.run(ALICE, SetEventArgs { event_id, pad: 0 });
     let reset = |machine: &mut Machine, event_id| machine.run(ALICE, ResetEventArgs { event_id, pad: 0 });
-    assert_eq!(set(&mut machine, signal).call.effects, [Effect::SetEvent { id: signal }]);
-    assert_eq!(reset(&mut machine, signal).call.effects, [Effect::ResetEvent { id: signal }]);
+    assert_eq!(set(&mut machine, signal).call.effects.process, [ProcessEffect::SetEvent { id: signal }]);
+    assert_eq!(reset(&mut machine, signal).call.effects.process, [ProcessEffect::ResetEvent { id: signal }]);
     for wrong in [memory, 0, 2, u32::MAX] {
         assert_eq!(set(&mut machine, wrong).errno(), Some(Errno::EINVAL));
         assert_eq!(reset(&mut machine, wrong).errno(), Some(Errno::EINVAL));
     }
     let destroy = machine.run(ALICE, DestroyEventArgs { event_id: signal, pad: 0 });
-    assert_eq!(destroy.call.effects, [Effect::DestroyEvent { id: signal }]);
+    assert_eq!(destroy.call.effects.process, [ProcessEffect::DestroyEvent { id: signal }]);
     assert_eq!(machine.run(ALICE, DestroyEventArgs { event_id: signal, pad: 0 }).errno(), Some(Errno::EINVAL));
     assert_eq!(set(&mut machine, signal).errno(), Some(Errno::EINVAL));
 }
@@ -96,7 +96,8 @@ fn a_wait_names_events_that_exist() {
         machine.call::<WaitEventsArgs>(ALICE, call)
     };
     let answer = wait(&mut machine, &[known]);
-    assert_eq!(answer.call.effects, [Effect::WaitEvents { ids: vec![known], all: true, timeout: 30 }]);
+    assert_eq!(answer.call.wait, Some(EventWait { ids: vec![known], all: true, timeout: 30 }));
+    assert!(answer.call.effects.is_empty());
     answer.ok();
     let unknown = wait(&mut machine, &[known, known + 1]);
     assert_eq!((unknown.errno(), unknown.args.wait_result), (Some(Errno::EINVAL), WaitResult::FAIL));

@@ -146,7 +146,8 @@ fn a_new_queue_has_the_descriptor_of_an_mi308x() {
 fn a_queue_that_was_taken_off_shows_the_marks_of_an_mi308x() {
     let (mut machine, newest) = mi308x();
     map_all(&mut machine, Connected::default());
-    machine.driver.unmapped(ALICE, newest, Unmapped::default());
+    let unmapped = UnmappedQueue { id: newest, ..UnmappedQueue::default() };
+    machine.driver.unmapped(ALICE, &unmapped, Span::default());
     assert_eq!((words(&machine, newest, 0)[0x208 / 4], machine.driver.place(ALICE, newest)), (0, None));
     map_all(&mut machine, Connected::default());
     let mut expected: BTreeMap<usize, u32> = NEW_QUEUE.iter().copied().collect();
@@ -158,9 +159,10 @@ fn a_queue_that_was_taken_off_shows_the_marks_of_an_mi308x() {
 fn what_was_saved_is_in_the_descriptor_of_its_xcc() {
     let (mut machine, newest) = mi308x();
     map_all(&mut machine, Connected::default());
-    let saved = vec![Saved { control_stack: 0x80, wave_state: 0x3000 }, Saved::default()];
+    let saved = SaveExtent { control_stack: 0x80, wave_state: 0x3000, ..SaveExtent::default() };
     let save = Span { start: 0x1_0000_0001, end: 0x1_0000_0100 };
-    machine.driver.unmapped(ALICE, newest, Unmapped { rptr: 1 << 14, wptr: (1 << 28) + 3, save, saved });
+    let (rptr, wptr) = (Some(1 << 14), Some((1 << 28) + 3));
+    machine.driver.unmapped(ALICE, &UnmappedQueue { id: newest, rptr, wptr, saved, written: true, idle: false }, save);
     let first = words(&machine, newest, 0);
     let at = |offset: usize| first[offset / 4];
     assert_eq!((at(mqd::CNTL_STACK_OFFSET), at(mqd::WG_STATE_OFFSET)), (0x1F80, 0x5000));
@@ -342,14 +344,14 @@ fn use_of_the_gpu_is_what_the_device_tells() {
     assert_eq!(file(&machine, "counters_@/faults", &Busy), "0\n");
 
     let evict = machine.driver.evict(ALICE, 0, 5_000_000);
-    assert_eq!(evict, Some(Effect::Cycle { gpu: 0, cause: Cause::Evict, grace: None }));
+    assert_eq!(evict, Some(DeviceEffect::Cycle { gpu: 0, cause: Cause::Evict, grace: None }));
     assert_eq!(machine.driver.evict(ALICE, 0, 6_000_000), None);
     assert!(machine.driver.runlist(0).groups.is_empty());
     assert_eq!(machine.driver.restore(ALICE, 0, 7_000_000), None);
     // It counts when it ends.
     assert_eq!(file(&machine, "stats_@/evicted_ms", &Unobserved), "0\n");
     let restore = machine.driver.restore(ALICE, 0, 12_500_000);
-    assert_eq!(restore, Some(Effect::Cycle { gpu: 0, cause: Cause::Restore, grace: None }));
+    assert_eq!(restore, Some(DeviceEffect::Cycle { gpu: 0, cause: Cause::Restore, grace: None }));
     assert_eq!(file(&machine, "stats_@/evicted_ms", &Unobserved), "7\n");
     assert_eq!(machine.driver.restore(ALICE, 0, 13_000_000), None);
 }

@@ -105,13 +105,16 @@ fn settings_need_a_gpu_with_an_address_space() {
     assert_eq!(machine.run(ALICE, wrong).errno(), Some(Errno::EINVAL));
 
     let scratch = SetScratchBackingVaArgs { va_addr: 0x4000, gpu_id, pad: 0 };
-    assert_eq!(machine.run(ALICE, scratch).call.effects, [Effect::SetScratchBacking { gpu: 0, va: 0x4000 }]);
+    assert_eq!(
+        machine.run(ALICE, scratch).call.effects.process,
+        [ProcessEffect::SetScratchBacking { gpu: 0, va: 0x4000 }]
+    );
     assert_eq!(machine.run(CAROL, scratch).errno(), Some(Errno::ENODEV));
     assert_eq!(machine.run(ALICE, SetScratchBackingVaArgs { gpu_id: 1, ..scratch }).errno(), Some(Errno::EINVAL));
 
     let trap = SetTrapHandlerArgs { tba_addr: 0x1000, tma_addr: 0x2000, gpu_id, pad: 0 };
-    let effect = Effect::SetTrapHandler { gpu: 0, tba: 0x1000, tma: 0x2000 };
-    assert_eq!(machine.run(ALICE, trap).call.effects, [effect]);
+    let effect = ProcessEffect::SetTrapHandler { gpu: 0, tba: 0x1000, tma: 0x2000 };
+    assert_eq!(machine.run(ALICE, trap).call.effects.process, [effect]);
     assert_eq!(machine.run(CAROL, trap).errno(), Some(Errno::ESRCH));
     assert_eq!(machine.run(ALICE, SetTrapHandlerArgs { gpu_id: 1, ..trap }).errno(), Some(Errno::EINVAL));
 }
@@ -153,7 +156,7 @@ fn the_fault_mode_can_be_asked_and_set_while_there_are_no_queues() {
     let mut machine = machine("mi300x");
     let mode = |machine: &mut Machine, xnack_enabled| machine.run(ALICE, SetXnackModeArgs { xnack_enabled });
     assert_eq!(mode(&mut machine, -1).ok().xnack_enabled, 0);
-    assert_eq!(mode(&mut machine, 1).call.effects, [Effect::XnackMode { enabled: true }]);
+    assert_eq!(mode(&mut machine, 1).call.effects.process, [ProcessEffect::XnackMode { enabled: true }]);
     assert!(mode(&mut machine, 1).call.effects.is_empty());
     assert_eq!(mode(&mut machine, -1).ok().xnack_enabled, 1);
     add_queue(&mut machine);

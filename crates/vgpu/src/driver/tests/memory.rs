@@ -15,7 +15,10 @@ fn a_buffer_lives_from_allocation_to_free() {
     let handle = answer.handle;
     let map = machine.map(ALICE, handle, &[gpu_id]);
     let backing = Backing::Vram { offset: answer.mmap_offset };
-    assert_eq!(map.call.effects, [Effect::MapMemory { gpu: 0, handle, va: VA, size: PAGE, backing, flags }]);
+    assert_eq!(
+        map.call.effects.process,
+        [ProcessEffect::MapMemory { gpu: 0, handle, va: VA, size: PAGE, backing, flags }]
+    );
     assert_eq!(map.ok().n_success, 1);
     // Once more is fine and does nothing.
     let again = machine.map(ALICE, handle, &[gpu_id]);
@@ -23,11 +26,11 @@ fn a_buffer_lives_from_allocation_to_free() {
     assert_eq!(again.ok().n_success, 1);
     assert_eq!(machine.free(ALICE, handle).errno(), Some(Errno::EBUSY));
     let unmap = machine.unmap(ALICE, handle, &[gpu_id]);
-    assert_eq!(unmap.call.effects, [Effect::UnmapMemory { gpu: 0, handle, va: VA, size: PAGE }]);
+    assert_eq!(unmap.call.effects.process, [ProcessEffect::UnmapMemory { gpu: 0, handle, va: VA, size: PAGE }]);
     assert_eq!(unmap.ok().n_success, 1);
     assert_eq!(machine.unmap(ALICE, handle, &[gpu_id]).errno(), Some(Errno::EINVAL));
     let free = machine.free(ALICE, handle);
-    assert_eq!(free.call.effects, [Effect::FreeMemory { handle, backing, size: PAGE }]);
+    assert_eq!(free.call.effects.process, [ProcessEffect::FreeMemory { handle, backing, size: PAGE }]);
     free.ok();
     assert_eq!(machine.free(ALICE, handle).errno(), Some(Errno::EINVAL));
     // Handle and offset are used again.
@@ -59,7 +62,10 @@ fn a_userptr_keeps_its_own_address_on_the_gpu() {
     let handle = machine.run(ALICE, args).ok().handle;
     let map = machine.map(ALICE, handle, &[gpu_id]);
     let backing = Backing::UserPtr { address: 0x5555_0000 };
-    assert_eq!(map.call.effects, [Effect::MapMemory { gpu: 0, handle, va: VA, size: PAGE, backing, flags }]);
+    assert_eq!(
+        map.call.effects.process,
+        [ProcessEffect::MapMemory { gpu: 0, handle, va: VA, size: PAGE, backing, flags }]
+    );
 }
 
 #[test]
@@ -150,10 +156,10 @@ fn lists_of_gpus_are_done_one_by_one() {
     // The second gpu is mapped although the third does not exist, and the effect is there.
     let partial = machine.map(ALICE, handle, &[second, 0xDEAD]);
     assert_eq!((partial.errno(), partial.args.n_success), (Some(Errno::EINVAL), 1));
-    assert!(matches!(partial.call.effects[..], [Effect::MapMemory { gpu: 1, .. }]));
+    assert!(matches!(partial.call.effects.process[..], [ProcessEffect::MapMemory { gpu: 1, .. }]));
     let args = MapMemoryArgs { handle, device_ids_array_ptr: 1, n_devices: 2, n_success: 1 };
     let rest = machine.run_with(ALICE, args, &[second, first]);
-    assert!(matches!(rest.call.effects[..], [Effect::MapMemory { gpu: 0, .. }]));
+    assert!(matches!(rest.call.effects.process[..], [ProcessEffect::MapMemory { gpu: 0, .. }]));
     assert_eq!(rest.ok().n_success, 2);
     assert_eq!(machine.unmap(ALICE, handle, &[first, second]).ok().n_success, 2);
 
@@ -181,7 +187,8 @@ fn a_dma_buffer_holds_its_memory() {
     let flags = AllocFlags::VRAM | AllocFlags::PUBLIC | RW;
     let handle = machine.alloc(ALICE, VA, PAGE, flags).ok().handle;
     let export = machine.run(ALICE, ExportDmabufArgs { handle, flags: 2, dmabuf_fd: 0 });
-    let [Effect::ExportDmabuf { token, fd_flags: 2, backing, size: PAGE }] = export.call.effects[..] else {
+    let [ProcessEffect::ExportDmabuf { token, fd_flags: 2, backing, size: PAGE }] = export.call.effects.process[..]
+    else {
         panic!("{export:?}");
     };
     let with_fd = |machine: &mut Machine, fd| {
@@ -203,18 +210,20 @@ fn a_dma_buffer_holds_its_memory() {
     // No page is counted twice, and none is given back while anyone holds it.
     assert_eq!(machine.driver.gpus[0].vram_used, PAGE);
     assert!(machine.free(ALICE, handle).call.effects.is_empty());
-    assert!(machine.driver.close_dmabuf(ALICE, token).is_empty());
-    assert!(machine.driver.close_dmabuf(ALICE, token).is_empty());
+    // The descriptor holds it as well, and nobody says when that is closed.
+    assert!(machine.free(ALICE, import).call.effects.is_empty());
     assert_eq!(machine.driver.gpus[0].vram_used, PAGE);
-    let free = machine.free(ALICE, import);
-    assert_eq!(free.call.effects, [Effect::FreeMemory { handle: import, backing, size: PAGE }]);
-    assert_eq!(machine.driver.gpus[0].vram_used, 0);
 
     let userptr = machine.alloc(ALICE, VA, PAGE, AllocFlags::USERPTR | RW).ok().handle;
     let export = ExportDmabufArgs { handle: userptr, ..ExportDmabufArgs::ZERO };
     assert_eq!(machine.run(ALICE, export).errno(), Some(Errno::EPERM));
     let export = ExportDmabufArgs { handle: userptr + 1, ..ExportDmabufArgs::ZERO };
     assert_eq!(machine.run(ALICE, export).errno(), Some(Errno::EINVAL));
+
+    machine.free(ALICE, userptr).ok();
+    let freed = machine.driver.close(ALICE).process;
+    assert_eq!(freed, [ProcessEffect::FreeMemory { handle: 0, backing, size: PAGE }]);
+    assert_eq!(machine.driver.gpus[0].vram_used, 0);
 }
 
 #[test]
@@ -226,7 +235,7 @@ fn whoever_imports_a_buffer_may_do_everything_with_it() {
     let args = AllocMemoryArgs { va_addr: VA, size: PAGE, gpu_id: second, flags, ..AllocMemoryArgs::ZERO };
     let handle = machine.run(ALICE, args).ok().handle;
     let export = machine.run(ALICE, ExportDmabufArgs { handle, flags: 0, dmabuf_fd: 0 });
-    let [Effect::ExportDmabuf { token, .. }] = export.call.effects[..] else { panic!("{export:?}") };
+    let [ProcessEffect::ExportDmabuf { token, .. }] = export.call.effects.process[..] else { panic!("{export:?}") };
     let fd = Some(FdKind::Dmabuf { token });
     let call = Call { fd, ..Call::new(&GetDmabufInfoArgs::ZERO) };
     let info = machine.call::<GetDmabufInfoArgs>(ALICE, call).ok();
@@ -235,7 +244,10 @@ fn whoever_imports_a_buffer_may_do_everything_with_it() {
     let import = machine.call::<ImportDmabufArgs>(ALICE, Call { fd, ..Call::new(&args) }).ok().handle;
     for (handle, gpu_id, allowed) in [(handle, second, flags), (import, first, AllocFlags::GTT | RW)] {
         let map = machine.map(ALICE, handle, &[gpu_id]);
-        assert!(matches!(map.call.effects[..], [Effect::MapMemory { flags, .. }] if flags == allowed), "{map:?}");
+        assert!(
+            matches!(map.call.effects.process[..], [ProcessEffect::MapMemory { flags, .. }] if flags == allowed),
+            "{map:?}"
+        );
     }
 }
 

@@ -1,5 +1,6 @@
 //! The driver as programs see it.
 
+mod complete;
 mod debug;
 mod events;
 mod hardware;
@@ -167,12 +168,14 @@ fn death_gives_everything_back() {
     assert_eq!(machine.driver.gpus[0].vram_used, size);
     assert_eq!(
         machine.driver.close(ALICE),
-        [
-            Effect::Cycle { gpu: 0, cause: Cause::ProcessEnd, grace: None },
-            Effect::UnmapMemory { gpu: 0, handle, va: 0x10_0000, size },
-            Effect::FreeMemory { handle, backing, size },
-            Effect::DestroyEvent { id: event },
-        ]
+        Effects {
+            device: vec![DeviceEffect::Cycle { gpu: 0, cause: Cause::ProcessEnd, grace: None }],
+            process: vec![
+                ProcessEffect::UnmapMemory { gpu: 0, handle, va: 0x10_0000, size },
+                ProcessEffect::FreeMemory { handle, backing, size },
+                ProcessEffect::DestroyEvent { id: event },
+            ],
+        }
     );
     assert_eq!(machine.driver.gpus[0].vram_used, 0);
     assert_eq!(machine.driver.processes().collect::<Vec<_>>(), [BOB]);

@@ -49,7 +49,9 @@ fn a_queue_lives_from_creation_to_destruction() {
     let mut machine = Machine::new("mi300x");
     let args = prepare(&mut machine, ALICE);
     let create = machine.run(ALICE, args);
-    let [Effect::CreateQueue(spec), cycle] = &create.call.effects[..] else { panic!("{create:?}") };
+    let [DeviceEffect::Queue(QueueChange::Create(spec)), cycle] = &create.call.effects.device[..] else {
+        panic!("{create:?}")
+    };
     assert_eq!(*cycle, cycled(0, Cause::CreateQueue));
     assert_eq!((spec.id, spec.kind, spec.gpu), (0, QueueKind::Aql, 0));
     assert_eq!((spec.rptr, spec.wptr, spec.eop), (POINTERS + 0x80, POINTERS + 0x38, EOP));
@@ -73,18 +75,19 @@ fn a_queue_lives_from_creation_to_destruction() {
 
     let destroy = machine.run(ALICE, DestroyQueueArgs { queue_id: 0, pad: 0 });
     // It leaves the gpu before it is gone.
-    assert_eq!(destroy.call.effects, [cycled(0, Cause::DestroyQueue), Effect::DestroyQueue { id: 0 }]);
+    assert_eq!(destroy.call.effects.device, [cycled(0, Cause::DestroyQueue), QueueChange::Destroy { id: 0 }.into()]);
     assert_eq!(machine.run(ALICE, DestroyQueueArgs { queue_id: 0, pad: 0 }).errno(), Some(Errno::EINVAL));
     assert_eq!(machine.run(ALICE, args).ok().queue_id, 0);
-    let effects = machine.driver.close(ALICE);
-    let gone = [cycled(0, Cause::ProcessEnd), Effect::DestroyQueue { id: 0 }, Effect::DestroyQueue { id: 1 }];
+    let effects = machine.driver.close(ALICE).device;
+    let gone =
+        [cycled(0, Cause::ProcessEnd), QueueChange::Destroy { id: 0 }.into(), QueueChange::Destroy { id: 1 }.into()];
     assert_eq!(effects[..3], gone);
     assert_eq!(machine.driver.gpus[0].queues, 1);
 }
 
 /// What a change of the queues of a gpu entails.
-fn cycled(gpu: u32, cause: Cause) -> Effect {
-    Effect::Cycle { gpu, cause, grace: None }
+fn cycled(gpu: u32, cause: Cause) -> DeviceEffect {
+    DeviceEffect::Cycle { gpu, cause, grace: None }
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn only_what_is_on_the_gpu_has_to_leave_it() {
     let mut machine = Machine::new("mi300x");
     let args = CreateQueueArgs { queue_percentage: 0, ..prepare(&mut machine, ALICE) };
     let off = machine.run(ALICE, args);
-    assert!(matches!(off.call.effects[..], [Effect::CreateQueue(_)]), "{off:?}");
+    assert!(matches!(off.call.effects.device[..], [DeviceEffect::Queue(QueueChange::Create(_))]), "{off:?}");
     // The driver changes what it keeps of a queue only while nothing runs, even if the queue does not.
     let on = UpdateQueueArgs {
         queue_id: 0,
@@ -103,12 +106,12 @@ fn only_what_is_on_the_gpu_has_to_leave_it() {
     };
     for queue_percentage in [0, 1, 0] {
         let update = machine.run(ALICE, UpdateQueueArgs { queue_percentage, ..on });
-        assert_eq!(update.call.effects[1..], [cycled(0, Cause::UpdateQueue)]);
+        assert_eq!(update.call.effects.device[1..], [cycled(0, Cause::UpdateQueue)]);
         let listed = machine.driver.runlist(0).groups.len();
         assert_eq!(listed, queue_percentage as usize);
     }
     let destroy = machine.run(ALICE, DestroyQueueArgs { queue_id: 0, pad: 0 });
-    assert_eq!(destroy.call.effects, [Effect::DestroyQueue { id: 0 }]);
+    assert_eq!(destroy.call.effects.device, [QueueChange::Destroy { id: 0 }.into()]);
 }
 
 #[test]
@@ -191,7 +194,9 @@ fn copy_queues_have_slots_of_their_engines() {
     let mut machine = Machine::new("mi300x");
     let args = CreateQueueArgs { queue_type: QueueType::SDMA, ..prepare(&mut machine, ALICE) };
     let first = machine.run(ALICE, args);
-    let [Effect::CreateQueue(spec), _] = &first.call.effects[..] else { panic!("{first:?}") };
+    let [DeviceEffect::Queue(QueueChange::Create(spec)), _] = &first.call.effects.device[..] else {
+        panic!("{first:?}")
+    };
     assert_eq!((spec.kind, spec.ctx_save, spec.eop), (QueueKind::Sdma { engine: 0 }, 0, 0));
     assert_eq!(first.args.doorbell_offset, layout::doorbells(0) + 0x100 * 8);
     for _ in 1..16 {
@@ -208,7 +213,7 @@ fn copy_queues_have_slots_of_their_engines() {
     assert_eq!(chosen.args.doorbell_offset, layout::doorbells(0) + (0x100 + 10) * 8);
     chosen.ok();
     let xgmi = machine.run(BOB, CreateQueueArgs { queue_type: QueueType::SDMA_XGMI, ..other });
-    let [Effect::CreateQueue(spec), _] = &xgmi.call.effects[..] else { panic!("{xgmi:?}") };
+    let [DeviceEffect::Queue(QueueChange::Create(spec)), _] = &xgmi.call.effects.device[..] else { panic!("{xgmi:?}") };
     assert_eq!(spec.kind, QueueKind::Sdma { engine: 2 });
     let chosen = CreateQueueArgs { queue_type: QueueType::SDMA_BY_ENG_ID, sdma_engine_id: 2, ..other };
     machine.run(BOB, chosen).ok();
@@ -267,7 +272,9 @@ fn an_update_changes_every_setting() {
         queue_priority: 3,
     };
     let off = machine.run(ALICE, fine);
-    let [Effect::UpdateQueue { id, settings }, ref cycle] = off.call.effects[..] else { panic!("{off:?}") };
+    let [DeviceEffect::Queue(QueueChange::Update { id, settings }), ref cycle] = off.call.effects.device[..] else {
+        panic!("{off:?}")
+    };
     assert_eq!(*cycle, cycled(0, Cause::UpdateQueue));
     assert_eq!((id, settings.active, settings.priority, settings.ring), (queue_id, false, 3, RING));
     for (broken, errno) in [
@@ -284,13 +291,19 @@ fn an_update_changes_every_setting() {
     assert_eq!(machine.run(ALICE, UpdateQueueArgs { ring_size: 0, queue_id: 9, ..fine }).args.ring_size, 1024);
     let target = machine.run(ALICE, UpdateQueueArgs { queue_percentage: 3 << 8 | 100, ..fine });
     assert!(matches!(
-        target.call.effects[..],
-        [Effect::UpdateQueue { settings: QueueSettings { percent: 100, target_xcc: 3, active: true, .. }, .. }, _]
+        target.call.effects.device[..],
+        [
+            DeviceEffect::Queue(QueueChange::Update {
+                settings: QueueSettings { percent: 100, target_xcc: 3, active: true, .. },
+                ..
+            }),
+            _
+        ]
     ));
     let none = machine.run(ALICE, UpdateQueueArgs { ring_base_address: 0, queue_percentage: 100, ..fine });
     assert!(matches!(
-        none.call.effects[..],
-        [Effect::UpdateQueue { settings: QueueSettings { active: false, .. }, .. }, _]
+        none.call.effects.device[..],
+        [DeviceEffect::Queue(QueueChange::Update { settings: QueueSettings { active: false, .. }, .. }), _]
     ));
 }
 
@@ -337,8 +350,8 @@ fn masks_wave_state_and_wave_sync_have_their_rules() {
     let mask = |machine: &mut Machine, queue_id, num_cu_mask, words: &[u32]| {
         machine.run_with(ALICE, SetCuMaskArgs { queue_id, num_cu_mask, cu_mask_ptr: 1 }, words)
     };
-    let effect = Effect::CuMask { id: queue_id, mask: vec![5, 6] };
-    assert_eq!(mask(&mut machine, queue_id, 64, &[5, 6]).call.effects, [effect, cycled(0, Cause::CuMask)]);
+    let effect = DeviceEffect::from(QueueChange::SetCuMask { id: queue_id, mask: vec![5, 6] });
+    assert_eq!(mask(&mut machine, queue_id, 64, &[5, 6]).call.effects.device, [effect, cycled(0, Cause::CuMask)]);
     assert_eq!(mask(&mut machine, queue_id, 4096, &[1; 32]).errno(), None);
     assert_eq!(mask(&mut machine, queue_id, 0, &[]).errno(), Some(Errno::EINVAL));
     assert_eq!(mask(&mut machine, queue_id, 33, &[0, 0]).errno(), Some(Errno::EINVAL));
@@ -353,8 +366,8 @@ fn masks_wave_state_and_wave_sync_have_their_rules() {
     assert_eq!(state(&mut machine, 9).errno(), Some(Errno::EFAULT));
     let off = UpdateQueueArgs { queue_id, ring_base_address: RING, ring_size: 0x10000, ..UpdateQueueArgs::ZERO };
     machine.run(ALICE, off).ok();
-    let effect = Effect::ReadWaveState { id: queue_id, address: SAVE };
-    assert_eq!(state(&mut machine, queue_id).call.effects, [effect]);
+    let effect = DeviceEffect::from(FollowUp::ReadWaveState { id: queue_id, address: SAVE });
+    assert_eq!(state(&mut machine, queue_id).call.effects.device, [effect]);
 
     let gws = |machine: &mut Machine, queue_id| {
         machine.run(ALICE, AllocQueueGwsArgs { queue_id, num_gws: 1, ..AllocQueueGwsArgs::ZERO })

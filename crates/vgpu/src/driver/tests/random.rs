@@ -110,19 +110,19 @@ proptest! {
                     let answer = machine.map(keys[process], handle, &[ids[gpu]]);
                     prop_assert!(matches!(answer.errno(), None | Some(Errno::EINVAL)));
                     if let Some(entry) = books[process].buffers.get_mut(&handle) {
-                        entry.3 += answer.call.effects.len() as u32;
+                        entry.3 += answer.call.effects.process.len() as u32;
                     }
                 }
                 Step::Unmap { process, pick, gpu } => {
                     let Some(handle) = books[process].pick(pick) else { continue };
                     let answer = machine.unmap(keys[process], handle, &[ids[gpu]]);
                     if let Some(entry) = books[process].buffers.get_mut(&handle) {
-                        entry.3 -= answer.call.effects.len() as u32;
+                        entry.3 -= answer.call.effects.process.len() as u32;
                     }
                 }
                 Step::Close { process } => {
-                    let effects = machine.driver.close(keys[process]);
-                    let freed = effects.iter().filter(|effect| matches!(effect, Effect::FreeMemory { .. })).count();
+                    let effects = machine.driver.close(keys[process]).process;
+                    let freed = effects.iter().filter(|effect| matches!(effect, ProcessEffect::FreeMemory { .. })).count();
                     prop_assert_eq!(freed, books[process].buffers.len());
                     books[process] = Books::default();
                     machine.driver.open(keys[process]).unwrap();

@@ -156,7 +156,7 @@ fn check(machine: &Machine, model: &Model) -> Result<(), TestCaseError> {
                 prop_assert_eq!(queue.place.vmid, first_vmid + at as u32);
                 prop_assert!(slots.insert(queue.place.slot));
                 prop_assert_eq!(queue.place.slot.is_compute(), !is_sdma(mapped.process, queue.id));
-                if let Slot::Compute { pipe, queue } = queue.place.slot {
+                if let HqdSlot::Compute { pipe, queue } = queue.place.slot {
                     prop_assert!(pipe < 4 && (2..8).contains(&queue));
                 }
             }
@@ -279,9 +279,9 @@ fn queues_take_the_slots_that_an_mi308x_gave_them() {
     }
     let runlist = machine.driver.runlist(0);
     let [group] = &runlist.groups[..] else { panic!("{runlist:?}") };
-    let places: Vec<(u32, u32, Slot)> =
+    let places: Vec<(u32, u32, HqdSlot)> =
         group[0].queues.iter().map(|queue| (queue.id, queue.place.vmid, queue.place.slot)).collect();
-    let slot = |pipe, queue| Slot::Compute { pipe, queue };
+    let slot = |pipe, queue| HqdSlot::Compute { pipe, queue };
     let expected = [(4, 3, slot(0, 2)), (3, 3, slot(1, 2)), (2, 3, slot(2, 2)), (1, 3, slot(3, 2)), (0, 3, slot(0, 3))];
     assert_eq!(places, expected);
 }

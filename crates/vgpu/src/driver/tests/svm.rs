@@ -44,9 +44,15 @@ fn what_is_set_is_answered() {
             (SvmAttr::GRANULARITY, 0xFF),
         ],
     );
-    let effect =
-        |gpu| Effect::SvmAccess { gpu, va: BASE, size: 4 * PAGE, access: true, writable: true, executable: true };
-    assert_eq!(answer.call.effects, [effect(0), effect(1)]);
+    let effect = |gpu| ProcessEffect::SvmAccess {
+        gpu,
+        va: BASE,
+        size: 4 * PAGE,
+        access: true,
+        writable: true,
+        executable: true,
+    };
+    assert_eq!(answer.call.effects.process, [effect(0), effect(1)]);
     let flags = SvmFlags::HOST_ACCESS | SvmFlags::GPU_EXEC;
     let asked = [
         (SvmAttr::PREFERRED_LOC, 9),
@@ -90,7 +96,7 @@ fn ranges_split_where_they_differ() {
     let gpu = machine.gpu_id(0);
     set(&mut machine, BASE, 10, &[(SvmAttr::ACCESS, gpu), (SvmAttr::GRANULARITY, 5)]).ok();
     let middle = set(&mut machine, BASE + 4 * PAGE, 2, &[(SvmAttr::NO_ACCESS, gpu), (SvmAttr::GRANULARITY, 3)]);
-    let effect = Effect::SvmAccess {
+    let effect = ProcessEffect::SvmAccess {
         gpu: 0,
         va: BASE + 4 * PAGE,
         size: 2 * PAGE,
@@ -98,7 +104,7 @@ fn ranges_split_where_they_differ() {
         writable: true,
         executable: false,
     };
-    assert_eq!(middle.call.effects, [effect]);
+    assert_eq!(middle.call.effects.process, [effect]);
     let asked = [(SvmAttr::ACCESS, gpu), (SvmAttr::GRANULARITY, 0)];
     for (page, pages, access, granularity) in [
         (0, 4, SvmAttr::ACCESS, 5),
@@ -193,7 +199,7 @@ fn memory_that_the_process_gave_up_is_forgotten() {
     let mut machine = Machine::new("mi300x");
     let gpu = machine.gpu_id(0);
     set(&mut machine, BASE, 8, &[(SvmAttr::ACCESS, gpu)]).ok();
-    let gone = Effect::SvmAccess {
+    let gone = ProcessEffect::SvmAccess {
         gpu: 0,
         va: BASE + 2 * PAGE,
         size: 3 * PAGE,

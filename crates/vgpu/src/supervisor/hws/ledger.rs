@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use super::model::Bytes;
-use crate::control::DepartedQueue;
-use crate::driver::ProcessKey;
+use crate::driver::{ProcessKey, UnmappedQueue};
 
 /// Bytes that a process can save in one cycle, whatever it says: all waves of a gpu need less.
 const MOST_SAVED: u64 = 4 << 30;
@@ -20,7 +19,7 @@ impl Ledger {
     pub(super) fn left(
         &mut self,
         process: ProcessKey,
-        queues: &[DepartedQueue],
+        queues: &[UnmappedQueue],
         to_host: impl Fn(u32) -> bool,
     ) -> Bytes {
         let mut moved = Bytes::default();
@@ -60,14 +59,14 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::Saved;
+    use crate::driver::SaveExtent;
 
     const ALICE: ProcessKey = ProcessKey { pid: 1, start: 0 };
     const BOB: ProcessKey = ProcessKey { pid: 2, start: 0 };
 
-    fn queue(id: u32, bytes: u64, written: bool) -> DepartedQueue {
-        let saved = Saved { waves: u32::from(bytes > 0), bytes, ..Saved::default() };
-        DepartedQueue { id, rptr: None, wptr: None, saved, written, idle: false }
+    fn queue(id: u32, bytes: u64, written: bool) -> UnmappedQueue {
+        let saved = SaveExtent { waves: u32::from(bytes > 0), bytes, ..SaveExtent::default() };
+        UnmappedQueue { id, saved, written, ..UnmappedQueue::default() }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{double, single};
 use crate::inst::Encoding::Vop3;
 use crate::inst::{Env, Flow, Inst, Op};
 use crate::lanes::{Compare, compare, lane, wide};
-use crate::operand::{Room, Type, source};
+use crate::operand::{LaneBuffer, Type, source};
 use crate::wave::{LANES, Wave, unusual};
 
 /// What v_div_scale does to a source.
@@ -148,10 +148,11 @@ fn pass_32(wave: &mut Wave, inst: &Inst) -> bool {
     if !inst.plain || wave.unusual() & unusual::INDEXED != 0 {
         return false;
     }
-    let mut rooms: [Room; 3] = [const { Room::uninit() }; 3];
-    let [r0, r1, r2] = &mut rooms;
-    let value = source(wave, inst, 0, Type::F32, r0);
-    let (denominator, numerator) = (source(wave, inst, 1, Type::F32, r1), source(wave, inst, 2, Type::F32, r2));
+    let mut buffers: [LaneBuffer; 3] = [const { LaneBuffer::uninit() }; 3];
+    let [buffer_a, buffer_b, buffer_c] = &mut buffers;
+    let value = source(wave, inst, 0, Type::F32, buffer_a);
+    let (denominator, numerator) =
+        (source(wave, inst, 1, Type::F32, buffer_b), source(wave, inst, 2, Type::F32, buffer_c));
     let exec = wave.exec();
     let mut odd = 0;
     for lane in 0..LANES {

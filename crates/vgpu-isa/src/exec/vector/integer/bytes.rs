@@ -134,11 +134,11 @@ impl Quad for MqsadU32 {}
 fn quad_body<O: Quad>(wave: &mut Wave, inst: &Inst) -> Flow {
     let (window_low, window_high, reference): (Lanes, Lanes, Lanes);
     if inst.plain && wave.unusual() & unusual::INDEXED == 0 {
-        let mut rooms = [MaybeUninit::uninit(), MaybeUninit::uninit()];
-        let mut room = MaybeUninit::uninit();
-        let (low, high) = source64(wave, inst, 0, Type::B64, &mut rooms);
+        let mut buffers = [MaybeUninit::uninit(), MaybeUninit::uninit()];
+        let mut buffer = MaybeUninit::uninit();
+        let (low, high) = source64(wave, inst, 0, Type::B64, &mut buffers);
         (window_low, window_high) = (*low, *high);
-        reference = *source(wave, inst, 1, Type::B32, &mut room);
+        reference = *source(wave, inst, 1, Type::B32, &mut buffer);
     } else {
         let types = &[Type::B64, Type::B32];
         let sources = modify::fetch(wave, inst, Reading { types, accumulates: false, flushes: false });

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use crate::inst::{Encoding, Env, Flow, Inst, Op};
 use crate::lanes::handlers;
 use crate::modify::{self, Reading, Writing};
-use crate::operand::{Room, Type, pack, source, source64};
+use crate::operand::{LaneBuffer, Type, pack, source, source64};
 use crate::wave::{LANES, Lanes, Wave, unusual};
 
 /// A 32-bit operation with a bit per lane as third source, as second result, or both.
@@ -118,9 +118,9 @@ fn carry_body<O: Carry>(wave: &mut Wave, inst: &Inst) -> Flow {
         }
         return Flow::Next;
     }
-    let (mut r0, mut r1): (Room, Room) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    let a = source(wave, inst, 0, Type::B32, &mut r0);
-    let b = source(wave, inst, 1, Type::B32, &mut r1);
+    let (mut buffer_a, mut buffer_b): (LaneBuffer, LaneBuffer) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let a = source(wave, inst, 0, Type::B32, &mut buffer_a);
+    let b = source(wave, inst, 1, Type::B32, &mut buffer_b);
     for lane in 0..LANES {
         let (result, carry) = O::lane(a[lane], b[lane], bits[lane]);
         out[lane] = result;
@@ -198,11 +198,11 @@ fn wide_carry_body<O: WideCarry>(wave: &mut Wave, inst: &Inst) -> Flow {
         }
         modify::store(wave, inst, Writing { kind: Type::B64, keeps_high: false }, &low, Some(&high), sources.skipped);
     } else {
-        let (mut r0, mut r1): (Room, Room) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-        let mut r2: [Room; 2] = [MaybeUninit::uninit(), MaybeUninit::uninit()];
-        let a = source(wave, inst, 0, Type::B32, &mut r0);
-        let b = source(wave, inst, 1, Type::B32, &mut r1);
-        let (c_low, c_high) = source64(wave, inst, 2, O::SUM, &mut r2);
+        let (mut buffer_a, mut buffer_b): (LaneBuffer, LaneBuffer) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        let mut buffer_c: [LaneBuffer; 2] = [MaybeUninit::uninit(), MaybeUninit::uninit()];
+        let a = source(wave, inst, 0, Type::B32, &mut buffer_a);
+        let b = source(wave, inst, 1, Type::B32, &mut buffer_b);
+        let (c_low, c_high) = source64(wave, inst, 2, O::SUM, &mut buffer_c);
         for lane in 0..LANES {
             let c = u64::from(c_low[lane]) | u64::from(c_high[lane]) << 32;
             let (result, carry) = O::lane(a[lane], b[lane], c);

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use crate::inst::{Encoding, Env, Flow, Inst, Op};
 use crate::lanes::handlers;
 use crate::modify::{self, Reading, Writing};
-use crate::operand::{Room, Type, source};
+use crate::operand::{LaneBuffer, Type, source};
 use crate::wave::{LANES, Lanes, Wave, unusual};
 
 /// Counts the bits of a half of a mask that belong to lanes before this one.
@@ -50,9 +50,9 @@ fn before_body<O: Before>(wave: &mut Wave, inst: &Inst) -> Flow {
         modify::store(wave, inst, Writing { kind: Type::B32, keeps_high: false }, &out, None, sources.skipped);
         return Flow::Next;
     }
-    let (mut r0, mut r1): (Room, Room) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    let a = source(wave, inst, 0, Type::B32, &mut r0);
-    let b = source(wave, inst, 1, Type::B32, &mut r1);
+    let (mut buffer_a, mut buffer_b): (LaneBuffer, LaneBuffer) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let a = source(wave, inst, 0, Type::B32, &mut buffer_a);
+    let b = source(wave, inst, 1, Type::B32, &mut buffer_b);
     for lane in 0..LANES {
         out[lane] = count(a[lane], b[lane], lane);
     }

@@ -6,7 +6,7 @@ use super::float::{Rules, clamp_half};
 use crate::inst::{Encoding, Env, Flow, Inst, Op};
 use crate::lanes::handlers;
 use crate::modify::relative;
-use crate::operand::{Aligned, Room, Type};
+use crate::operand::{Aligned, LaneBuffer, Type};
 use crate::wave::{LANES, Lanes, Wave, mode, unusual};
 
 /// An operation on 16-bit values, done for the low and the high half of every lane.
@@ -38,11 +38,11 @@ fn packed_body<O: Packed>(wave: &mut Wave, inst: &Inst) -> Flow {
         inst.src[2] = 256 + inst.dst;
         inst.op_sel_hi = 0b111;
     }
-    let (mut r0, mut r1, mut r2): (Room, Room, Room) =
+    let (mut buffer_a, mut buffer_b, mut buffer_c): (LaneBuffer, LaneBuffer, LaneBuffer) =
         (MaybeUninit::uninit(), MaybeUninit::uninit(), MaybeUninit::uninit());
-    let a = halves::<O>(wave, &inst, 0, &mut r0);
-    let b = halves::<O>(wave, &inst, 1, &mut r1);
-    let c = if O::SOURCES > 2 { halves::<O>(wave, &inst, 2, &mut r2) } else { a };
+    let a = halves::<O>(wave, &inst, 0, &mut buffer_a);
+    let b = halves::<O>(wave, &inst, 1, &mut buffer_b);
+    let c = if O::SOURCES > 2 { halves::<O>(wave, &inst, 2, &mut buffer_c) } else { a };
     let float = O::CONSTANTS == Type::F16;
     let out = if float && (wave.unusual() & unusual::FLOAT != 0 || wave.mode() & mode::DX10_CLAMP == 0) {
         let rules = Rules::half(wave.mode());
@@ -72,14 +72,14 @@ fn each(a: &Lanes, b: &Lanes, c: &Lanes, half: impl Fn([u32; 3]) -> u32) -> Lane
 
 /// A source with op_sel, op_sel_hi and negation applied.
 #[inline(always)]
-fn halves<'a, O: Packed>(wave: &'a Wave, inst: &Inst, n: usize, room: &'a mut Room) -> &'a Lanes {
+fn halves<'a, O: Packed>(wave: &'a Wave, inst: &Inst, n: usize, buffer: &'a mut LaneBuffer) -> &'a Lanes {
     let code = inst.src[n];
     let bit = |field: u8| u32::from(field >> n & 1);
     let flip = if O::CONSTANTS == Type::F16 { bit(inst.neg) << 15 | bit(inst.neg_hi) << 31 } else { 0 };
     let (low, high) = (bit(inst.op_sel) * 16, bit(inst.op_sel_hi) * 16);
     let arranged = |x: u32| (x >> low & 0xFFFF | x >> high << 16) ^ flip;
     if code < 256 {
-        return &room.write(Aligned([arranged(wave.scalar(code, inst, O::CONSTANTS)); LANES])).0;
+        return &buffer.write(Aligned([arranged(wave.scalar(code, inst, O::CONSTANTS)); LANES])).0;
     }
     let register = wave.vector(code);
     if low == 0 && high == 16 && flip == 0 {
@@ -89,7 +89,7 @@ fn halves<'a, O: Packed>(wave: &'a Wave, inst: &Inst, n: usize, room: &'a mut Ro
     for lane in 0..LANES {
         out[lane] = arranged(register[lane]);
     }
-    &room.write(Aligned(out)).0
+    &buffer.write(Aligned(out)).0
 }
 
 handlers!(packed_portable, packed_wide, packed_body, Packed);

@@ -6,10 +6,10 @@ use kfd_abi::queue::DestroyQueueArgs;
 use super::super::queues::args;
 use super::*;
 
-const TOLD: Effect = Effect::NotifyDebugger { target: ALICE };
+const TOLD: DeviceEffect = DeviceEffect::Then(FollowUp::NotifyDebugger { target: ALICE });
 const ALL: ExceptionMask = ExceptionMask::DEFINED;
 
-fn subscribe(machine: &mut Machine, exception_mask: ExceptionMask) -> Vec<Effect> {
+fn subscribe(machine: &mut Machine, exception_mask: ExceptionMask) -> Vec<DeviceEffect> {
     let answer = machine.trap(BOB, No, SetExceptionsEnabled { exception_mask }, &[]);
     assert_eq!(answer.result, Ok(0));
     answer.effects
@@ -25,10 +25,10 @@ fn query(machine: &mut Machine, exception_mask: ExceptionMask) -> Result<(Except
     answer.result.map(|_| found)
 }
 
-fn destroy(machine: &mut Machine, queue_id: u32) -> Vec<Effect> {
+fn destroy(machine: &mut Machine, queue_id: u32) -> Vec<DeviceEffect> {
     let answer = machine.run(ALICE, DestroyQueueArgs { queue_id, pad: 0 });
     assert_eq!(answer.result, Ok(0));
-    answer.call.effects
+    answer.call.effects.device
 }
 
 #[test]
@@ -37,9 +37,9 @@ fn queues_come_first_then_gpus_then_the_process() {
     assert_eq!(query(&mut machine, ALL), Err(Errno::EAGAIN));
     // What was there before is told once, when it is asked for.
     assert_eq!(subscribe(&mut machine, ALL), [TOLD]);
-    assert_eq!(subscribe(&mut machine, ExceptionMask::PROCESS_RUNTIME), Vec::<Effect>::new());
+    assert_eq!(subscribe(&mut machine, ExceptionMask::PROCESS_RUNTIME), Vec::<DeviceEffect>::new());
     assert_eq!(query(&mut machine, ALL), Err(Errno::EAGAIN));
-    assert_eq!(subscribe(&mut machine, ExceptionMask::DEVICE), Vec::<Effect>::new());
+    assert_eq!(subscribe(&mut machine, ExceptionMask::DEVICE), Vec::<DeviceEffect>::new());
     assert_eq!(destroy(&mut machine, 1)[1], TOLD);
     subscribe(&mut machine, ALL);
     // A queue with an id that was used before is the newest all the same.
@@ -52,7 +52,7 @@ fn queues_come_first_then_gpus_then_the_process() {
         assert_eq!(query(&mut machine, ALL), Ok((new, gpu_id, queue_id)));
     }
     let runtime = machine.runtime(ALICE, RuntimeMode::EMPTY);
-    assert_eq!(runtime.call.effects.last(), Some(&TOLD));
+    assert_eq!(runtime.call.effects.device.last(), Some(&TOLD));
     assert_eq!(query(&mut machine, ALL), Ok((ExceptionMask::DEVICE_QUEUE_DELETE, second, 0)));
     assert_eq!(query(&mut machine, ALL), Ok((ExceptionMask::PROCESS_RUNTIME, 0, 0)));
     assert_eq!(query(&mut machine, ALL), Err(Errno::EAGAIN));
@@ -64,8 +64,8 @@ impl Machine {
         let args = CreateQueueArgs { gpu_id: self.gpu_id(gpu), ..args(self) };
         let answer = self.run(ALICE, args);
         assert_eq!(
-            answer.call.effects[1..],
-            [Effect::Cycle { gpu: gpu as u32, cause: Cause::CreateQueue, grace: None }, TOLD]
+            answer.call.effects.device[1..],
+            [DeviceEffect::Cycle { gpu: gpu as u32, cause: Cause::CreateQueue, grace: None }, TOLD]
         );
         answer.ok();
     }
@@ -79,7 +79,7 @@ fn without_a_debugger_or_a_subscription_nobody_is_told() {
     assert_eq!(destroy(&mut machine, 1).len(), 2);
     // What happens while nobody debugs is not kept, except that a queue is new.
     machine.enable(BOB, Attached).ok();
-    assert_eq!(subscribe(&mut machine, ALL), Vec::<Effect>::new());
+    assert_eq!(subscribe(&mut machine, ALL), Vec::<DeviceEffect>::new());
     assert_eq!(query(&mut machine, ALL), Err(Errno::EAGAIN));
 }
 
@@ -121,19 +121,18 @@ fn what_the_debugger_passes_on_reaches_the_runtime() {
         answer.result.map(|_| answer.effects)
     };
     let trap = ExceptionMask::QUEUE_WAVE_TRAP;
-    let passed = Effect::QueueException { process: ALICE, queue: 2, exceptions: trap };
+    let passed = DeviceEffect::Then(FollowUp::QueueException { process: ALICE, queue: 2, exceptions: trap });
     assert_eq!(send(&mut machine, trap, 0, 2), Ok(vec![passed.clone()]));
-    assert_eq!(passed.addressee(), Addressee::Process(ALICE));
     assert_eq!(send(&mut machine, trap, 0, 9), Ok(Vec::new()));
     assert_eq!(send(&mut machine, ExceptionMask::EMPTY, 0, 2), Ok(Vec::new()));
     // Memory violations take the process off the gpu for good.
     let violation = ExceptionMask::DEVICE_MEMORY_VIOLATION;
     assert_eq!(send(&mut machine, violation | ExceptionMask::PROCESS_RUNTIME, 1, 2), Err(Errno::ENODEV));
-    let told = Effect::MemoryException { process: ALICE, gpu: 1 };
-    let evicted = Effect::Cycle { gpu: 1, cause: Cause::Evict, grace: None };
+    let told = DeviceEffect::Then(FollowUp::MemoryException { process: ALICE, gpu: 1 });
+    let evicted = DeviceEffect::Cycle { gpu: 1, cause: Cause::Evict, grace: None };
     assert_eq!(send(&mut machine, violation, gpu_id, 0), Ok(vec![evicted, told.clone()]));
     assert!(machine.driver.runlist(1).groups.is_empty());
-    let woken = Effect::Wake { process: ALICE };
+    let woken = DeviceEffect::Then(FollowUp::Wake { process: ALICE });
     let all = violation | ExceptionMask::PROCESS_RUNTIME | trap;
     assert_eq!(send(&mut machine, all, gpu_id, 2), Ok(vec![told, woken, passed]));
 }

@@ -35,7 +35,7 @@ struct Trapped<T> {
     result: Result<i64, Errno>,
     args: T,
     memory: Vec<u8>,
-    effects: Vec<Effect>,
+    effects: Vec<DeviceEffect>,
 }
 
 impl<T> Trapped<T> {
@@ -106,7 +106,8 @@ impl Machine {
             .collect();
         let result = self.driver.ioctl(caller, NR, &mut call);
         let args = call.decode::<DbgTrapArgs>().args.get();
-        Trapped { result, args, memory: call.buffers.pop().unwrap_or_default(), effects: call.effects }
+        assert!(call.effects.process.is_empty(), "a debugger changes nothing of its own");
+        Trapped { result, args, memory: call.buffers.pop().unwrap_or_default(), effects: call.effects.device }
     }
 
     fn enable(&mut self, caller: ProcessKey, ptrace: Ptrace) -> Trapped<Enable> {
@@ -155,8 +156,8 @@ fn bytes(words: &[u32]) -> Vec<u8> {
 }
 
 /// Cycles of both gpus.
-fn both(cause: Cause, grace: Option<u32>) -> Vec<Effect> {
-    (0..2).map(|gpu| Effect::Cycle { gpu, cause, grace }).collect()
+fn both(cause: Cause, grace: Option<u32>) -> Vec<DeviceEffect> {
+    (0..2).map(|gpu| DeviceEffect::Cycle { gpu, cause, grace }).collect()
 }
 
 #[test]
@@ -264,7 +265,7 @@ fn enabling_tells_about_the_runtime_and_refreshes_every_gpu() {
     assert_eq!((missing.errno(), missing.args.rinfo_size), (Some(Errno::EBADF), 3));
     let enabled = machine.enable(BOB, Attached);
     let mut effects = both(Cause::Debug, Some(0));
-    effects.push(Effect::DebuggerFile { target: ALICE, keep: true });
+    effects.push(DeviceEffect::DebuggerFile { target: ALICE, keep: true });
     assert_eq!(enabled.effects, effects);
     let info = RuntimeInfo { r_debug: 0x77, runtime_state: RuntimeState::ENABLED, ttmp_setup: 0 };
     assert_eq!(RuntimeInfo::decode(&enabled.memory), Some(info));
@@ -277,13 +278,13 @@ fn enabling_tells_about_the_runtime_and_refreshes_every_gpu() {
     // Memory that is not there undoes it all.
     let nowhere = machine.trap(BOB, Attached, Enable { rinfo_ptr: 0, ..short }, &[]);
     assert_eq!((nowhere.errno(), nowhere.args.rinfo_size), (Some(Errno::EFAULT), 16));
-    assert!(!nowhere.effects.iter().any(|effect| matches!(effect, Effect::DebuggerFile { .. })));
+    assert!(!nowhere.effects.iter().any(|effect| matches!(effect, DeviceEffect::DebuggerFile { .. })));
     assert!(!machine.driver.process(ALICE).unwrap().debug.enabled);
     assert_eq!(machine.driver.process(BOB).unwrap().debug.targets, 0);
     // Without a runtime there is nothing to refresh yet.
     machine.runtime(ALICE, RuntimeMode::EMPTY).ok();
     let effects = machine.enable(BOB, Attached).effects;
-    assert_eq!(effects, [Effect::DebuggerFile { target: ALICE, keep: true }]);
+    assert_eq!(effects, [DeviceEffect::DebuggerFile { target: ALICE, keep: true }]);
 }
 
 #[test]
@@ -292,9 +293,9 @@ fn disabling_undoes_one_thing_after_the_other() {
     let disabled = machine.disable(BOB);
     let refresh = || both(Cause::Debug, Some(0));
     let mut effects = both(Cause::Resume, None);
-    effects.push(Effect::Wake { process: ALICE });
+    effects.push(FollowUp::Wake { process: ALICE }.into());
     effects.extend([refresh(), refresh(), refresh()].concat());
-    effects.push(Effect::DebuggerFile { target: ALICE, keep: false });
+    effects.push(DeviceEffect::DebuggerFile { target: ALICE, keep: false });
     assert_eq!(disabled.effects, effects);
     // What had happened is forgotten: a queue is not new to the next debugger.
     machine.enable(BOB, Attached).ok();
@@ -312,8 +313,8 @@ fn a_second_debugger_fails_and_yet_becomes_the_debugger() {
     assert_eq!(machine.resume(&[0]).errno(), Some(Errno::EPERM));
     // Neither death ends it: the first one is no longer the debugger, the second one never counted as one.
     let cycles = both(Cause::ProcessEnd, None);
-    assert_eq!(machine.driver.close(BOB)[..2], cycles);
-    assert_eq!(machine.driver.close(CAROL), cycles);
+    assert_eq!(machine.driver.close(BOB).device[..2], cycles);
+    assert_eq!(machine.driver.close(CAROL).device, cycles);
     assert_eq!(machine.suspended(ALICE), vec![0_u32]);
     // The process itself still can.
     machine.trap(ALICE, No, Disable {}, &[]).ok();
@@ -325,14 +326,15 @@ fn when_the_debugger_dies_everything_goes_on() {
     let mut machine = Machine::debugged();
     machine.see_queues();
     assert_eq!(machine.suspend(&[0, 1]).result, Ok(2));
-    let effects = machine.driver.close(BOB);
+    let Effects { device: effects, process } = machine.driver.close(BOB);
+    assert!(process.is_empty(), "the debugger had nothing itself");
     assert!(machine.suspended(ALICE).is_empty());
     let process = machine.driver.process(ALICE).unwrap();
     assert_eq!((process.debug.enabled, process.debug.debugger), (false, None));
-    assert_eq!(effects[..3], [both(Cause::Resume, None), vec![Effect::Wake { process: ALICE }]].concat());
-    assert!(effects.contains(&Effect::DebuggerFile { target: ALICE, keep: false }));
-    // All of it is for the machine; what the dead process had itself comes after.
-    assert!(effects[..12].iter().all(|effect| effect.addressee() == Addressee::Machine));
+    assert_eq!(effects[..3], [both(Cause::Resume, None), vec![FollowUp::Wake { process: ALICE }.into()]].concat());
+    assert!(effects.contains(&DeviceEffect::DebuggerFile { target: ALICE, keep: false }));
+    // No queue of the debugger's own is among it.
+    assert!(!effects.iter().any(|effect| matches!(effect, DeviceEffect::Queue(_))));
     machine.enable(CAROL, Attached).ok();
 }
 
@@ -341,8 +343,8 @@ fn when_the_target_dies_its_debugger_loses_the_descriptor() {
     let mut machine = Machine::debugged();
     machine.see_queues();
     assert_eq!(machine.suspend(&[2]).result, Ok(1));
-    let effects = machine.driver.close(ALICE);
-    assert!(effects.contains(&Effect::DebuggerFile { target: ALICE, keep: false }));
+    let effects = machine.driver.close(ALICE).device;
+    assert!(effects.contains(&DeviceEffect::DebuggerFile { target: ALICE, keep: false }));
     assert_eq!(machine.driver.process(BOB).unwrap().debug.targets, 0);
     assert_eq!(machine.suspend(&[2]).errno(), Some(Errno::ESRCH));
     assert!(machine.driver.runlist(0).groups.is_empty());

@@ -9,8 +9,8 @@ use super::*;
 const INVALID: u32 = QueueStatus::INVALID;
 const ERROR: u32 = QueueStatus::ERROR;
 
-fn cycle(gpu: u32, cause: Cause, grace: Option<u32>) -> Effect {
-    Effect::Cycle { gpu, cause, grace }
+fn cycle(gpu: u32, cause: Cause, grace: Option<u32>) -> DeviceEffect {
+    DeviceEffect::Cycle { gpu, cause, grace }
 }
 
 fn listed(machine: &Machine, gpu: u32) -> Vec<u32> {
@@ -35,12 +35,12 @@ fn a_new_queue_cannot_be_stopped_until_it_was_seen() {
     let stopped = machine.suspend(&[0, 1, 2, 9]);
     assert_eq!((stopped.result, stopped.words()), (Ok(3), vec![0, 1, 2, 9 | INVALID]));
     let mut effects = both(Cause::Suspend, Some(7));
-    effects.push(Effect::CopyWaveStates { process: ALICE });
+    effects.push(FollowUp::CopyWaveStates { process: ALICE }.into());
     assert_eq!(stopped.effects, effects);
     assert!(listed(&machine, 0).is_empty() && listed(&machine, 1).is_empty());
     let resumed = machine.resume(&[2, 9]);
     assert_eq!((resumed.result, resumed.words()), (Ok(1), vec![2, 9 | INVALID]));
-    assert_eq!(resumed.effects, [cycle(0, Cause::Resume, None), Effect::Wake { process: ALICE }]);
+    assert_eq!(resumed.effects, [cycle(0, Cause::Resume, None), FollowUp::Wake { process: ALICE }.into()]);
     assert_eq!((listed(&machine, 0), listed(&machine, 1)), (vec![2], vec![]));
 }
 
@@ -100,7 +100,7 @@ fn repeating_a_call_costs_as_much_as_the_first() {
     for _ in 0..2 {
         let args = SuspendQueues { queue_array_ptr: 1, num_queues: 1, grace_period: 256, ..SuspendQueues::ZERO };
         let answer = machine.trap(BOB, No, args, &bytes(&[1]));
-        let effects = [cycle(1, Cause::Suspend, Some(256)), Effect::CopyWaveStates { process: ALICE }];
+        let effects = [cycle(1, Cause::Suspend, Some(256)), FollowUp::CopyWaveStates { process: ALICE }.into()];
         assert_eq!((answer.result, answer.effects), (Ok(1), effects.to_vec()));
     }
     let args =
@@ -108,12 +108,12 @@ fn repeating_a_call_costs_as_much_as_the_first() {
     assert_eq!(machine.trap(BOB, No, args, &bytes(&[1])).effects[0], cycle(1, Cause::Suspend, None));
     for _ in 0..2 {
         let answer = machine.resume(&[1]);
-        let effects = [cycle(1, Cause::Resume, None), Effect::Wake { process: ALICE }];
+        let effects = [cycle(1, Cause::Resume, None), FollowUp::Wake { process: ALICE }.into()];
         assert_eq!((answer.result, answer.effects), (Ok(1), effects.to_vec()));
     }
     // No list means all queues, stopped or not.
     let all = machine.trap(BOB, No, ResumeQueues { num_queues: 5000, ..ResumeQueues::ZERO }, &[]);
-    let effects = [both(Cause::Resume, None), vec![Effect::Wake { process: ALICE }]].concat();
+    let effects = [both(Cause::Resume, None), vec![FollowUp::Wake { process: ALICE }.into()]].concat();
     assert_eq!((all.result, all.effects), (Ok(3), effects));
 }
 
@@ -152,7 +152,7 @@ fn destroying_a_stopped_queue_waits_until_it_goes_on() {
     assert_eq!(machine.suspend(&[0]).words(), [INVALID]);
     let done = retry(&mut machine, waiting);
     assert_eq!((done.result, done.call.blocked), (Ok(0), None));
-    assert_eq!(done.call.effects, [cycle(0, Cause::DestroyQueue, None), Effect::DestroyQueue { id: 0 }]);
+    assert_eq!(done.call.effects.device, [cycle(0, Cause::DestroyQueue, None), QueueChange::Destroy { id: 0 }.into()]);
     // A signal leaves the queue as it was.
     let waiting = destroy(&mut machine, 2);
     machine.driver.abandon(ALICE, waiting.call.blocked.unwrap());

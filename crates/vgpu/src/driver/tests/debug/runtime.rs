@@ -11,8 +11,8 @@ const SUBSCRIBED: Enable = Enable {
     dbg_fd: 3,
 };
 
-fn mode(enabled: bool) -> Effect {
-    Effect::RuntimeMode { enabled, ttmp_setup: false, r_debug: if enabled { 0x77 } else { 0 } }
+fn mode(enabled: bool) -> ProcessEffect {
+    ProcessEffect::RuntimeMode { enabled, ttmp_setup: false, r_debug: if enabled { 0x77 } else { 0 } }
 }
 
 fn retry(machine: &mut Machine, waiting: &mut Answer<RuntimeEnableArgs>) -> Option<Blocked> {
@@ -20,7 +20,7 @@ fn retry(machine: &mut Machine, waiting: &mut Answer<RuntimeEnableArgs>) -> Opti
     waiting.call.blocked
 }
 
-fn permit(machine: &mut Machine) -> Vec<Effect> {
+fn permit(machine: &mut Machine) -> Vec<DeviceEffect> {
     let args = SendRuntimeEvent { exception_mask: ExceptionMask::PROCESS_RUNTIME, ..SendRuntimeEvent::ZERO };
     let answer = machine.trap(BOB, No, args, &[]);
     assert_eq!(answer.result, Ok(0));
@@ -47,14 +47,15 @@ fn it_enables_itself_before_it_has_queues() {
     let answer = machine.runtime(ALICE, RuntimeMode::ENABLE);
     assert_eq!((answer.errno(), answer.args.capabilities_mask), (Some(Errno::EBUSY), 5));
     let off = machine.runtime(ALICE, RuntimeMode::EMPTY);
-    assert_eq!(off.call.effects, [vec![mode(false)], both(Cause::Debug, Some(0))].concat());
+    assert_eq!(off.call.effects, Effects { device: both(Cause::Debug, Some(0)), process: vec![mode(false)] });
     assert_eq!(machine.runtime(ALICE, RuntimeMode::ENABLE).errno(), Some(Errno::EEXIST));
     // There is nothing to disable, and that is fine.
     let off = machine.runtime(ALICE, RuntimeMode::TTMP_SAVE);
-    assert_eq!(off.call.effects, both(Cause::Debug, Some(0)));
+    assert_eq!(off.call.effects, Effects { device: both(Cause::Debug, Some(0)), process: Vec::new() });
     off.ok();
     let on = machine.runtime(BOB, RuntimeMode::ENABLE | RuntimeMode::TTMP_SAVE);
-    assert_eq!(on.call.effects, [Effect::RuntimeMode { enabled: true, ttmp_setup: true, r_debug: 0x77 }]);
+    let mode = ProcessEffect::RuntimeMode { enabled: true, ttmp_setup: true, r_debug: 0x77 };
+    assert_eq!(on.call.effects, Effects { device: Vec::new(), process: vec![mode] });
 }
 
 #[test]
@@ -65,8 +66,9 @@ fn with_a_debugger_it_waits_for_its_word() {
     assert_eq!(info(&mut machine), Err(Errno::ENODATA));
     let mut waiting = machine.runtime(ALICE, RuntimeMode::ENABLE);
     assert_eq!(waiting.call.blocked, Some(Blocked::Runtime));
-    let told = Effect::NotifyDebugger { target: ALICE };
-    assert_eq!(waiting.call.effects, [vec![mode(true)], both(Cause::Debug, Some(0)), vec![told.clone()]].concat());
+    let told = DeviceEffect::Then(FollowUp::NotifyDebugger { target: ALICE });
+    let device = [both(Cause::Debug, Some(0)), vec![told.clone()]].concat();
+    assert_eq!(waiting.call.effects, Effects { device, process: vec![mode(true)] });
     assert_eq!(info(&mut machine).map(|info| (info.r_debug, info.runtime_state)), Ok((0x77, RuntimeState::ENABLED)));
     assert_eq!(retry(&mut machine, &mut waiting), Some(Blocked::Runtime));
     // Other exceptions are no word, and the debugger's end is none either.
@@ -75,7 +77,7 @@ fn with_a_debugger_it_waits_for_its_word() {
     machine.disable(BOB).ok();
     assert_eq!(retry(&mut machine, &mut waiting), Some(Blocked::Runtime));
     machine.trap(BOB, Attached, SUBSCRIBED, &[]).ok();
-    assert_eq!(permit(&mut machine), [Effect::Wake { process: ALICE }]);
+    assert_eq!(permit(&mut machine), [FollowUp::Wake { process: ALICE }.into()]);
     assert_eq!(retry(&mut machine, &mut waiting), None);
     assert!(waiting.call.effects.is_empty());
     // Its end waits in the same way, and undoes what the debugger did first.
@@ -84,11 +86,12 @@ fn with_a_debugger_it_waits_for_its_word() {
     assert_eq!(machine.suspend(&[0]).result, Ok(1));
     let mut waiting = machine.runtime(ALICE, RuntimeMode::EMPTY);
     assert_eq!(waiting.call.blocked, Some(Blocked::Runtime));
-    assert_eq!((waiting.call.effects.first(), waiting.call.effects.last()), (Some(&mode(false)), Some(&told)));
+    assert_eq!(waiting.call.effects.process, [mode(false)]);
+    assert_eq!(waiting.call.effects.device.last(), Some(&told));
     assert!(machine.suspended(ALICE).is_empty());
     permit(&mut machine);
     assert_eq!(retry(&mut machine, &mut waiting), None);
-    assert_eq!(waiting.call.effects, both(Cause::Debug, Some(0)));
+    assert_eq!(waiting.call.effects, Effects { device: both(Cause::Debug, Some(0)), process: Vec::new() });
     assert_eq!(machine.suspend(&[0]).errno(), Some(Errno::EPERM));
 }
 
@@ -110,7 +113,7 @@ fn after_a_signal_the_call_only_waits_on() {
     let waiting = machine.runtime(ALICE, RuntimeMode::ENABLE);
     machine.driver.abandon(ALICE, waiting.call.blocked.unwrap());
     let mut again = machine.runtime(ALICE, RuntimeMode::ENABLE);
-    assert_eq!((again.call.blocked, again.call.effects.len()), (Some(Blocked::Runtime), 0));
+    assert_eq!((again.call.blocked, again.call.effects.is_empty()), (Some(Blocked::Runtime), true));
     permit(&mut machine);
     assert_eq!(retry(&mut machine, &mut again), None);
     assert_eq!(machine.runtime(ALICE, RuntimeMode::ENABLE).errno(), Some(Errno::EBUSY));
@@ -118,7 +121,7 @@ fn after_a_signal_the_call_only_waits_on() {
     let waiting = machine.runtime(ALICE, RuntimeMode::EMPTY);
     machine.driver.abandon(ALICE, waiting.call.blocked.unwrap());
     let again = machine.runtime(ALICE, RuntimeMode::EMPTY);
-    assert_eq!((again.call.blocked, again.call.effects.len()), (Some(Blocked::Runtime), 0));
+    assert_eq!((again.call.blocked, again.call.effects.is_empty()), (Some(Blocked::Runtime), true));
     // Without a debugger the real driver takes the next call for the one that waited.
     machine.driver.abandon(ALICE, again.call.blocked.unwrap());
     machine.disable(BOB).ok();

@@ -1,0 +1,116 @@
+//! `gpreempt bench`: what gpreempt costs and promises, each against its goal.
+//!
+//! Every ratio compares things that were measured in the same run, in turns where it matters. What is missed is reported as
+//! missed, with the measurements that say why.
+
+mod args;
+mod bare;
+mod detection;
+mod doorbell;
+mod goal;
+mod print;
+mod requests;
+mod tenants;
+mod thread;
+
+use std::io::Write;
+
+use anyhow::Result;
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use crate::environment::gpu_under_test::GpuUnderTest;
+use crate::environment::interrupt::Interrupt;
+use crate::environment::workload::Workload;
+use crate::output;
+pub use args::{BenchArgs, BenchPart};
+use goal::Goal;
+
+/// What all parts have in common.
+struct Bed<'a> {
+    place: &'a GpuUnderTest,
+    workload: &'a Workload,
+    interrupt: &'a Interrupt,
+    seed: u64,
+    bar: &'a ProgressBar,
+}
+
+/// The document; `docs/bench-json.md` describes every key.
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: u32,
+    /// `"emulated"` or `"hardware"`: of all times and rates below.
+    kind: &'static str,
+    gpu: String,
+    seed: u64,
+    cores: usize,
+    /// Processes that wanted a processor in the minute before the run and at its end.
+    load_before: Option<f64>,
+    load_after: Option<f64>,
+    goals_met: usize,
+    goals_missed: usize,
+    goals: Vec<Goal>,
+    requests: Option<Vec<requests::Case>>,
+    detection: Option<Vec<detection::Case>>,
+    doorbell: Option<doorbell::Doorbell>,
+    tenants: Option<Vec<tenants::Case>>,
+}
+
+/// Measures all parts, or those that were asked for, and prints the report.
+///
+/// # Errors
+/// If a part cannot be measured. A missed goal is no error.
+pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
+    let workload = Workload::load(None)?;
+    let place = GpuUnderTest::find(&workload.virtual_gpu, options.yes)?;
+    let gpu = place.describe()?;
+    if !options.json {
+        writeln!(out, "{gpu}")?;
+        out.flush()?;
+    }
+    let interrupt = Interrupt::watch()?;
+    let bar = output::progress(options.json, "measurements {msg}");
+    let bed = Bed { place: &place, workload: &workload, interrupt: &interrupt, seed: options.seed, bar: &bar };
+    let wanted = |part: BenchPart| options.parts.is_empty() || options.parts.contains(&part);
+    let lengths = [
+        (BenchPart::Requests, requests::MEASUREMENTS),
+        (BenchPart::Detection, detection::MEASUREMENTS),
+        (BenchPart::Doorbell, doorbell::MEASUREMENTS),
+        (BenchPart::Tenants, tenants::MEASUREMENTS),
+    ];
+    bar.set_length(lengths.iter().filter(|(part, _)| wanted(*part)).map(|(_, length)| length).sum());
+    let load_before = load();
+    let requests = wanted(BenchPart::Requests).then(|| requests::measure(&bed)).transpose()?;
+    let detection = wanted(BenchPart::Detection).then(|| detection::measure(&bed)).transpose()?;
+    let doorbell = wanted(BenchPart::Doorbell).then(|| doorbell::measure(&bed)).transpose()?;
+    let tenants = wanted(BenchPart::Tenants).then(|| tenants::measure(&bed)).transpose()?;
+    bar.finish_and_clear();
+    let mut goals = Vec::new();
+    goals.extend(requests.iter().flat_map(|cases| requests::goals(cases)));
+    goals.extend(detection.iter().flat_map(|cases| detection::goals(cases)));
+    goals.extend(doorbell.iter().map(doorbell::Doorbell::goal));
+    goals.extend(tenants.iter().flat_map(|cases| tenants::goals(cases)));
+    let goals_met = goals.iter().filter(|goal| goal.met).count();
+    let report = Report {
+        schema: output::SCHEMA,
+        kind: if place.is_hardware() { "hardware" } else { "emulated" },
+        gpu,
+        seed: options.seed,
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        load_before,
+        load_after: load(),
+        goals_met,
+        goals_missed: goals.len() - goals_met,
+        goals,
+        requests,
+        detection,
+        doorbell,
+        tenants,
+    };
+    if options.json { output::json(&report, out) } else { print::print(&report, out) }
+}
+
+/// Processes that want a processor, averaged over a minute.
+fn load() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
+}

@@ -1,0 +1,205 @@
+//! What is done to everybody, and when.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rand_pcg::Pcg64;
+
+use super::calls::Call;
+use super::daemon::{Part, SoakDaemon};
+use super::free;
+use super::loads::{Loads, Role};
+use super::tally::Tally;
+use crate::environment::gpu_under_test::GpuUnderTest;
+use crate::random::below;
+
+/// Pause between two disturbances, in milliseconds: at least, and at most so many more.
+const PAUSE_MS: (u64, u64) = (100, 900);
+/// How long somebody stays stopped by SIGSTOP, likewise: less and more than the guardian bears.
+const FREEZE_MS: (u64, u64) = (50, 1500);
+
+/// Who is killed or stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whom {
+    Part(Part),
+    Load(Role),
+}
+
+impl Whom {
+    const ALL: [Whom; 5] = [
+        Whom::Part(Part::Daemon),
+        Whom::Part(Part::Guardian),
+        Whom::Part(Part::Actuator),
+        Whom::Load(Role::Online),
+        Whom::Load(Role::Offline),
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Whom::Part(Part::Daemon) => "daemon",
+            Whom::Part(Part::Guardian) => "guardian",
+            Whom::Part(Part::Actuator) => "actuator",
+            Whom::Load(role) => role.name(),
+        }
+    }
+}
+
+/// Somebody who was stopped by SIGSTOP.
+struct Frozen {
+    whom: Whom,
+    pid: u32,
+    until: Instant,
+}
+
+/// Disturbs everybody.
+pub(super) struct Disturber {
+    random: Pcg64,
+    next: Instant,
+    restart_at: Option<Instant>,
+    frozen: Vec<Frozen>,
+}
+
+impl Disturber {
+    pub(super) fn new(seed: u64) -> Disturber {
+        let random = Pcg64::new(seed.into(), 0);
+        Disturber { random, next: Instant::now() + Duration::from_secs(3), restart_at: None, frozen: Vec::new() }
+    }
+
+    fn span(&mut self, (least, more): (u64, u64)) -> Duration {
+        Duration::from_millis(least + below(&mut self.random, more))
+    }
+
+    /// Does what is due.
+    pub(super) fn go_on(
+        &mut self,
+        place: &GpuUnderTest,
+        loads: &mut Loads<'_>,
+        service: &mut SoakDaemon<'_>,
+        tally: &mut Tally,
+    ) -> Result<()> {
+        let now = Instant::now();
+        self.thaw(loads, service, |frozen| now >= frozen.until);
+        if self.restart_at.is_some_and(|at| now >= at) {
+            self.restart_at = None;
+            service.ensure_running(tally)?;
+        }
+        if now < self.next {
+            return Ok(());
+        }
+        let random = &mut self.random;
+        let (kind, whom) = (below(random, 10), Whom::ALL[below(random, Whom::ALL.len() as u64) as usize]);
+        match kind {
+            0..=3 => self.kill(whom, place, loads, service, tally)?,
+            4..=6 => self.freeze(whom, loads, service, tally),
+            7 => self.end_one(loads, tally),
+            _ if service.is_running() && !service.is_frozen() => {
+                let call = Call::ALL[below(random, Call::ALL.len() as u64) as usize];
+                call.make(random, loads, service, tally)?;
+            }
+            _ => {}
+        }
+        self.next = Instant::now() + self.span(PAUSE_MS);
+        Ok(())
+    }
+
+    fn find(&mut self, whom: Whom, loads: &Loads<'_>, service: &SoakDaemon<'_>) -> Option<u32> {
+        match whom {
+            Whom::Part(part) => service.pid(part),
+            Whom::Load(role) => {
+                let pids = loads.pids(Some(role));
+                pids.get(below(&mut self.random, pids.len() as u64) as usize).copied()
+            }
+        }
+    }
+
+    fn kill(
+        &mut self,
+        whom: Whom,
+        place: &GpuUnderTest,
+        loads: &mut Loads<'_>,
+        service: &mut SoakDaemon<'_>,
+        tally: &mut Tally,
+    ) -> Result<()> {
+        let Some(pid) = self.find(whom, loads, service) else { return Ok(()) };
+        *tally.kills.entry(whom.name()).or_default() += 1;
+        tally.did(format!("kill {} {pid}", whom.name()));
+        if whom != Whom::Part(Part::Daemon) {
+            if let Whom::Load(_) = whom {
+                loads.doom(pid);
+            }
+            // It may have ended at the same moment.
+            let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
+            return Ok(());
+        }
+        service.poll(tally)?;
+        let helpers: Vec<u32> = [Part::Guardian, Part::Actuator].iter().filter_map(|part| service.pid(*part)).collect();
+        service.kill()?;
+        if below(&mut self.random, 2) == 0 {
+            // The next one comes while the last is hardly gone.
+            return service.ensure_running(tally);
+        }
+        // A guardian that is stopped cannot end.
+        self.thaw(loads, service, |frozen| matches!(frozen.whom, Whom::Part(_)));
+        match free::wait_until_free(place, &loads.pids(None), &helpers)? {
+            Ok(time) => tally.freed.push(time),
+            Err(bound) => tally.fail(&format!("10 s after the daemon was killed: {bound}")),
+        }
+        self.restart_at = Some(Instant::now() + self.span(PAUSE_MS));
+        Ok(())
+    }
+
+    fn freeze(&mut self, whom: Whom, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>, tally: &mut Tally) {
+        // Of daemon, guardian and actuator only one at a time: two that are stopped cannot look after the third.
+        let is_part = |frozen: &Frozen| matches!(frozen.whom, Whom::Part(_));
+        if matches!(whom, Whom::Part(_)) && self.frozen.iter().any(is_part) {
+            return;
+        }
+        let Some(pid) = self.find(whom, loads, service) else { return };
+        if self.frozen.iter().any(|frozen| frozen.pid == pid) {
+            return;
+        }
+        *tally.freezes.entry(whom.name()).or_default() += 1;
+        tally.did(format!("stop {} {pid}", whom.name()));
+        if kill(Pid::from_raw(pid.cast_signed()), Signal::SIGSTOP).is_err() {
+            return;
+        }
+        match whom {
+            Whom::Load(_) => loads.set_frozen(pid, true),
+            Whom::Part(part) => service.set_frozen(service.is_frozen() || part == Part::Daemon),
+        }
+        let until = Instant::now() + self.span(FREEZE_MS);
+        self.frozen.push(Frozen { whom, pid, until });
+    }
+
+    fn thaw(&mut self, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>, is_meant: impl Fn(&Frozen) -> bool) {
+        self.frozen.retain(|frozen| {
+            if !is_meant(frozen) {
+                return true;
+            }
+            // It may have been killed meanwhile.
+            let _ = kill(Pid::from_raw(frozen.pid.cast_signed()), Signal::SIGCONT);
+            match frozen.whom {
+                Whom::Load(_) => loads.set_frozen(frozen.pid, false),
+                Whom::Part(Part::Daemon) => service.set_frozen(false),
+                Whom::Part(_) => {}
+            }
+            false
+        });
+    }
+
+    /// Everybody goes on.
+    pub(super) fn thaw_all(&mut self, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>) {
+        self.thaw(loads, service, |_| true);
+    }
+
+    /// One offline program comes to its end, stopped or not.
+    fn end_one(&mut self, loads: &mut Loads<'_>, tally: &mut Tally) {
+        let pids = loads.pids(Some(Role::Offline));
+        if let Some(&pid) = pids.get(below(&mut self.random, pids.len() as u64) as usize) {
+            tally.did(format!("end offline {pid}"));
+            loads.enough(pid);
+        }
+    }
+}

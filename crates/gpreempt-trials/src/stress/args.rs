@@ -1,0 +1,60 @@
+//! Flags of `gpreempt vgpu stress` and of the processes that it starts.
+
+use clap::Args;
+
+/// Flags of `gpreempt vgpu stress`.
+#[derive(Args)]
+pub struct StressArgs {
+    /// How long to go on; up to three times as long while too few have died somewhere.
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub seconds: u64,
+
+    /// Processes that compute at the same time.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub processes: u32,
+
+    /// Compute queues of each.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub queues: u32,
+
+    /// Processes that stop the queues of others and let them go on.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub tracers: u32,
+
+    /// How many have to die at each point.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub hits: u64,
+
+    /// Seed of everything that is random. What happens also depends on the machine.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of a process that computes.
+#[derive(Args)]
+pub struct StressClientArgs {
+    /// Compute queues at a time.
+    #[arg(long)]
+    pub queues: u32,
+    /// Seed of all random choices.
+    #[arg(long)]
+    pub seed: u64,
+    /// Shared page of kill points.
+    #[arg(long)]
+    pub points: Option<String>,
+}
+
+/// Flags of a process that suspends queues of others.
+#[derive(Args)]
+pub struct StressTracerArgs {
+    /// Seed of all random choices.
+    #[arg(long)]
+    pub seed: u64,
+    /// Shared page of kill points.
+    #[arg(long)]
+    pub points: Option<String>,
+}

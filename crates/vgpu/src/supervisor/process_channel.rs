@@ -1,0 +1,420 @@
+//! A process as the hardware scheduler deals with it: the engines that carry out its orders.
+
+use std::collections::HashMap;
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::control::{Answer, Control, Damaged, Numbered, Order};
+use crate::device::chip::{Chip, ProcessSlot};
+use crate::driver::ProcessKey;
+use crate::sys::{self, PollFlags};
+
+/// How often somebody who waits for engines looks whether they still live.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// How long engines may leave no room for an order that nobody waits for.
+const ROOM_LIMIT: Duration = Duration::from_secs(1);
+/// Answers that are taken before one looks at the clock.
+const MOST_ANSWERS: usize = 1000;
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoAnswer {
+    /// The process is gone, or its engines are.
+    Gone,
+    /// It takes too long.
+    Late,
+}
+
+/// The engines of one process.
+pub(super) struct ProcessChannel {
+    pub(super) process: ProcessKey,
+    pub(super) control: Control,
+    chip: Arc<Chip>,
+    pub(super) slot: ProcessSlot,
+    /// Closes when the process and its engines are gone.
+    stream: UnixStream,
+    gone: AtomicBool,
+    /// What it had on the chip is given back.
+    released: AtomicBool,
+    numbers: AtomicU64,
+    rings: AtomicU64,
+    /// Held while orders are written: there is one writer.
+    writing: Mutex<()>,
+    /// Answers that somebody waits for.
+    answers: Mutex<HashMap<u64, Option<Answer>>>,
+}
+
+impl ProcessChannel {
+    /// A channel for a process; `None` if all are taken.
+    pub(super) fn new(process: ProcessKey, control: Control, stream: UnixStream, chip: &Arc<Chip>) -> Option<Self> {
+        let slot = chip.add_process()?;
+        Some(Self {
+            process,
+            control,
+            chip: Arc::clone(chip),
+            slot,
+            stream,
+            gone: AtomicBool::new(false),
+            released: AtomicBool::new(false),
+            numbers: AtomicU64::new(Numbered::UNANSWERED + 1),
+            rings: AtomicU64::new(0),
+            writing: Mutex::new(()),
+            answers: Mutex::default(),
+        })
+    }
+
+    /// A doorbell of the process was rung.
+    pub(super) fn ring(&self) {
+        self.rings.fetch_add(1, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// How often doorbells of the process were rung, as far as anybody has noticed.
+    pub(super) fn rings(&self) -> u64 {
+        self.rings.load(Ordering::SeqCst)
+    }
+
+    /// Tells the engines to look for work.
+    pub(super) fn wake(&self) {
+        self.chip.wake(self.slot);
+    }
+
+    /// Whether nobody will carry out orders any more.
+    pub(super) fn is_gone(&self) -> bool {
+        if self.gone.load(Ordering::SeqCst) {
+            return true;
+        }
+        let state = sys::poll_now(self.stream.as_fd(), PollFlags::RDHUP);
+        let hung_up = state.intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR);
+        let gone = hung_up || self.control.is_lost();
+        if gone {
+            self.gone.store(true, Ordering::SeqCst);
+        }
+        gone
+    }
+
+    fn damaged(&self) -> NoAnswer {
+        super::say(&format!("the orders of process {} are damaged: it loses its gpu", self.process.pid));
+        self.gone.store(true, Ordering::SeqCst);
+        NoAnswer::Gone
+    }
+
+    fn answers(&self) -> MutexGuard<'_, HashMap<u64, Option<Answer>>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives an order that is not answered.
+    ///
+    /// # Errors
+    /// If nobody is there to take it.
+    pub(super) fn tell(&self, what: Order) -> Result<(), NoAnswer> {
+        self.post(Numbered { number: Numbered::<Order>::UNANSWERED, what }, Instant::now() + ROOM_LIMIT)
+    }
+
+    /// Gives an order; its number, by which [`ProcessChannel::wait`] is to be called.
+    ///
+    /// # Errors
+    /// If nobody takes it, and why.
+    pub(super) fn order(&self, what: Order, deadline: Instant) -> Result<u64, NoAnswer> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        self.answers().insert(number, None);
+        let posted = self.post(Numbered { number, what }, deadline);
+        if posted.is_err() {
+            self.answers().remove(&number);
+        }
+        posted.map(|()| number)
+    }
+
+    fn post(&self, order: Numbered<Order>, deadline: Instant) -> Result<(), NoAnswer> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.control.order(&order).map_err(|_| self.damaged())? {
+            if self.is_gone() {
+                return Err(NoAnswer::Gone);
+            }
+            if Instant::now() >= deadline {
+                return Err(NoAnswer::Late);
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.wake();
+        Ok(())
+    }
+
+    /// Waits for the answer to an order.
+    ///
+    /// # Errors
+    /// If it does not come, and why.
+    pub(super) fn wait(&self, number: u64, deadline: Instant) -> Result<Answer, NoAnswer> {
+        let result = loop {
+            let seen = self.control.answered();
+            match self.take_answers(number) {
+                Ok(Some(answer)) => break Ok(answer),
+                Ok(None) => {}
+                Err(_) => break Err(self.damaged()),
+            }
+            if self.is_gone() {
+                break Err(NoAnswer::Gone);
+            }
+            if Instant::now() >= deadline {
+                break Err(NoAnswer::Late);
+            }
+            self.control.wait_for_answer(seen, LOOK);
+        };
+        self.answers().remove(&number);
+        result
+    }
+
+    /// Takes what there is of answers, but not for ever, and keeps those that somebody waits for. The one to `number`, if
+    /// it has come.
+    fn take_answers(&self, number: u64) -> Result<Option<Answer>, Damaged> {
+        let mut answers = self.answers();
+        for _ in 0..MOST_ANSWERS {
+            let Some(answer) = self.control.take_answer()? else { break };
+            if let Some(place) = answers.get_mut(&answer.number) {
+                *place = Some(answer.what);
+            }
+        }
+        Ok(answers.get_mut(&number).and_then(Option::take))
+    }
+
+    /// Gives an order and waits until it is carried out.
+    ///
+    /// # Errors
+    /// As [`ProcessChannel::order`] and [`ProcessChannel::wait`].
+    pub(super) fn ask(&self, what: Order, limit: Duration) -> Result<Answer, NoAnswer> {
+        let deadline = Instant::now() + limit;
+        self.wait(self.order(what, deadline)?, deadline)
+    }
+}
+
+/// How long engine processes may take to end when their client has, or when they are told to.
+const ENDING: Duration = Duration::from_secs(2);
+/// How often somebody looks whether engines have ended before their process.
+const WATCH: Duration = Duration::from_millis(100);
+
+impl ProcessChannel {
+    /// Waits until the process or its engines are gone, and gives back what it had on the chip. This depends on nobody:
+    /// whoever waits for engines of others may wait for a lock that this process died with.
+    pub(super) fn watch(&self) {
+        // One that cannot be watched has ended.
+        if let Ok(process) = sys::pidfd(self.process.pid) {
+            let (process, stream) = (process.as_fd(), self.stream.as_fd());
+            let mut running = Vec::new();
+            while !self.is_gone() && !self.misses_any(&mut running) {
+                if sys::wait_for_either(process, stream, Some(WATCH)) {
+                    break;
+                }
+            }
+            self.release();
+            sys::wait_for_either(process, stream, None);
+        }
+        self.release();
+        // Somebody may have inherited the other end, and the driver has to learn of the process's end all the same.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// Gives back what the process had on the chip. Its engines have ended by now, or are about to; those that do not are
+    /// ended.
+    fn release(&self) {
+        if self.released.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.gone.store(true, Ordering::SeqCst);
+        self.chip.close(self.slot);
+        if !self.engines_end() {
+            for engine in self.engines().filter(|engine| engine.parent == self.process.pid) {
+                // SAFETY: sends a signal to an engine of this process, which would harm whoever gets its place.
+                unsafe { libc::kill(engine.pid.cast_signed(), libc::SIGKILL) };
+            }
+            self.engines_end();
+        }
+        self.chip.release_process(self.slot);
+    }
+
+    /// Engines that have not ended.
+    fn engines(&self) -> impl Iterator<Item = Running> {
+        self.chip.workers(self.slot).filter_map(Running::engine)
+    }
+
+    /// Whether an engine that ran before does no longer. Its process tells nobody while it is stopped itself.
+    fn misses_any(&self, before: &mut Vec<u32>) -> bool {
+        let own = self.engines().filter(|engine| engine.parent == self.process.pid);
+        let now: Vec<u32> = own.map(|engine| engine.pid).collect();
+        let misses = before.iter().any(|pid| !now.contains(pid));
+        *before = now;
+        misses
+    }
+
+    /// Waits until all engines have ended; whether they have in time.
+    fn engines_end(&self) -> bool {
+        let until = Instant::now() + ENDING;
+        while self.engines().next().is_some() {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+        true
+    }
+
+    /// The engines did not do what they had to in time. If somebody has stopped them they never will, and what they hold of
+    /// the chip is missed by others: they are lost.
+    pub(super) fn blame(&self) {
+        if self.engines().any(|engine| engine.stopped) {
+            self.gone.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for ProcessChannel {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// A process that has not ended.
+struct Running {
+    pid: u32,
+    parent: u32,
+    stopped: bool,
+}
+
+impl Running {
+    /// The engine with this pid, unless it has ended: its number may have gone to somebody else, and whoever inherited it
+    /// may be slow to notice its end.
+    fn engine(pid: u32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (name, rest) = stat.split_once(" (")?.1.rsplit_once(") ")?;
+        let mut fields = rest.split(' ');
+        let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
+        let runs = name == crate::executor::NAME && !state.starts_with(['Z', 'X']);
+        runs.then_some(Self { pid, parent, stopped: state.starts_with(['T', 't']) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::device::Geometry;
+
+    struct Client {
+        child: std::process::Child,
+        control: Control,
+        /// Somebody may have inherited the connection: the process's end must do.
+        theirs: UnixStream,
+        channel: Arc<ProcessChannel>,
+    }
+
+    fn client(chip: &Arc<Chip>) -> Client {
+        let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a process");
+        let key = ProcessKey { pid: child.id(), start: 0 };
+        let (ours, theirs) = UnixStream::pair().expect("sockets");
+        let (control, page) = Control::new().expect("a page");
+        let channel = ProcessChannel::new(key, Control::open(page.as_fd()).expect("a page"), ours, chip).expect("room");
+        Client { child, control, theirs, channel: Arc::new(channel) }
+    }
+
+    fn chip() -> Arc<Chip> {
+        Arc::new(Chip::create(Geometry::cdna(8, 1), 1, 1).expect("memory").0)
+    }
+
+    #[test]
+    fn answers_that_nobody_waits_for_are_not_kept() {
+        let chip = chip();
+        let Client { mut child, control, channel, theirs: _theirs } = client(&chip);
+        for _ in 0..10 {
+            channel.tell(Order::Reset { gpu: 0 }).expect("there is room");
+            assert_eq!(
+                control.take_order().expect("no nonsense").expect("there is one").number,
+                Numbered::<Order>::UNANSWERED
+            );
+        }
+        let soon = || Instant::now() + Duration::from_secs(60);
+        let late = channel.order(Order::Reset { gpu: 0 }, soon()).expect("there is room");
+        assert_eq!(channel.wait(late, Instant::now()), Err(NoAnswer::Late));
+        let number = channel.order(Order::Reset { gpu: 0 }, soon()).expect("there is room");
+        for number in (late..late + 5000).filter(|other| *other != number).chain([number]) {
+            assert!(control.answer(&Numbered { number, what: Answer::Done }));
+        }
+        assert_eq!(channel.wait(number, soon()), Ok(Answer::Done));
+        assert!(channel.answers().is_empty());
+        child.kill().expect("can be killed");
+        child.wait().expect("ends");
+    }
+
+    #[test]
+    fn engines_that_take_no_orders_hold_nobody_up_for_ever() {
+        let chip = chip();
+        let Client { mut child, channel, theirs: _theirs, .. } = client(&chip);
+        let queues = vec![0; 10_000];
+        let order = || Order::Map { gpu: 0, queues: queues.clone(), not_before: 0 };
+        let refused = (0..1000).find_map(|_| channel.order(order(), Instant::now()).err());
+        assert_eq!(refused, Some(NoAnswer::Late));
+        child.kill().expect("can be killed");
+        child.wait().expect("ends");
+    }
+
+    #[test]
+    fn the_place_of_engines_that_are_lost_is_free_while_their_process_lives() {
+        let chip = chip();
+        let Client { mut child, control, channel, theirs: _theirs } = client(&chip);
+        let watched = Arc::clone(&channel);
+        let watcher = std::thread::spawn(move || watched.watch());
+        control.lose();
+        let until = Instant::now() + Duration::from_secs(60);
+        while chip.is_live(channel.slot) && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert!(!chip.is_live(channel.slot) && !watcher.is_finished());
+        child.kill().expect("can be killed");
+        watcher.join().expect("ends");
+        child.wait().expect("ends");
+    }
+
+    #[test]
+    fn an_engine_that_died_is_missed_although_its_process_says_nothing() {
+        let chip = chip();
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join(crate::executor::NAME);
+        std::fs::copy("/bin/cat", &program).expect("a copy");
+        let mut engine = Command::new(program).stdin(Stdio::piped()).spawn().expect("a process");
+        let (ours, _theirs) = UnixStream::pair().expect("sockets");
+        let control = Control::new().expect("a page").0;
+        let key = ProcessKey { pid: std::process::id(), start: 0 };
+        let channel = ProcessChannel::new(key, control, ours, &chip).expect("room");
+        assert!(chip.register_worker(channel.slot, engine.id()));
+        let mut running = Vec::new();
+        assert!(!channel.misses_any(&mut running) && !channel.misses_any(&mut running));
+        assert_eq!(running, [engine.id()]);
+        engine.kill().expect("can be killed");
+        engine.wait().expect("ends");
+        assert!(channel.misses_any(&mut running));
+    }
+
+    #[test]
+    fn the_place_of_a_dead_process_is_free_while_others_still_deal_with_it() {
+        let chip = chip();
+        let Client { mut child, mut theirs, channel, .. } = client(&chip);
+        let watched = Arc::clone(&channel);
+        let watcher = std::thread::spawn(move || watched.watch());
+        assert!(chip.is_live(channel.slot) && !channel.is_gone());
+        child.kill().expect("can be killed");
+        watcher.join().expect("ends");
+        assert!(!chip.is_live(channel.slot) && channel.is_gone());
+        assert_eq!(theirs.read(&mut [0]).expect("can be read"), 0, "the connection is closed");
+        child.wait().expect("ends");
+        // The place may have gone to somebody else by the time the last one lets go.
+        let next = chip.add_process().expect("room");
+        assert_eq!(next.number(), channel.slot.number());
+        drop(channel);
+        assert!(chip.is_live(next));
+    }
+}
