@@ -14,8 +14,8 @@ use std::sync::{LazyLock, Mutex};
 
 use kfd_runtime::{Arguments, CodeObject, GpuAddr, Launch};
 use kfd_suite::corpus::{CorpusKernel, LEVELS, Library, Manifest};
-use rig::{Rig, Weather};
-use storm::{Hail, QUIET, Storm};
+use rig::{PreemptionPattern, Rig};
+use storm::{EveryInstruction, QUIET, RandomPreemptions};
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 const THREADS: usize = 2;
@@ -47,7 +47,7 @@ fn the_corpus_gives_the_same_bits_as_the_host() {
 fn the_corpus_gives_the_same_bits_in_a_storm() {
     whole_corpus(|kernel, object, input, seed| {
         let mut rig = Rig::saving(room(kernel, object, input), QUIET);
-        run(kernel, object, input, &mut rig, &mut Storm::new(seed, storm::preemptions() / 10))
+        run(kernel, object, input, &mut rig, &mut RandomPreemptions::new(seed, storm::preemptions() / 10))
     });
 }
 
@@ -66,7 +66,7 @@ fn the_shortest_kernel_of_the_corpus_is_preempted_after_every_instruction() {
     let file = directory.join(format!("{}.O2.hsaco", shortest.name));
     let object = CodeObject::parse(&std::fs::read(file).unwrap()).unwrap();
     let mut rig = Rig::saving(room(shortest, &object, &input), 1);
-    let mut hail = Hail(0);
+    let mut hail = EveryInstruction(0);
     let found = run(shortest, &object, &input, &mut rig, &mut hail).unwrap();
     assert_eq!(shortest.output.difference(&found, &expected), None, "{}", shortest.name);
     assert!(hail.0 > 100, "{} was preempted {} times", shortest.name, hail.0);
@@ -146,7 +146,7 @@ fn run(
     object: &CodeObject,
     input: &[u8],
     rig: &mut Rig,
-    weather: &mut dyn Weather,
+    preemptions: &mut dyn PreemptionPattern,
 ) -> Result<Vec<u8>, String> {
     let start = kernel.output.start();
     let from = rig.place(input);
@@ -154,7 +154,7 @@ fn run(
     let to = guarded + GUARD.len() as u64;
     let arguments = Arguments::default().address(GpuAddr(from)).address(GpuAddr(to)).u32(kernel.items.cast_unsigned());
     let launch = Launch { grid: kernel.grid(), group: kernel.group };
-    rig.dispatch(weather, object, &kernel.name, &launch, arguments, kernel.stack)?;
+    rig.dispatch(preemptions, object, &kernel.name, &launch, arguments, kernel.stack)?;
     let after = rig.read(guarded, start.len() + 2 * GUARD.len());
     let (before, rest) = after.split_at(GUARD.len());
     let (found, behind) = rest.split_at(start.len());
