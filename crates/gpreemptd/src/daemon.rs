@@ -66,7 +66,7 @@ pub enum Error {
     System(#[from] io::Error),
     /// The core refused its memory.
     #[error("the scheduler cannot start: {0}")]
-    Core(String),
+    Core(#[source] gpreempt_core::Error),
     /// A thread ended that should not.
     #[error("a thread failed; everything was resumed. The log above says why")]
     Panicked,
@@ -128,7 +128,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         alive: Arc::clone(&alive),
         config,
     })
-    .map_err(|error| Error::Core(error.to_string()))?;
+    .map_err(Error::Core)?;
     let deciding = thread::Builder::new().name("decide".into()).spawn(move || host.run(&inbox))?;
     tracing::info!("serving {}; {}", socket.display(), mode_in_words(mode));
     let _ = sd_notify::notify(false, &[NotifyState::Ready]);

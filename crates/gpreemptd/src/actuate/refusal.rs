@@ -1,6 +1,4 @@
-//! What a refusal of the driver or the kernel means to the daemon.
-
-use std::fs;
+//! Classifies errors of the driver and the kernel for the daemon.
 
 use kfd::{Error, Pid, RuntimeState};
 use nix::errno::Errno;
@@ -42,10 +40,9 @@ pub(super) fn kind(error: &Error) -> CommandRefusalKind {
     }
 }
 
-/// Whether somebody traces the process.
+/// Returns whether a process is traced.
 fn is_traced(pid: Pid) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status.lines().find_map(|line| line.strip_prefix("TracerPid:")).is_some_and(|tracer| tracer.trim() != "0")
+    linux_host::process::tracer(pid.0).is_some()
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use gpreempt_proto::EventKind;
 use kfd::{Pid, ProcessMemory, QueueId};
 
 use crate::actuate::TracedQueue;
-use crate::clock;
 use crate::config::Treatment;
 use crate::discovery::{self, Format, Ring};
 use crate::observe::TenantProbe;
@@ -244,7 +243,7 @@ impl Host {
             return Some(job.core);
         }
         let by_hand = self.overrides.current().levels.get(&kept).copied().and_then(Level::new);
-        let held_until = self.overrides.held(&kept).map(|left| now.plus(clock::nanos(left)));
+        let held_until = self.overrides.held(&kept).map(|left| now.plus(Nanos::from(left)));
         let mut job = Job {
             core: self.core.add_job(treatment.params).ok()?,
             rule: treatment.rule.clone(),

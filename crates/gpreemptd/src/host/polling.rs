@@ -253,7 +253,7 @@ impl Host {
         let watched_since = place.contested_since;
         let record = self.publisher.gpu(&place.about);
         record.inversions += 1;
-        record.sampled += u64::from(control);
+        record.control_bursts += u64::from(control);
         // The work came after the last poll that did not show it, and not before it mattered.
         record.detection.note(now.since(polled_before.max(watched_since)));
         if let Some(tenant) = self.world.tenants.get_mut(&key) {
@@ -299,7 +299,7 @@ impl Host {
             return;
         }
         if last.control {
-            record.burst_sampled.note(lasted);
+            record.burst_control.note(lasted);
         } else {
             record.burst_protected.note(lasted);
         }

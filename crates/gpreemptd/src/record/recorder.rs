@@ -18,7 +18,7 @@ pub struct GpuRecord {
     /// Inversions seen.
     pub inversions: u64,
     /// Inversions left alone to see what happens without us.
-    pub sampled: u64,
+    pub control_bursts: u64,
     /// Tenants stopped.
     pub preempts: u64,
     /// Tenants resumed.
@@ -44,7 +44,7 @@ pub struct GpuRecord {
     /// How long bursts of protected work took that were acted upon.
     pub burst_protected: Times,
     /// How long bursts of protected work took that were left alone.
-    pub burst_sampled: Times,
+    pub burst_control: Times,
 }
 
 impl GpuRecord {
@@ -52,7 +52,7 @@ impl GpuRecord {
         GpuStats {
             gpu: self.address.clone(),
             inversions: self.inversions,
-            sampled: self.sampled,
+            sampled: self.control_bursts,
             preempts: self.preempts,
             resumes: self.resumes,
             failures: self.failures,
@@ -64,7 +64,7 @@ impl GpuRecord {
             inversion: self.inversion.distribution(),
             winnable: self.winnable.distribution(),
             burst_protected: self.burst_protected.distribution(),
-            burst_sampled: self.burst_sampled.distribution(),
+            burst_sampled: self.burst_control.distribution(),
         }
     }
 }
