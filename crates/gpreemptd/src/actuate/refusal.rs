@@ -6,17 +6,17 @@ use nix::errno::Errno;
 use super::{CommandRefusal, CommandRefusalKind};
 use crate::clock;
 
-/// The refusal of an order.
+/// Builds the refusal of a command.
 pub(super) fn refused(ticket: Option<u64>, pid: Pid, error: &Error) -> CommandRefusal {
     with_kind(ticket, pid, kind(error), error.to_string())
 }
 
-/// The refusal of an order for a reason that is known better than the driver's answer tells.
+/// Builds the refusal of a command whose kind is known better than the driver's answer tells.
 pub(super) fn with_kind(ticket: Option<u64>, pid: Pid, kind: CommandRefusalKind, message: String) -> CommandRefusal {
     CommandRefusal { ticket, pid: pid.0, kind, message, at_ns: clock::now().0 }
 }
 
-/// What to make of an error.
+/// Returns the kind of an error.
 pub(super) fn kind(error: &Error) -> CommandRefusalKind {
     if error.is_gone() {
         return CommandRefusalKind::Gone;
@@ -27,7 +27,7 @@ pub(super) fn kind(error: &Error) -> CommandRefusalKind {
     let errno = error.errno().map(Errno::from_raw);
     match (error, errno) {
         (Error::Ptrace { pid, .. }, Some(Errno::EPERM)) if is_traced(*pid) => CommandRefusalKind::Debugger,
-        // A session of somebody else, a gpu in somebody else's use, or a session that somebody else ended.
+        // A session or gpu of another debugger, or a session that another process ended.
         (Error::Trap { .. }, Some(Errno::EALREADY | Errno::EBUSY)) => CommandRefusalKind::Debugger,
         (Error::Trap { operation, .. }, Some(Errno::EPERM | Errno::EINVAL)) if operation.name() != Some("ENABLE") => {
             CommandRefusalKind::Debugger

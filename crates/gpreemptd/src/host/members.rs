@@ -1,4 +1,4 @@
-//! Who takes part: processes come, change and go, and with them tenants and jobs.
+//! Membership: processes come, change and go, and with them tenants and jobs.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;

@@ -1,4 +1,4 @@
-//! How often rings are looked at: as often as the processor time allowed for it permits.
+//! How often rings are polled: as often as the processor time allowed for it permits.
 
 use gpreempt_core::Nanos;
 

@@ -1,4 +1,4 @@
-//! What clients ask to be changed.
+//! Serves requests of clients that change something.
 
 use gpreempt_core::{Level, Nanos};
 use gpreempt_proto::{Answer, EventKind, Mode, Refusal, RefusalKind, Request, Target};

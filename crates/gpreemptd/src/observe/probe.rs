@@ -1,4 +1,4 @@
-//! All rings of one tenant, joined.
+//! Polls all rings of one tenant.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct IgnoredRing {
     pub why: Senseless,
 }
 
-/// Watches one tenant.
+/// Polls the rings of one tenant and remembers what is needed between polls.
 #[derive(Debug)]
 pub struct TenantProbe {
     memory: Arc<ProcessMemory>,
@@ -100,7 +100,7 @@ impl TenantProbe {
 
     /// Whether a look might find something else than the last: an index moved, or the tenant was not idle. Reads indices
     /// only, and those only if the tenant was idle.
-    pub fn peek(&mut self) -> bool {
+    pub fn peek(&self) -> bool {
         !self.settled || self.rings.iter().any(|ring| ring.moved(&self.memory))
     }
 

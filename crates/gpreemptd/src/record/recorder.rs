@@ -10,14 +10,14 @@ use super::{CpuTimes, Times};
 /// Version of the document that `stats` prints.
 const SCHEMA: u32 = 1;
 
-/// What is counted for one gpu; the fields are those of [`GpuStats`].
+/// Counters of one gpu; the fields are those of [`GpuStats`].
 #[derive(Clone, Debug, Default)]
 pub struct GpuRecord {
     /// PCI address.
     pub address: String,
     /// Inversions seen.
     pub inversions: u64,
-    /// Inversions left alone to see what happens without us.
+    /// Inversions that were control bursts: not protected, to see what protection is worth.
     pub control_bursts: u64,
     /// Tenants stopped.
     pub preempts: u64,
@@ -43,7 +43,7 @@ pub struct GpuRecord {
     pub winnable: Times,
     /// How long bursts of protected work took that were acted upon.
     pub burst_protected: Times,
-    /// How long bursts of protected work took that were left alone.
+    /// How long control bursts took.
     pub burst_control: Times,
 }
 
@@ -69,7 +69,7 @@ impl GpuRecord {
     }
 }
 
-/// What is counted for the daemon itself; the fields are those of [`DaemonStats`].
+/// Counters of the daemon itself; the fields are those of [`DaemonStats`].
 #[derive(Clone, Debug, Default)]
 pub struct DaemonRecord {
     /// Looks at rings.
