@@ -8,7 +8,7 @@
 //! | `execute` | replaces the process by the same program from its beginning |
 //! | `runtime on\|off` | offers the runtime to debuggers, or withdraws it |
 //! | `queue PRIORITY [GPU]` | creates a compute queue; its number |
-//! | `walk QUEUE GROUPS [silent]` | starts a job: a kernel that runs until `enough`; silent without a completion signal |
+//! | `walk QUEUE GROUPS [silent]` | starts a job, a kernel that runs until `enough`; silent: without a signal |
 //! | `enough` | lets all jobs end |
 //! | `done JOB`, `wait JOB` | whether it completed; waits and answers `right` or what is wrong |
 //! | `gate QUEUE [value]` | a barrier packet that waits for `fire`: a signal of zero, or one of a value |
@@ -26,7 +26,7 @@ use std::os::unix::process::CommandExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kfd::ptrace::Leader;
+use kfd::ptrace::Tracee;
 use kfd::{ExceptionMask, Grace, Kfd, Pid, QueueId};
 use kfd_abi::debug::{RuntimeEnableArgs, RuntimeMode};
 use kfd_abi::ioctl::{Argument, Request};
@@ -160,7 +160,7 @@ struct Gate {
 /// A debug session with another process, from the thread that traces it.
 struct Debugger {
     kfd: Arc<Kfd>,
-    leader: Leader,
+    leader: Tracee,
 }
 
 impl Debugger {
@@ -296,7 +296,7 @@ impl Actor {
         let mut said = String::new();
         match verb {
             "trace" => {
-                let leader = Leader::seize(Pid(small(0)), |_| ())?;
+                let leader = Tracee::seize(Pid(small(0)), |_| ())?;
                 self.debugger = Some(Debugger { kfd: Arc::new(Kfd::open()?), leader });
             }
             "debug" => {

@@ -391,8 +391,8 @@ pub fn tracer(pid: Pid) -> Option<u32> {
     linux_host::process::tracer(pid.0)
 }
 
-/// Waits until the device has so many queues of a process suspended, of so many. The daemon reports `running` as soon as
-/// it has told the driver to resume.
+/// Waits until the device has so many queues of a process suspended, of so many. The daemon reports `running` as soon
+/// as it has told the driver to resume.
 pub fn until_suspended(pid: Pid, queues: (usize, usize)) {
     until(&format!("{queues:?} queues of process {pid} are suspended"), || suspended(pid) == queues);
 }

@@ -1,6 +1,6 @@
 //! The kit of the end-to-end tests: several real processes on one virtual gpu.
 //!
-//! * [`scene`]: a test runs again inside a virtual gpu as the *director*, which starts *actors* and tells them what to do.
+//! * [`scene`]: a test runs again inside a virtual gpu as the *director*, which starts and commands *actors*.
 //! * [`actor`]: what an actor can be told, one line each.
 //! * [`daemon`]: the daemon under test, with assertions about what it reports.
 //! * [`program`]: programs that print one JSON document per line, such as `gpreempt load`.

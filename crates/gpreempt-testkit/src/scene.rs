@@ -149,7 +149,8 @@ impl Scene {
         let mut command = Command::new(own());
         again(&mut command, self.test, "actor");
         command.envs(variables.iter().copied());
-        // As a shell does with its jobs: a process in the group of a test without a terminal would not stop for SIGTSTP.
+        // As a shell does with its jobs: a process in the group of a test without a terminal would not stop for
+        // SIGTSTP.
         command.process_group(0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("can be started");
         let input = child.stdin.take().expect("piped");

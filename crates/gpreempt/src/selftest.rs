@@ -15,7 +15,8 @@ use crate::output;
 
 pub(crate) fn run(options: &Selftest, out: &mut impl Write) -> Result<()> {
     let runtime = Runtime::open().map_err(explain)?;
-    let mut report = Report { schema: output::SCHEMA, gpus: Vec::new(), kernels: Vec::new(), passed: 0, failed: 0 };
+    let mut report =
+        SelftestReport { schema: output::SCHEMA, gpus: Vec::new(), kernels: Vec::new(), passed: 0, failed: 0 };
     let chosen = match options.gpu {
         Some(index) => vec![(index, runtime.device(index)?)],
         None => runtime.devices().iter().enumerate().collect(),
@@ -95,7 +96,7 @@ const PASSED: &str = "passed";
 const FAILED: &str = "failed";
 
 #[derive(Serialize)]
-struct Report {
+struct SelftestReport {
     schema: u32,
     gpus: Vec<Gpu>,
     kernels: Vec<Row>,
@@ -145,7 +146,7 @@ impl Row {
     }
 }
 
-fn print(report: &Report, out: &mut impl Write) -> Result<()> {
+fn print(report: &SelftestReport, out: &mut impl Write) -> Result<()> {
     for gpu in &report.gpus {
         let Gpu { gpu: index, name, gfx, compute_units, xccs, .. } = gpu;
         writeln!(out, "Gpu {index}: {name}, {gfx}, {compute_units} compute units on {xccs} XCC.\n")?;
@@ -183,7 +184,7 @@ mod tests {
         Row { gpu: 0, name, items: 64, result, time_us: Some(1500.0), message: message.map(str::to_string) }
     }
 
-    fn report(kernels: Vec<Row>) -> Report {
+    fn report(kernels: Vec<Row>) -> SelftestReport {
         let gpu = Gpu {
             gpu: 0,
             gpu_id: 7,
@@ -192,7 +193,7 @@ mod tests {
             compute_units: 304,
             xccs: 8,
         };
-        Report { schema: output::SCHEMA, gpus: vec![gpu], kernels, passed: 1, failed: 1 }
+        SelftestReport { schema: output::SCHEMA, gpus: vec![gpu], kernels, passed: 1, failed: 1 }
     }
 
     #[test]

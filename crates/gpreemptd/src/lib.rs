@@ -27,5 +27,6 @@ pub mod host;
 pub mod identity;
 pub mod inbox;
 pub mod observe;
+pub mod os;
 mod panic_hook;
 pub mod record;

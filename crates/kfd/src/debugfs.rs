@@ -15,18 +15,18 @@ pub use kfd_abi::sysfs::DEBUG_DIR as DIRECTORY;
 
 /// A process with the queues it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
+pub struct MqdProcess {
     /// Its pid, in the initial namespace.
     pub pid: u32,
     /// Number of its address space.
     pub pasid: u32,
     /// Its queues, the newest first.
-    pub queues: Vec<Queue>,
+    pub queues: Vec<MqdQueue>,
 }
 
 /// Kind of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum QueueKind {
+pub enum MqdKind {
     /// Compute.
     Compute,
     /// Copies.
@@ -35,31 +35,31 @@ pub enum QueueKind {
 
 /// A queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Queue {
+pub struct MqdQueue {
     /// Its kind.
-    pub kind: QueueKind,
+    pub kind: MqdKind,
     /// Its gpu, as the topology names it.
     pub gpu_id: u32,
     /// Its descriptors, one for each XCC; a copy queue has one.
-    pub descriptors: Vec<Descriptor>,
+    pub descriptors: Vec<Mqd>,
 }
 
-impl Queue {
-    fn first(&self) -> Option<&Descriptor> {
+impl MqdQueue {
+    fn first(&self) -> Option<&Mqd> {
         self.descriptors.first()
     }
 
     /// A word of the first descriptor of a compute queue.
     fn compute_word(&self, offset: usize) -> Option<u32> {
-        self.first().filter(|_| self.kind == QueueKind::Compute)?.word(offset)
+        self.first().filter(|_| self.kind == MqdKind::Compute)?.word(offset)
     }
 
     /// Address of the ring.
     #[must_use]
     pub fn ring(&self) -> Option<u64> {
         let offset = match self.kind {
-            QueueKind::Compute => mqd::PQ_BASE,
-            QueueKind::Sdma => mqd::sdma::RB_BASE,
+            MqdKind::Compute => mqd::PQ_BASE,
+            MqdKind::Sdma => mqd::sdma::RB_BASE,
         };
         Some(self.first()?.double(offset)? << 8)
     }
@@ -83,8 +83,8 @@ impl Queue {
     pub fn rptr_address(&self) -> Option<u64> {
         let first = self.first()?;
         match self.kind {
-            QueueKind::Compute => first.double(mqd::PQ_RPTR_REPORT_ADDR),
-            QueueKind::Sdma => {
+            MqdKind::Compute => first.double(mqd::PQ_RPTR_REPORT_ADDR),
+            MqdKind::Sdma => {
                 let high = first.word(mqd::sdma::RB_RPTR_ADDR_HI)?;
                 Some(u64::from(high) << 32 | u64::from(first.word(mqd::sdma::RB_RPTR_ADDR_LO)?))
             }
@@ -94,7 +94,7 @@ impl Queue {
     /// Address at which the program puts the write index. The descriptor of a copy queue does not have it.
     #[must_use]
     pub fn wptr_address(&self) -> Option<u64> {
-        self.first().filter(|_| self.kind == QueueKind::Compute)?.double(mqd::PQ_WPTR_POLL_ADDR)
+        self.first().filter(|_| self.kind == MqdKind::Compute)?.double(mqd::PQ_WPTR_POLL_ADDR)
     }
 
     /// Priority of a compute queue, 0 to 15.
@@ -112,18 +112,18 @@ impl Queue {
     /// Address of a compute queue's save area on an XCC, and its bytes.
     #[must_use]
     pub fn save_area(&self, xcc: usize) -> Option<(u64, u32)> {
-        let descriptor = self.descriptors.get(xcc).filter(|_| self.kind == QueueKind::Compute)?;
+        let descriptor = self.descriptors.get(xcc).filter(|_| self.kind == MqdKind::Compute)?;
         Some((descriptor.double(mqd::CTX_SAVE_BASE_ADDR)?, descriptor.word(mqd::CTX_SAVE_SIZE)?))
     }
 }
 
 /// A descriptor: [`kfd_abi::mqd`] says what is where in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Descriptor {
+pub struct Mqd {
     bytes: Vec<u8>,
 }
 
-impl Descriptor {
+impl Mqd {
     /// The 32 bits at an offset.
     #[must_use]
     pub fn word(&self, offset: usize) -> Option<u32> {
@@ -139,18 +139,18 @@ impl Descriptor {
 
 /// The slots of a gpu.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct HqdNode {
     /// Number of its node in the topology.
     pub node: u32,
     /// Its name there.
     pub gpu_id: u32,
     /// Its slots.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<HqdSlot>,
 }
 
 /// Which slot it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum HqdPlace {
     /// That of the driver's own queue on an XCC.
     Driver {
         /// The XCC.
@@ -176,18 +176,18 @@ pub enum Place {
 
 /// A slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct HqdSlot {
     /// Which one.
-    pub place: Place,
+    pub place: HqdPlace,
     /// Addresses of its registers and what they hold.
     pub registers: Vec<(u32, u32)>,
 }
 
-impl Slot {
+impl HqdSlot {
     /// The register of a compute slot that is at this offset of a descriptor.
     #[must_use]
     pub fn register(&self, offset: usize) -> Option<u32> {
-        if matches!(self.place, Place::Sdma { .. }) {
+        if matches!(self.place, HqdPlace::Sdma { .. }) {
             return None;
         }
         self.registers.get(mqd::register_index(offset)?).map(|(_, value)| *value)
@@ -204,7 +204,7 @@ impl Slot {
 ///
 /// # Errors
 /// If the file cannot be read: only the superuser may, and debugfs must be there.
-pub fn read_queues() -> io::Result<Vec<Process>> {
+pub fn read_queues() -> io::Result<Vec<MqdProcess>> {
     read_queues_in(Path::new(DIRECTORY))
 }
 
@@ -212,7 +212,7 @@ pub fn read_queues() -> io::Result<Vec<Process>> {
 ///
 /// # Errors
 /// As [`read_queues`].
-pub fn read_queues_in(directory: &Path) -> io::Result<Vec<Process>> {
+pub fn read_queues_in(directory: &Path) -> io::Result<Vec<MqdProcess>> {
     Ok(parse_queues(&std::fs::read_to_string(directory.join("mqds"))?))
 }
 
@@ -220,14 +220,14 @@ pub fn read_queues_in(directory: &Path) -> io::Result<Vec<Process>> {
 ///
 /// # Errors
 /// As [`read_queues`].
-pub fn read_slots() -> io::Result<Vec<Node>> {
+pub fn read_slots() -> io::Result<Vec<HqdNode>> {
     Ok(parse_slots(&std::fs::read_to_string(Path::new(DIRECTORY).join("hqds"))?))
 }
 
 /// The queues in the text of `mqds`.
 #[must_use]
-pub fn parse_queues(text: &str) -> Vec<Process> {
-    let mut processes: Vec<Process> = Vec::new();
+pub fn parse_queues(text: &str) -> Vec<MqdProcess> {
+    let mut processes: Vec<MqdProcess> = Vec::new();
     let mut dump = Vec::new();
     // Whether the rows that come belong to the last queue.
     let mut in_queue = false;
@@ -252,9 +252,9 @@ pub fn parse_queues(text: &str) -> Vec<Process> {
         dump.clear();
         in_queue = false;
         if let Some((pid, pasid)) = process_heading(line) {
-            processes.push(Process { pid, pasid, queues: Vec::new() });
+            processes.push(MqdProcess { pid, pasid, queues: Vec::new() });
         } else if let (Some((kind, gpu_id)), Some(process)) = (queue_heading(line), processes.last_mut()) {
-            process.queues.push(Queue { kind, gpu_id, descriptors: Vec::new() });
+            process.queues.push(MqdQueue { kind, gpu_id, descriptors: Vec::new() });
             in_queue = true;
         }
     }
@@ -263,24 +263,24 @@ pub fn parse_queues(text: &str) -> Vec<Process> {
 
 /// Moves a dump that is complete to its queue. After the descriptor of a copy queue the driver may go on with those of
 /// other queues.
-fn take_descriptor(queue: &mut Queue, dump: &mut Vec<u8>) {
+fn take_descriptor(queue: &mut MqdQueue, dump: &mut Vec<u8>) {
     let size = match queue.kind {
-        QueueKind::Compute => mqd::SIZE,
-        QueueKind::Sdma => mqd::SDMA_SIZE,
+        MqdKind::Compute => mqd::SIZE,
+        MqdKind::Sdma => mqd::SDMA_SIZE,
     };
     if dump.len() != size {
         return;
     }
     let bytes = std::mem::take(dump);
-    if queue.kind == QueueKind::Compute || queue.descriptors.is_empty() {
-        queue.descriptors.push(Descriptor { bytes });
+    if queue.kind == MqdKind::Compute || queue.descriptors.is_empty() {
+        queue.descriptors.push(Mqd { bytes });
     }
 }
 
 /// The slots in the text of `hqds`.
 #[must_use]
-pub fn parse_slots(text: &str) -> Vec<Node> {
-    let mut nodes: Vec<Node> = Vec::new();
+pub fn parse_slots(text: &str) -> Vec<HqdNode> {
+    let mut nodes: Vec<HqdNode> = Vec::new();
     let mut in_slot = false;
     for line in text.lines() {
         if let Some((address, words)) = row(line) {
@@ -293,9 +293,9 @@ pub fn parse_slots(text: &str) -> Vec<Node> {
         }
         in_slot = false;
         if let Some((node, gpu_id)) = node_heading(line) {
-            nodes.push(Node { node, gpu_id, slots: Vec::new() });
+            nodes.push(HqdNode { node, gpu_id, slots: Vec::new() });
         } else if let (Some(place), Some(node)) = (slot_heading(line), nodes.last_mut()) {
-            node.slots.push(Slot { place, registers: Vec::new() });
+            node.slots.push(HqdSlot { place, registers: Vec::new() });
             in_slot = true;
         }
     }
@@ -316,11 +316,11 @@ fn process_heading(line: &str) -> Option<(u32, u32)> {
     Some((decimal(pid)?, pasid))
 }
 
-fn queue_heading(line: &str) -> Option<(QueueKind, u32)> {
+fn queue_heading(line: &str) -> Option<(MqdKind, u32)> {
     let (kind, gpu_id) = line.strip_prefix("  ")?.split_once(" queue on device ")?;
     let kind = match kind {
-        "Compute" => QueueKind::Compute,
-        "SDMA" => QueueKind::Sdma,
+        "Compute" => MqdKind::Compute,
+        "SDMA" => MqdKind::Sdma,
         _ => return None,
     };
     Some((kind, hex(gpu_id)?))
@@ -331,20 +331,20 @@ fn node_heading(line: &str) -> Option<(u32, u32)> {
     Some((decimal(node)?, hex(gpu_id)?))
 }
 
-fn slot_heading(line: &str) -> Option<Place> {
+fn slot_heading(line: &str) -> Option<HqdPlace> {
     let line = line.trim_start();
     if let Some(rest) = line.strip_prefix("SDMA Engine ") {
         let (engine, queue) = rest.split_once(", RLC ")?;
-        return Some(Place::Sdma { engine: decimal(engine)?, queue: decimal(queue)? });
+        return Some(HqdPlace::Sdma { engine: decimal(engine)?, queue: decimal(queue)? });
     }
     let (xcc, rest) = line.strip_prefix("Inst ")?.split_once(", ")?;
     let xcc = decimal(xcc)?;
     let rest = rest.trim_start();
     if rest.starts_with("HIQ on MEC ") {
-        return Some(Place::Driver { xcc });
+        return Some(HqdPlace::Driver { xcc });
     }
     let (pipe, queue) = rest.strip_prefix("CP Pipe ")?.split_once(", Queue ")?;
-    Some(Place::Compute { xcc, pipe: decimal(pipe)?, queue: decimal(queue)? })
+    Some(HqdPlace::Compute { xcc, pipe: decimal(pipe)?, queue: decimal(queue)? })
 }
 
 /// Digits alone: no sign, no blank.

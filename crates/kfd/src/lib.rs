@@ -18,10 +18,10 @@ pub mod process;
 pub mod ptrace;
 mod queues;
 pub mod ring;
+pub mod sched;
 mod sys;
 pub mod topology;
 mod tracer;
-pub mod urgency;
 pub mod waiting;
 
 pub use device::{KFD, KfdDevice, Version};
@@ -30,10 +30,11 @@ pub use error::{Error, Result};
 pub use id::{GpuId, Pid, QueueId};
 pub use memory::ProcessMemory;
 pub use process::Processes;
-pub use queues::{Batch, Grace, Verdict};
+pub use queues::{Batch, Grace, QueueResult};
 pub use tracer::{Calls, Event, Tracer};
 
 pub use kfd_abi::debug::{QueueSnapshotEntry, RuntimeInfo, RuntimeState};
 pub use kfd_abi::exception::ExceptionMask;
+pub use kfd_abi::queue::QueueType;
 pub use kfd_abi::sysfs::SysfsQueueType;
 pub use kfd_abi::topology::{Capability, GfxVersion};

@@ -16,14 +16,14 @@ pub struct GpuProcess {
     /// Its leader, in the initial namespace: in a container, not the number that its own tools show.
     pub pid: Pid,
     /// Its queues by number.
-    pub queues: Vec<Queue>,
+    pub queues: Vec<SysfsQueue>,
     /// What it uses of each gpu, by id.
     pub usage: Vec<Usage>,
 }
 
 /// A queue as sysfs shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Queue {
+pub struct SysfsQueue {
     /// Its number.
     pub id: QueueId,
     /// Its gpu.
@@ -36,7 +36,7 @@ pub struct Queue {
 
 /// A queue in a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Listed {
+pub struct ListedQueue {
     /// Its number. The driver gives the lowest free one, so a new queue often has that of one just destroyed.
     pub id: QueueId,
     /// Number of its directory, which differs then.
@@ -133,16 +133,16 @@ impl Processes {
     /// # Errors
     ///
     /// If the files of the driver cannot be read.
-    pub fn queue_ids(&self, pid: Pid) -> Result<Option<Vec<Listed>>> {
+    pub fn queue_ids(&self, pid: Pid) -> Result<Option<Vec<ListedQueue>>> {
         let directory = self.process(pid).join(process::QUEUES);
         let listed = |entry: io::Result<fs::DirEntry>| {
             let entry = entry?;
             let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            Ok(id.map(|id| Listed { id: QueueId(id), inode: entry.ino() }))
+            Ok(id.map(|id| ListedQueue { id: QueueId(id), inode: entry.ino() }))
         };
         let listing =
             fs::read_dir(&directory).and_then(|entries| entries.filter_map(|e| listed(e).transpose()).collect());
-        let Some(mut listing): Option<Vec<Listed>> = existing(&directory, listing)? else { return Ok(None) };
+        let Some(mut listing): Option<Vec<ListedQueue>> = existing(&directory, listing)? else { return Ok(None) };
         listing.sort_unstable();
         Ok(Some(listing))
     }
@@ -152,13 +152,13 @@ impl Processes {
     /// # Errors
     ///
     /// If its files hold something unknown.
-    pub fn queue(&self, pid: Pid, id: QueueId) -> Result<Option<Queue>> {
+    pub fn queue(&self, pid: Pid, id: QueueId) -> Result<Option<SysfsQueue>> {
         let directory = self.process(pid).join(process::QUEUES).join(id.to_string());
         let number = |name| number(directory.join(name));
         let all = (number(process::QUEUE_GPUID)?, number(process::QUEUE_TYPE)?, number(process::QUEUE_SIZE)?);
         let (Some(gpu), Some(kind), Some(ring_size)) = all else { return Ok(None) };
         let narrow = |value: u64| value.try_into().unwrap_or(u32::MAX);
-        Ok(Some(Queue { id, gpu: GpuId(narrow(gpu)), kind: SysfsQueueType(narrow(kind)), ring_size }))
+        Ok(Some(SysfsQueue { id, gpu: GpuId(narrow(gpu)), kind: SysfsQueueType(narrow(kind)), ring_size }))
     }
 
     /// What a process uses of each gpu, by id.

@@ -33,7 +33,7 @@ impl Grace {
 
 /// What became of one queue of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum QueueResult {
     /// It is in the state asked for, whether or not it was before.
     Done,
     /// There is no such queue, it is new (a snapshot makes it known), or it is being destroyed.
@@ -44,34 +44,34 @@ pub enum Verdict {
 
 /// What became of each queue of a list, in the order given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Batch(Vec<(QueueId, Verdict)>);
+pub struct Batch(Vec<(QueueId, QueueResult)>);
 
 impl Batch {
-    /// Each queue with its verdict.
+    /// Each queue with its result.
     #[must_use]
-    pub fn verdicts(&self) -> &[(QueueId, Verdict)] {
+    pub fn results(&self) -> &[(QueueId, QueueResult)] {
         &self.0
     }
 
-    /// The queues of one verdict.
-    pub fn with(&self, verdict: Verdict) -> impl Iterator<Item = QueueId> {
-        self.0.iter().filter(move |(_, found)| *found == verdict).map(|(queue, _)| *queue)
+    /// The queues of one result.
+    pub fn with(&self, result: QueueResult) -> impl Iterator<Item = QueueId> {
+        self.0.iter().filter(move |(_, found)| *found == result).map(|(queue, _)| *queue)
     }
 
     /// Whether every queue is in the state asked for.
     #[must_use]
     pub fn all_done(&self) -> bool {
-        self.0.iter().all(|(_, verdict)| *verdict == Verdict::Done)
+        self.0.iter().all(|(_, result)| *result == QueueResult::Done)
     }
 
     /// Reads the list that the driver wrote back.
     pub(crate) fn read(entries: &[QueueStatus]) -> Batch {
-        let verdict = |entry: &QueueStatus| match entry {
-            entry if entry.is_error() => Verdict::Failed,
-            entry if entry.is_invalid() => Verdict::Unknown,
-            _ => Verdict::Done,
+        let result = |entry: &QueueStatus| match entry {
+            entry if entry.is_error() => QueueResult::Failed,
+            entry if entry.is_invalid() => QueueResult::Unknown,
+            _ => QueueResult::Done,
         };
-        Batch(entries.iter().map(|entry| (QueueId(entry.queue_id()), verdict(entry))).collect())
+        Batch(entries.iter().map(|entry| (QueueId(entry.queue_id()), result(entry))).collect())
     }
 }
 
@@ -91,18 +91,18 @@ mod tests {
     fn every_entry_gets_the_verdict_of_its_bits() {
         let (error, invalid) = (QueueStatus::ERROR, QueueStatus::INVALID);
         let batch = Batch::read(&[3, 4 | invalid, 5 | error, 6 | error | invalid].map(QueueStatus));
-        let verdicts = [Verdict::Done, Verdict::Unknown, Verdict::Failed, Verdict::Failed];
-        let expected: Vec<_> = [3, 4, 5, 6].map(QueueId).into_iter().zip(verdicts).collect();
-        assert_eq!(batch.verdicts(), expected);
+        let results = [QueueResult::Done, QueueResult::Unknown, QueueResult::Failed, QueueResult::Failed];
+        let expected: Vec<_> = [3, 4, 5, 6].map(QueueId).into_iter().zip(results).collect();
+        assert_eq!(batch.results(), expected);
         assert!(!batch.all_done());
-        assert!(batch.with(Verdict::Failed).eq([QueueId(5), QueueId(6)]));
+        assert!(batch.with(QueueResult::Failed).eq([QueueId(5), QueueId(6)]));
         assert!(Batch::read(&[QueueStatus(9)]).all_done() && Batch::default().all_done());
     }
 
     #[test]
     fn a_list_that_came_back_can_be_given_again() {
         let back = Batch::read(&[QueueStatus(7 | QueueStatus::ERROR)]);
-        let queues: Vec<QueueId> = back.verdicts().iter().map(|(queue, _)| *queue).collect();
+        let queues: Vec<QueueId> = back.results().iter().map(|(queue, _)| *queue).collect();
         assert_eq!(array(Pid(1), &queues).unwrap(), [QueueStatus(7)]);
     }
 

@@ -17,7 +17,7 @@ const INDEX: usize = size_of::<u64>();
 
 /// Why there can be no ring at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Senseless {
+pub enum InvalidRing {
     /// The size is no power of two, less than a packet, or more than the driver takes.
     #[error("a ring has a power of two of bytes, from 64 to 2 GiB, not {bytes}")]
     Size {
@@ -47,12 +47,12 @@ impl Ring {
     /// # Errors
     ///
     /// If the driver would not have taken it.
-    pub fn new(base: u64, bytes: u64) -> std::result::Result<Ring, Senseless> {
+    pub fn new(base: u64, bytes: u64) -> std::result::Result<Ring, InvalidRing> {
         if !bytes.is_power_of_two() || !(PACKET_SIZE as u64..=LARGEST).contains(&bytes) {
-            return Err(Senseless::Size { bytes });
+            return Err(InvalidRing::Size { bytes });
         }
         if base == 0 || !base.is_multiple_of(256) || base > LAST_ADDRESS - bytes {
-            return Err(Senseless::Address { address: base, what: "a ring" });
+            return Err(InvalidRing::Address { address: base, what: "a ring" });
         }
         Ok(Ring { base, bytes })
     }
@@ -111,10 +111,10 @@ impl IndexPlace {
     /// # Errors
     ///
     /// If one of them cannot be the address of an index.
-    pub fn new(read: u64, write: u64) -> std::result::Result<IndexPlace, Senseless> {
+    pub fn new(read: u64, write: u64) -> std::result::Result<IndexPlace, InvalidRing> {
         for (address, what) in [(read, "a read index"), (write, "a write index")] {
             if address == 0 || !address.is_multiple_of(4) || address > LAST_ADDRESS {
-                return Err(Senseless::Address { address, what });
+                return Err(InvalidRing::Address { address, what });
             }
         }
         Ok(IndexPlace { read, write })
@@ -191,10 +191,10 @@ mod tests {
     #[test]
     fn places_that_hold_no_ring_are_refused_with_a_reason() {
         for bytes in [0, 32, 100, 4097, 1 << 32, u64::MAX] {
-            assert_eq!(Ring::new(0x10000, bytes), Err(Senseless::Size { bytes }));
+            assert_eq!(Ring::new(0x10000, bytes), Err(InvalidRing::Size { bytes }));
         }
         for address in [0, 0x10040, u64::MAX, !255, 1 << 63] {
-            assert_eq!(Ring::new(address, 4096), Err(Senseless::Address { address, what: "a ring" }));
+            assert_eq!(Ring::new(address, 4096), Err(InvalidRing::Address { address, what: "a ring" }));
         }
         let said = IndexPlace::new(0x1000, 3).unwrap_err().to_string();
         assert_eq!(said, "0x3 is no address of a write index");

@@ -1,6 +1,5 @@
 //! A debug session with a program that uses a gpu.
 
-use std::fs;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -9,11 +8,12 @@ use std::thread::JoinHandle;
 
 use kfd_abi::debug::{QueueSnapshotEntry, RuntimeInfo, RuntimeState};
 use kfd_abi::exception::ExceptionMask;
+use linux_host::process::Stat;
 
 use crate::driver::{Kfd, Raised};
 use crate::error::{Error, Result};
 use crate::id::{GpuId, Pid, QueueId};
-use crate::ptrace::{End, Farewell, Leader, Life};
+use crate::ptrace::{End, Farewell, Life, Tracee};
 use crate::queues::{Batch, Grace};
 use crate::sys;
 
@@ -153,7 +153,7 @@ impl Calls {
 /// user of a session when it starts or ends.
 #[derive(Debug)]
 pub struct Tracer {
-    leader: Leader,
+    tracee: Tracee,
     calls: Arc<OnceLock<Calls>>,
 }
 
@@ -205,7 +205,7 @@ impl Tracer {
                 let go_on = outcome.is_ok();
                 begun(outcome);
                 let farewell = move || {
-                    // Nobody is left to tell; `Tracer::detach` does.
+                    // Nobody is left to tell; `Tracer::close` does.
                     calls.get().map(Calls::disable);
                 };
                 if !go_on {
@@ -219,22 +219,22 @@ impl Tracer {
             let (calls, hear) = (Arc::clone(&calls), Arc::clone(&hear));
             move |end| tell(&calls, &hear, |calls, hear| hear(calls, Event::Ended(end)))
         };
-        let leader = Leader::begin(pid, open, start, at_end)?;
+        let tracee = Tracee::begin(pid, open, start, at_end)?;
         let watched = Arc::clone(&calls);
-        leader.watch(source, move |open| tell(&watched, &hear, |calls, hear| look(calls, open, hear)));
-        Ok(Tracer { leader, calls })
+        tracee.watch(source, move |open| tell(&watched, &hear, |calls, hear| look(calls, open, hear)));
+        Ok(Tracer { tracee, calls })
     }
 
     /// The program.
     #[must_use]
     pub fn pid(&self) -> Pid {
-        self.leader.pid()
+        self.tracee.pid()
     }
 
     /// The relation that the session rests on.
     #[must_use]
-    pub fn leader(&self) -> &Leader {
-        &self.leader
+    pub fn tracee(&self) -> &Tracee {
+        &self.tracee
     }
 
     /// See [`Calls::runtime`].
@@ -285,7 +285,7 @@ impl Tracer {
     /// the session could not begin.
     pub fn post(&self, job: impl FnOnce(&Calls) + Send + 'static) {
         let calls = Arc::clone(&self.calls);
-        self.leader.post(move || {
+        self.tracee.post(move || {
             calls.get().map(job);
         });
     }
@@ -293,9 +293,9 @@ impl Tracer {
     /// Stops tracing the program where the driver lets a session go on without, so that signals and other debuggers reach
     /// it directly. Waits for nothing; `told` learns, on the tracing thread, whether the driver does. It is not called if
     /// the program is where it cannot be let go.
-    pub fn let_go(&self, told: impl FnOnce(bool) + Send + 'static) {
+    pub fn detach(&self, told: impl FnOnce(bool) + Send + 'static) {
         let calls = Arc::clone(&self.calls);
-        self.leader.let_go(move || {
+        self.tracee.detach_if(move || {
             let probe = |calls: &Calls| calls.kfd.queue_snapshot(calls.pid, ExceptionMask::EMPTY);
             let refused = calls.get().and_then(|calls| probe(calls).err()).is_some_and(|error| error.is_taken_over());
             told(!refused);
@@ -305,8 +305,8 @@ impl Tracer {
 
     /// Whether the program is no longer traced although the session goes on.
     #[must_use]
-    pub fn is_let_go(&self) -> bool {
-        self.leader.is_let_go()
+    pub fn is_detached(&self) -> bool {
+        self.tracee.is_detached()
     }
 
     /// Ends the session and says whether the driver agreed. The program is detached in any case.
@@ -314,7 +314,7 @@ impl Tracer {
     /// # Errors
     ///
     /// If another debugger took the session over. A program that ended meanwhile is no failure.
-    pub fn detach(self) -> Result<()> {
+    pub fn close(self) -> Result<()> {
         match self.run(Calls::disable) {
             Err(error) if !error.is_gone() => Err(error),
             _ => Ok(()),
@@ -324,18 +324,18 @@ impl Tracer {
     /// Whether nothing more happens: the program ended, or the session could not begin.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.leader.end().is_some() || self.leader.is_through()
+        self.tracee.end().is_some() || self.tracee.is_finished()
     }
 
     /// Ends the session, after everything that was posted, without waiting for it. The thread ends then.
-    pub fn dismiss(self) -> Option<JoinHandle<()>> {
-        self.leader.dismiss()
+    pub fn close_in_background(self) -> Option<JoinHandle<()>> {
+        self.tracee.detach_in_background()
     }
 
     fn run<T: Send + 'static>(&self, job: impl FnOnce(&Calls) -> Result<T> + Send + 'static) -> Result<T> {
         let calls = Arc::clone(&self.calls);
         let gone = Error::Gone { pid: self.pid() };
-        self.leader.run(move || calls.get().map(job))?.unwrap_or(Err(gone))
+        self.tracee.run(move || calls.get().map(job))?.unwrap_or(Err(gone))
     }
 }
 
@@ -364,11 +364,9 @@ fn enable(kfd: Arc<Kfd>, pid: Pid, started: Option<u64>, life: &Life, notify: Ow
     }
 }
 
-/// When a process started, in clock ticks since boot.
+/// Returns when a process started, in clock ticks since boot.
 fn start_of(pid: Pid) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; the 20th word after it counts.
-    text.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+    Stat::read(pid.0).map(|stat| stat.start)
 }
 
 fn tell<H>(calls: &OnceLock<Calls>, hear: &Mutex<H>, say: impl FnOnce(&Calls, &mut H)) {

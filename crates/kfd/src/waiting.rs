@@ -3,7 +3,7 @@
 //! The driver says nowhere that a program wants to destroy a queue which a debugger has suspended; it just waits. Only
 //! the call that a thread is in shows it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 
 use kfd_abi::ioctl::{DESTROY_QUEUE, Request};
@@ -24,11 +24,10 @@ pub enum Call {
     Other,
 }
 
-/// The threads of a process; none if it is gone.
+/// Returns the threads of a process; none if it is gone.
 #[must_use]
 pub fn threads(pid: Pid) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+    linux_host::process::threads(pid.0).collect()
 }
 
 /// The call that a thread is in; `None` if it runs, is gone, or this user may not know.

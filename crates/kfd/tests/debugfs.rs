@@ -1,6 +1,6 @@
 //! The debugfs text of the virtual gpu, read as that of a real one.
 
-use kfd::debugfs::{self, Place, QueueKind};
+use kfd::debugfs::{self, HqdPlace, MqdKind};
 use kfd_abi::ioctl::Argument;
 use kfd_abi::memory::{AllocFlags, AllocMemoryArgs, MapMemoryArgs};
 use kfd_abi::mqd;
@@ -76,18 +76,19 @@ fn queues_of_the_virtual_gpu_are_found_where_they_are() {
     let [process] = &processes[..] else { panic!("{processes:?}") };
     assert_eq!((process.pid, process.pasid), (100, 0x8000));
     let [compute, copies] = &process.queues[..] else { panic!("{process:?}") };
-    assert_eq!((compute.kind, compute.gpu_id, compute.descriptors.len()), (QueueKind::Compute, gpu.gpu_id, 4));
+    assert_eq!((compute.kind, compute.gpu_id, compute.descriptors.len()), (MqdKind::Compute, gpu.gpu_id, 4));
     assert_eq!((compute.ring(), compute.priority(), compute.is_active()), (Some(BASE), Some(11), Some(true)));
     assert_eq!(compute.rptr_address(), Some(BASE + 0x10_0080));
     assert_eq!(compute.wptr_address(), Some(BASE + 0x10_0038));
     assert_eq!(compute.save_area(1), Some((BASE + 0x1000_0000 + u64::from(size.cwsr), size.cwsr)));
-    assert_eq!((copies.kind, copies.descriptors.len()), (QueueKind::Sdma, 1));
+    assert_eq!((copies.kind, copies.descriptors.len()), (MqdKind::Sdma, 1));
     assert_eq!((copies.ring(), copies.rptr_address()), (Some(BASE), Some(BASE + 0x10_0080)));
 
     let nodes = debugfs::parse_slots(&text(&driver, "hqds"));
     let [node] = &nodes[..] else { panic!("{} nodes", nodes.len()) };
     assert_eq!((node.gpu_id, node.slots.len()), (gpu.gpu_id, 4 * (1 + 24) + 8 * 8));
     let held = node.slots.iter().filter(|slot| slot.is_active() == Some(true));
-    let held: Vec<Place> = held.filter(|slot| slot.register(mqd::VMID) == Some(0x303)).map(|slot| slot.place).collect();
-    assert_eq!(held, [0, 1, 2, 3].map(|xcc| Place::Compute { xcc, pipe: 0, queue: 2 }));
+    let held: Vec<HqdPlace> =
+        held.filter(|slot| slot.register(mqd::VMID) == Some(0x303)).map(|slot| slot.place).collect();
+    assert_eq!(held, [0, 1, 2, 3].map(|xcc| HqdPlace::Compute { xcc, pipe: 0, queue: 2 }));
 }

@@ -9,9 +9,9 @@ pub enum BenchPart {
     Requests,
     /// Detection against processor time.
     Detection,
-    /// What a doorbell costs with the daemon.
+    /// Cost of a doorbell beside the daemon.
     Doorbell,
-    /// Cost of looks and decisions with many tenants.
+    /// Cost of observations and decisions with many tenants.
     Tenants,
 }
 
@@ -22,11 +22,11 @@ pub struct BenchArgs {
     #[arg(long = "part", value_name = "PART", value_enum)]
     pub parts: Vec<BenchPart>,
 
-    /// Seed of the arrivals. Every arm sees the same.
+    /// Seed of the arrivals, which are the same in every arm.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// Run although others use the gpu. They will be disturbed, and so will the measurement.
+    /// Run although other processes use the gpu. They are disturbed, and so is the measurement.
     #[arg(long)]
     pub yes: bool,
 

@@ -10,15 +10,15 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::thread::Usage;
 
-/// Processor time of a loop that sleeps and reads as often as a thread did that used `usage` in `window`, from the memory of
-/// a process.
+/// Processor time of a loop that sleeps and reads as often as a thread did that used `usage` in `window`, from the
+/// memory of a process.
 pub(super) fn cpu_ns(usage: Usage, window: Duration, pid: u32) -> Result<u64> {
     let memory = ProcessMemory::open_read_only(Pid(pid))?;
     let address = readable(pid)?;
     memory.read_u64(address)?;
     let looped = thread::spawn(move || {
         // As punctual as the thread that it is compared with.
-        let _ = kfd::urgency::prefer();
+        let _ = gpreemptd::os::priority::raise();
         let begun = own_time();
         let nap = window.checked_div(u32::try_from(usage.sleeps.max(1)).unwrap_or(u32::MAX)).unwrap_or_default();
         let mut read = 0;

@@ -1,8 +1,8 @@
 //! How soon work is seen, and what watching costs.
 //!
-//! Both are measured from outside: the online program notes the time of every doorbell and the daemon's log has the time of
-//! the look that saw it; processor time, sleeps and reads of the deciding thread are the kernel's counts, in a while in which
-//! the gpu is contended for and nothing has to be decided.
+//! Both are measured from outside: the online program notes the time of every doorbell and the daemon's log has the
+//! time of the look that saw it; processor time, sleeps and reads of the deciding thread are the kernel's counts, in a
+//! while in which the gpu is contended for and nothing has to be decided.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ fn measure_one(bed: &Bed<'_>, period_us: Option<u32>, calibration: &Calibration)
     let bare = bare::cpu_ns(used, window, online.pid())?;
     let stats = daemon.stats()?;
     let mut outcome = Outcome::default();
-    outcome.serve(&mut online, &mut || {})?;
+    outcome.serve(&mut online, REQUESTS, bed.other_work, &mut || {})?;
     let served = DaemonActivity::since(&stats, &daemon)?;
     offline.enough();
     offline.until(|line| matches!(line, crate::load::Line::End(_)))?;

@@ -1,8 +1,8 @@
-//! What was promised, and what came of it.
+//! Goals and whether they are met.
 
 use serde::Serialize;
 
-/// One promise.
+/// One goal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Goal {
     /// What is measured, with its unit.
@@ -13,13 +13,14 @@ pub(super) struct Goal {
     pub(super) at_most: Option<f64>,
     /// `None` if it could not be measured.
     pub(super) measured: Option<f64>,
-    pub(super) met: bool,
+    /// `None` if the machine was busy with other work.
+    pub(super) met: Option<bool>,
     /// What else was measured that says why it is missed.
     pub(super) reason: Option<String>,
 }
 
 impl Goal {
-    /// A promise with these bounds. `reason` is kept only if it is missed.
+    /// A goal with these bounds. `reason` is kept only if it is missed.
     pub(super) fn new(
         name: &'static str,
         case: impl Into<String>,
@@ -36,10 +37,15 @@ impl Goal {
             Some(_) => Some(reason()),
             None => Some("could not be measured here".to_owned()),
         };
-        Goal { name, case: case.into(), at_least, at_most, measured, met, reason }
+        Goal { name, case: case.into(), at_least, at_most, measured, met: Some(met), reason }
     }
 
-    /// A promise not to exceed something.
+    /// Takes the judgement back: what was measured beside other work says nothing.
+    pub(super) fn withhold(&mut self) {
+        (self.met, self.reason) = (None, None);
+    }
+
+    /// A goal not to exceed something.
     pub(super) fn at_most(
         name: &'static str,
         case: impl Into<String>,
@@ -67,7 +73,10 @@ mod tests {
             (None, false, Some("could not be measured here")),
         ] {
             let goal = goal(measured);
-            assert_eq!((goal.met, goal.reason.as_deref()), (met, reason), "{measured:?}");
+            let mut goal = goal;
+            assert_eq!((goal.met, goal.reason.as_deref()), (Some(met), reason), "{measured:?}");
+            goal.withhold();
+            assert_eq!((goal.met, goal.reason, goal.measured.is_some()), (None, None, measured.is_some()));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! `gpreempt bench`: what gpreempt costs and promises, each against its goal.
+//! `gpreempt bench`: measures gpreempt against its goals.
 //!
-//! Every ratio compares things that were measured in the same run, in turns where it matters. What is missed is reported as
-//! missed, with the measurements that say why.
+//! Every ratio compares things that were measured in the same run, in turns where it matters. What is missed is
+//! reported as missed, with the measurements that say why.
 
 mod args;
 mod bare;
@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use crate::environment::gpu_under_test::GpuUnderTest;
 use crate::environment::interrupt::Interrupt;
+use crate::environment::other_work::{OtherWork, OtherWorkMeter};
 use crate::environment::workload::Workload;
 use crate::output;
 pub use args::{BenchArgs, BenchPart};
@@ -31,20 +32,24 @@ struct Bed<'a> {
     place: &'a GpuUnderTest,
     workload: &'a Workload,
     interrupt: &'a Interrupt,
+    other_work: &'a OtherWorkMeter,
     seed: u64,
     bar: &'a ProgressBar,
 }
 
 /// The document; `docs/bench-json.md` describes every key.
 #[derive(Debug, Serialize)]
-struct Report {
+struct BenchReport {
     schema: u32,
     /// `"emulated"` or `"hardware"`: of all times and rates below.
     kind: &'static str,
     gpu: String,
     seed: u64,
     cores: usize,
-    /// Processes that wanted a processor in the minute before the run and at its end.
+    /// False if the machine was busy with other work: then no goal is judged.
+    valid: bool,
+    busy: OtherWork,
+    /// Average of runnable processes over the minute before the run and before its end.
     load_before: Option<f64>,
     load_after: Option<f64>,
     goals_met: usize,
@@ -70,7 +75,15 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
     }
     let interrupt = Interrupt::watch()?;
     let bar = output::progress(options.json, "measurements {msg}");
-    let bed = Bed { place: &place, workload: &workload, interrupt: &interrupt, seed: options.seed, bar: &bar };
+    let other_work = OtherWorkMeter::start(&place);
+    let bed = Bed {
+        place: &place,
+        workload: &workload,
+        interrupt: &interrupt,
+        other_work: &other_work,
+        seed: options.seed,
+        bar: &bar,
+    };
     let wanted = |part: BenchPart| options.parts.is_empty() || options.parts.contains(&part);
     let lengths = [
         (BenchPart::Requests, requests::MEASUREMENTS),
@@ -90,17 +103,24 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
     goals.extend(detection.iter().flat_map(|cases| detection::goals(cases)));
     goals.extend(doorbell.iter().map(doorbell::Doorbell::goal));
     goals.extend(tenants.iter().flat_map(|cases| tenants::goals(cases)));
-    let goals_met = goals.iter().filter(|goal| goal.met).count();
-    let report = Report {
+    let busy = other_work.report();
+    if busy.exceeded {
+        goals.iter_mut().for_each(Goal::withhold);
+    }
+    let count = |met: bool| goals.iter().filter(|goal| goal.met == Some(met)).count();
+    let (goals_met, goals_missed) = (count(true), count(false));
+    let report = BenchReport {
         schema: output::SCHEMA,
         kind: if place.is_hardware() { "hardware" } else { "emulated" },
         gpu,
         seed: options.seed,
-        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        cores: busy.cores,
+        valid: !busy.exceeded,
+        busy,
         load_before,
         load_after: load(),
         goals_met,
-        goals_missed: goals.len() - goals_met,
+        goals_missed,
         goals,
         requests,
         detection,

@@ -1,4 +1,4 @@
-//! What came of it, for people.
+//! The report as text.
 
 use std::io::Write;
 
@@ -6,10 +6,10 @@ use anyhow::Result;
 use comfy_table::{Cell, Table};
 
 use super::goal::Goal;
-use super::{Report, detection, requests, tenants};
+use super::{BenchReport, detection, requests, tenants};
 use crate::output::{self, digits, factor, from_micros, number, percent};
 
-pub(super) fn print(report: &Report, out: &mut impl Write) -> Result<()> {
+pub(super) fn print(report: &BenchReport, out: &mut impl Write) -> Result<()> {
     if let Some(cases) = &report.requests {
         writeln!(out, "Online latency and offline throughput ({}):\n{}", report.kind, of_requests(cases))?;
     }
@@ -34,8 +34,11 @@ pub(super) fn print(report: &Report, out: &mut impl Write) -> Result<()> {
         table.add_row(row(goal));
     }
     writeln!(out, "{table}")?;
-    for goal in report.goals.iter().filter(|goal| !goal.met) {
+    for goal in report.goals.iter().filter(|goal| goal.met == Some(false)) {
         writeln!(out, "Missed: {}, {}: {}.", goal.name, goal.case, goal.reason.as_deref().unwrap_or("-"))?;
+    }
+    if let Some(complaint) = report.busy.complaint() {
+        writeln!(out, "{complaint}")?;
     }
     let load = |load: Option<f64>| load.map_or_else(|| "-".to_owned(), digits);
     writeln!(
@@ -58,7 +61,11 @@ fn row(goal: &Goal) -> [Cell; 5] {
         (None, None) => "-".to_owned(),
     };
     let measured = goal.measured.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
-    let met = if goal.met { "met" } else { "missed" };
+    let met = match goal.met {
+        Some(true) => "met",
+        Some(false) => "missed",
+        None => "not judged",
+    };
     [Cell::new(goal.name), Cell::new(&goal.case), number(bound), number(measured), Cell::new(met)]
 }
 

@@ -76,8 +76,16 @@ fn measure_one(bed: &Bed<'_>, request_ms: f64, requests: u32) -> Result<Case> {
 impl Bed<'_> {
     /// Blocks with this workload, and a daemon with these settings.
     pub(super) fn setting<'a>(&'a self, workload: &'a Workload, settings: String) -> Setting<'a> {
-        let (place, interrupt, seed) = (self.place, self.interrupt, self.seed);
-        Setting { place, workload, interrupt, seed, settings, online_arguments: Vec::new(), hip: None }
+        Setting {
+            place: self.place,
+            workload,
+            interrupt: self.interrupt,
+            other_work: self.other_work,
+            seed: self.seed,
+            settings,
+            online_arguments: Vec::new(),
+            hip: None,
+        }
     }
 }
 

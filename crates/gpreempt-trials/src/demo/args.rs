@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-/// What the demo runs.
+/// Programs of the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DemoClient {
-    /// Programs of this command that talk to the driver themselves. Need nothing else.
+    /// Built-in programs that call the driver directly. They need nothing else.
     Workload,
-    /// HIP programs on real ROCm libraries. Need a checkout and `cargo xtask setup`.
+    /// HIP programs on the ROCm libraries. They need a checkout, clang-19 and `cargo xtask setup`.
     Hip,
 }
 
@@ -20,17 +20,17 @@ pub struct DemoArgs {
     #[arg(long, value_enum, default_value_t = DemoClient::Workload)]
     pub client: DemoClient,
 
-    /// Requests of the online program in each arm, instead of what the workload says.
+    /// Requests of the online program in each arm, instead of the number in the workload.
     ///
-    /// More make high percentiles firmer and take longer.
+    /// More requests make high percentiles more certain and take longer.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=100_000))]
     pub requests: Option<u32>,
 
-    /// Seed of the arrivals. Every arm sees the same.
+    /// Seed of the arrivals, which are the same in every arm.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// Workload, instead of the one that is built in; `--print-config` shows that.
+    /// Workload file, instead of the built-in one, which `--print-config` prints.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 
@@ -42,11 +42,11 @@ pub struct DemoArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub trace: Option<PathBuf>,
 
-    /// Run although others use the gpu. They will be disturbed, and so will the measurement.
+    /// Run although other processes use the gpu. They are disturbed, and so is the measurement.
     #[arg(long)]
     pub yes: bool,
 
-    /// Leave out the arm with gpreempt: how the requests suffer.
+    /// Leave out the arm with gpreempt.
     #[arg(long)]
     pub without_daemon: bool,
 

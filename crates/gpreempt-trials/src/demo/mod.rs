@@ -1,8 +1,8 @@
 //! `gpreempt demo`: what gpreempt is worth, with separate real processes.
 //!
-//! An online program answers requests that arrive at random, an offline program fills the gpu. Blocks of each alone, of both,
-//! and of both with gpreempt take turns, so that a machine that gets slower does so for all arms. Every block has processes of
-//! its own, and the requests of a round arrive at the same instants in all arms.
+//! An online program answers requests that arrive at random, an offline program fills the gpu. Blocks of each alone, of
+//! both, and of both with gpreempt take turns, so that a machine that gets slower does so for all arms. Every block has
+//! processes of its own, and the requests of a round arrive at the same instants in all arms.
 
 mod args;
 mod print;
@@ -18,11 +18,12 @@ use anyhow::{Context, Result, bail};
 use crate::environment::block::{Arm, Setting};
 use crate::environment::gpu_under_test::GpuUnderTest;
 use crate::environment::interrupt::Interrupt;
+use crate::environment::other_work::OtherWorkMeter;
 use crate::environment::workload::{self, Workload};
 use crate::output;
 use crate::storm::hip_programs;
 pub use args::{DemoArgs, DemoClient};
-use report::{About, Report};
+use report::{About, DemoReport};
 
 /// Every round has a block of each.
 const ARMS: [Arm; 4] = [Arm::OfflineAlone, Arm::Alone, Arm::Without, Arm::With];
@@ -50,10 +51,12 @@ pub fn run(options: &DemoArgs, out: &mut impl Write) -> Result<()> {
         out.flush()?;
     }
     let interrupt = Interrupt::watch()?;
+    let other_work = OtherWorkMeter::start(&place);
     let setting = Setting {
         place: &place,
         workload: &workload,
         interrupt: &interrupt,
+        other_work: &other_work,
         seed: options.seed,
         settings: String::new(),
         online_arguments: Vec::new(),
@@ -79,8 +82,9 @@ pub fn run(options: &DemoArgs, out: &mut impl Write) -> Result<()> {
         client: options.client,
         seed: options.seed,
         calibration: &calibration,
+        busy: other_work.report(),
     };
-    let report = Report::of(about, &measured);
+    let report = DemoReport::of(about, &measured);
     if let Some(path) = &options.trace {
         let block = measured.iter().find(|(arm, ..)| *arm == Arm::With);
         let (_, _, outcome) = block.context("there is no block with gpreempt to write a trace of")?;

@@ -1,4 +1,4 @@
-//! What came of it, for people.
+//! The report as text.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 use comfy_table::Cell;
 use gpreempt_proto::Distribution;
 
-use super::report::{Gpreempt, Online, Report};
+use super::report::{DemoReport, Gpreempt, Online};
 use crate::environment::tally::Offline;
 use crate::output::{self, digits, factor, number, percent};
 
@@ -15,7 +15,7 @@ fn time(micros: f64) -> String {
     output::time((micros * 1e3) as u64)
 }
 
-pub(super) fn print(report: &Report, out: &mut impl Write) -> Result<()> {
+pub(super) fn print(report: &DemoReport, out: &mut impl Write) -> Result<()> {
     writeln!(out, "Online latency from arrival to answer, {}:", report.kind)?;
     let mut table =
         output::table(&["", "requests", "p50", "p95", "p99", "max", "p50 x alone", "p95 x alone", "p99 x alone"]);
@@ -111,7 +111,7 @@ fn service(gpreempt: &Gpreempt, kind: &str, out: &mut impl Write) -> Result<()> 
     Ok(())
 }
 
-fn results(report: &Report, out: &mut impl Write) -> Result<()> {
+fn results(report: &DemoReport, out: &mut impl Write) -> Result<()> {
     let last = report.blocks.iter().rev().find(|block| block.online.is_some() && block.offline.is_some());
     if let Some((Some(online), Some(offline))) = last.map(|block| (&block.online, &block.offline)) {
         for (name, end) in [("online", online), ("offline", offline)] {
@@ -130,6 +130,9 @@ fn results(report: &Report, out: &mut impl Write) -> Result<()> {
         report.lost,
         report.repeated
     )?;
+    if let Some(complaint) = report.busy.complaint() {
+        writeln!(out, "{complaint}")?;
+    }
     for fault in &report.faults {
         writeln!(out, "Not valid: {fault}.")?;
     }

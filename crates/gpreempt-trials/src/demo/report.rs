@@ -1,4 +1,4 @@
-//! What came of it, as one document.
+//! The report as one document.
 
 use gpreempt_proto::Distribution;
 use serde::Serialize;
@@ -7,6 +7,7 @@ use super::DemoClient;
 use crate::environment::block::{Arm, Calibration, Outcome};
 use crate::environment::gpu_under_test::Counters;
 use crate::environment::measure::Latency;
+use crate::environment::other_work::OtherWork;
 use crate::environment::tally::{Measured, Offline, latencies, of_arm};
 use crate::load::End;
 use crate::output;
@@ -18,16 +19,19 @@ const INSIDE: f64 = 0.9;
 
 /// The document; `docs/demo-json.md` describes every key.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct DemoReport {
     schema: u32,
     /// `"emulated"` or `"hardware"`: of all times and rates below.
     pub(super) kind: &'static str,
     pub(super) gpu: String,
     client: &'static str,
     seed: u64,
+    /// Whether times and counts can be judged, and none of them is a fault.
     pub(super) valid: bool,
-    /// Why not.
+    /// What is wrong, in words.
     pub(super) faults: Vec<String>,
+    /// Other work on the machine.
+    pub(super) busy: OtherWork,
     pub(super) bit_identical: bool,
     pub(super) lost: u64,
     pub(super) repeated: u64,
@@ -106,15 +110,16 @@ pub(super) struct About<'a> {
     pub(super) client: DemoClient,
     pub(super) seed: u64,
     pub(super) calibration: &'a Calibration,
+    pub(super) busy: OtherWork,
 }
 
-impl Report {
-    pub(super) fn of(about: About<'_>, measured: &Measured) -> Report {
+impl DemoReport {
+    pub(super) fn of(about: About<'_>, measured: &Measured) -> DemoReport {
         let alone = online(measured, Arm::Alone, None);
         let yardstick = alone.as_ref().map(|alone| alone.latency.clone());
         let ends = || measured.iter().flat_map(|(_, _, outcome)| outcome.online.iter().chain(&outcome.offline));
         let calibration = about.calibration;
-        let mut report = Report {
+        let mut report = DemoReport {
             schema: output::SCHEMA,
             kind: if about.hardware { "hardware" } else { "emulated" },
             gpu: about.gpu,
@@ -125,6 +130,7 @@ impl Report {
             seed: about.seed,
             valid: false,
             faults: Vec::new(),
+            busy: about.busy,
             bit_identical: ends().all(|end| end.bit_identical) && ends().next().is_some(),
             lost: ends().map(|end| end.lost).sum(),
             repeated: ends().map(|end| end.repeated).sum(),
@@ -143,10 +149,11 @@ impl Report {
             blocks: measured.iter().map(|(arm, round, outcome)| Block::of(*arm, *round, outcome)).collect(),
         };
         report.faults = report.find_faults();
-        report.valid = report.faults.is_empty();
+        report.valid = report.faults.is_empty() && !report.busy.exceeded;
         report
     }
 
+    /// Wrong results are faults on any machine. Times and counts are judged only where other work did not decide them.
     fn find_faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if !self.bit_identical {
@@ -154,6 +161,9 @@ impl Report {
         }
         if self.lost + self.repeated > 0 {
             faults.push(format!("{} runs of workgroups were lost, {} repeated", self.lost, self.repeated));
+        }
+        if self.busy.exceeded {
+            return faults;
         }
         if let Some(times) = self.without.as_ref().and_then(|arm| arm.p95_times_alone).filter(|&times| times < SHOWS) {
             faults.push(format!("p95 without gpreempt is only {times:.2} times that alone: it proved nothing"));
@@ -217,8 +227,8 @@ impl Gpreempt {
     }
 }
 
-/// Distributions of several blocks as one. Only their summaries are known: mean and median are weighted means, the others
-/// the largest of any block, which the true ones do not exceed.
+/// Distributions of several blocks as one. Only their summaries are known: mean and median are weighted means, the
+/// others the largest of any block, which the true ones do not exceed.
 fn together<'a>(parts: impl Iterator<Item = &'a Distribution>) -> Option<Distribution> {
     let mut sum = Distribution::default();
     for part in parts {

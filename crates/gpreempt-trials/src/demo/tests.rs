@@ -4,11 +4,12 @@ use gpreempt_proto::{Distribution, GpuStats, Stats};
 
 use super::DemoClient;
 use super::print;
-use super::report::{About, Report};
+use super::report::{About, DemoReport};
 use crate::environment::block::{Arm, Calibration, Outcome, Request};
 use crate::environment::gpu_under_test::Counters;
 use crate::environment::managed::DaemonActivity;
 use crate::environment::measure::Window;
+use crate::environment::other_work::OtherWork;
 use crate::load::End;
 
 const CALIBRATION: Calibration = Calibration {
@@ -68,10 +69,14 @@ fn served(outcome: Outcome) -> Outcome {
     }
 }
 
-fn report(measured: &[(Arm, u32, Outcome)]) -> Report {
+fn report(measured: &[(Arm, u32, Outcome)]) -> DemoReport {
+    report_beside(OtherWork::default(), measured)
+}
+
+fn report_beside(busy: OtherWork, measured: &[(Arm, u32, Outcome)]) -> DemoReport {
     let gpu = "On a virtual gpu.".to_owned();
     let client = DemoClient::Workload;
-    Report::of(About { hardware: false, gpu, client, seed: 1, calibration: &CALIBRATION }, measured)
+    DemoReport::of(About { hardware: false, gpu, client, seed: 1, calibration: &CALIBRATION, busy }, measured)
 }
 
 /// 100 requests of 3 ms in a second leave 70 % of the gpu over.
@@ -87,7 +92,7 @@ fn good() -> Vec<(Arm, u32, Outcome)> {
     ]
 }
 
-fn printed(report: &Report) -> String {
+fn printed(report: &DemoReport) -> String {
     let mut bytes = Vec::new();
     print::print(report, &mut bytes).unwrap();
     String::from_utf8(bytes).unwrap()
@@ -128,6 +133,22 @@ fn requests_that_did_not_suffer_prove_nothing() {
     assert!(!report.valid && report.bit_identical);
     assert!(report.faults[0].contains("it proved nothing"), "{:?}", report.faults);
     assert!(printed(&report).contains("Not valid: p95 without gpreempt is only 2.90 times"));
+}
+
+#[test]
+fn beside_other_work_times_are_not_judged_and_wrong_bits_are() {
+    let busy =
+        OtherWork { during_cores: Some(1.5), limit_cores: 0.15, cores: 2, exceeded: true, ..OtherWork::default() };
+    let mut measured = good();
+    measured[2].2 = beside(80, online(&[29; 100]));
+    let report = report_beside(busy, &measured);
+    assert!(!report.valid && report.faults.is_empty(), "{:?}", report.faults);
+    let text = printed(&report);
+    assert!(text.contains("busy with other work (unknown of 2 cores before, 1.50 during the run)"), "{text}");
+    let document = serde_json::to_value(&report).unwrap();
+    assert_eq!((&document["valid"], &document["busy"]["exceeded"]), (&false.into(), &true.into()));
+    measured[0].2.offline.as_mut().unwrap().bit_identical = false;
+    assert_eq!(report_beside(busy, &measured).faults.len(), 1);
 }
 
 #[test]

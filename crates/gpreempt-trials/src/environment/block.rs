@@ -12,6 +12,7 @@ use super::gpu_under_test::{Counters, GpuUnderTest};
 use super::interrupt::Interrupt;
 use super::managed::{self, DaemonActivity, ROLE};
 use super::measure::Window;
+use super::other_work::OtherWorkMeter;
 use super::program::Program;
 use super::workload::Workload;
 use crate::load::{End, Line};
@@ -19,7 +20,7 @@ use crate::load::{End, Line};
 /// Most kernels that are submitted at once to find out how long one takes.
 const MOST_BATCH: u32 = 100;
 
-/// What runs.
+/// Which programs run in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Arm {
@@ -27,14 +28,14 @@ pub(crate) enum Arm {
     OfflineAlone,
     /// The online program, nothing else.
     Alone,
-    /// Both, and nobody to come between them.
+    /// Both, without gpreempt.
     Without,
-    /// Both, and gpreempt.
+    /// Both, with gpreempt.
     With,
 }
 
 impl Arm {
-    /// As in tables and JSON.
+    /// The name in tables and progress.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Arm::OfflineAlone => "offline alone",
@@ -55,11 +56,12 @@ pub(crate) struct Calibration {
     pub(crate) offline_groups: u32,
 }
 
-/// Everything that blocks have in common.
+/// What all blocks have in common.
 pub(crate) struct Setting<'a> {
     pub(crate) place: &'a GpuUnderTest,
     pub(crate) workload: &'a Workload,
     pub(crate) interrupt: &'a Interrupt,
+    pub(crate) other_work: &'a OtherWorkMeter,
     pub(crate) seed: u64,
     /// Tables of the daemon's configuration, beside the rules for the two programs.
     pub(crate) settings: String,
@@ -90,7 +92,7 @@ pub(crate) struct Outcome {
     pub(crate) offline_ends: Vec<u64>,
     /// What the device counted in the window.
     pub(crate) counters: Option<Counters>,
-    /// What the daemon counted in the window, and did.
+    /// What the daemon did in the window.
     pub(crate) daemon: Option<DaemonActivity>,
     pub(crate) offline_pid: u32,
 }
@@ -192,8 +194,10 @@ impl Setting<'_> {
         let counters = self.place.counters()?;
         let before = daemon.as_ref().map(DaemonUnderTest::stats).transpose()?;
         match (&mut online, &mut offline) {
-            (Some(online), _) => outcome.serve(online, &mut answered)?,
-            (None, Some((offline, ends))) => self.let_run(offline, ends)?,
+            (Some(online), _) => {
+                outcome.serve(online, self.workload.block_requests(), self.other_work, &mut answered)?;
+            }
+            (None, Some((offline, ends))) => self.other_work.during(|| self.let_run(offline, ends))?,
             (None, None) => {}
         }
         if let (Some(before), Some(now)) = (counters, self.place.counters()?) {
@@ -237,14 +241,25 @@ impl Setting<'_> {
 }
 
 impl Outcome {
-    /// Lets requests arrive until all are answered or given up.
-    pub(crate) fn serve(&mut self, online: &mut Program, answered: &mut impl FnMut()) -> Result<()> {
+    /// Lets `requests` requests arrive until all are answered or given up. Other work is measured until the last of
+    /// them: the program ends soon after.
+    pub(crate) fn serve(
+        &mut self,
+        online: &mut Program,
+        requests: u32,
+        other_work: &OtherWorkMeter,
+        answered: &mut impl FnMut(),
+    ) -> Result<()> {
+        let stretch = other_work.begin();
         online.begin()?;
         loop {
             match online.line()? {
                 Line::Begin { at_ns } => self.window.from_ns = at_ns,
                 Line::Request { arrived_ns, submitted_ns, answered_ns, latency_us, .. } => {
                     self.requests.push(Request { arrived_ns, submitted_ns, answered_ns, latency_us });
+                    if self.requests.len() == requests as usize {
+                        other_work.end(&stretch);
+                    }
                     answered();
                 }
                 Line::End(end) => {

@@ -1,4 +1,4 @@
-//! Where programs run: on a gpu of the machine, or on a virtual one.
+//! The gpu under test: one of the machine, or a virtual one.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, IsTerminal, Write};
@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use gpreempt_output::BlameUser as _;
 use kfd::KFD;
 use vgpu::launch::{self, Running, Setup, Started};
 use vgpu::profile::Profile;
@@ -80,9 +81,9 @@ impl GpuUnderTest {
             ask(yes)?;
             return Ok(GpuUnderTest::Hardware);
         }
-        let mut profile = Profile::load(&gpu.profile)?;
+        let mut profile = Profile::load(&gpu.profile).blame_user()?;
         if let Some(cus) = gpu.cus {
-            profile = profile.with_cus(cus)?;
+            profile = profile.with_cus(cus).blame_user()?;
         }
         Ok(GpuUnderTest::Started(launch::start(&Setup::new(profile), None, SUPERVISOR)?))
     }
@@ -128,7 +129,7 @@ impl GpuUnderTest {
 
 /// Asks the user, if others have queues on the machine's gpus.
 fn ask(yes: bool) -> Result<()> {
-    let processes = kfd::process::list().context("cannot see who uses the gpu")?;
+    let processes = kfd::process::list().context("cannot list the processes that use the gpu")?;
     let others: Vec<String> =
         processes.iter().filter(|process| !process.queues.is_empty()).map(|process| process.pid.to_string()).collect();
     if others.is_empty() || yes {
@@ -138,7 +139,7 @@ fn ask(yes: bool) -> Result<()> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         bail!("{who}; they would be disturbed and so would the measurement: wait until they are gone, or use --yes");
     }
-    eprint!("There are {who}. They are disturbed, and so is what is measured. Go on? [y/N] ");
+    eprint!("There are {who}. They would be disturbed, and so would the measurement. Continue? [y/N] ");
     std::io::stderr().flush()?;
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;

@@ -38,8 +38,8 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     percentile(&sorted, 0.50).unwrap_or(f64::NAN)
 }
 
-/// Kernels that had ended at an instant, the one under way in proportion. `ends` are the instants at which kernels ended, in
-/// order; before the first and after the last nothing is known.
+/// Kernels that had ended at an instant, the one under way in proportion. `ends` are the instants at which kernels
+/// ended, in order; before the first and after the last nothing is known.
 fn progress(ends: &[u64], at: u64) -> Option<f64> {
     let next = ends.partition_point(|&end| end <= at);
     let (&before, &after) = (ends.get(next.checked_sub(1)?)?, ends.get(next)?);

@@ -8,6 +8,7 @@ pub(crate) mod gpu_under_test;
 pub mod interrupt;
 pub(crate) mod managed;
 pub(crate) mod measure;
+pub(crate) mod other_work;
 pub(crate) mod program;
 pub(crate) mod tally;
 pub mod workload;

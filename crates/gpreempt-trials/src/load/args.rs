@@ -4,29 +4,29 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
-/// Programs that use a gpu as applications do. They know nothing of gpreempt.
+/// Programs that use a gpu as applications do, unaware of gpreempt.
 #[derive(Subcommand)]
 pub enum Load {
-    /// Answer requests that arrive at random, whether or not the last one was answered.
+    /// Answer requests that arrive at random, whether or not earlier ones are answered.
     Online(LoadOnline),
 
-    /// Compute without a pause until the standard input is closed or SIGTERM comes.
+    /// Compute without a pause until end of input or SIGTERM.
     Offline(LoadOffline),
 
-    /// Find out how many steps a kernel of a given length has on this gpu.
+    /// Find the number of steps of a kernel of a given duration on this gpu.
     Calibrate(LoadCalibrate),
 
-    /// Ring doorbells and measure how long that takes, once for every line on the standard input.
+    /// Ring doorbells and measure how long that takes, once for each line of input.
     Doorbell(LoadDoorbell),
 
-    /// Have queues and no work, until the standard input is closed.
+    /// Hold queues without work until end of input.
     Idle(LoadIdle),
 }
 
 /// Flags of `gpreempt load online`.
 #[derive(Args)]
 pub struct LoadOnline {
-    /// Requests.
+    /// Number of requests.
     #[arg(long, value_name = "N")]
     pub requests: u32,
     /// Kernels of a request.
@@ -38,19 +38,19 @@ pub struct LoadOnline {
     /// Steps of a kernel.
     #[arg(long, value_name = "N")]
     pub steps: u32,
-    /// Requests that arrive in a second, on average.
+    /// Arrivals per second, on average.
     #[arg(long, value_name = "N")]
     pub rate: f64,
-    /// Of the arrivals.
+    /// Seed of the arrivals.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Give up what is not answered so long after the last arrival.
+    /// Give up requests that are not answered so long after the last arrival.
     #[arg(long, value_name = "MS")]
     pub patience_ms: Option<u64>,
-    /// Begin with the first line on the standard input.
+    /// Begin at the first line of input.
     #[arg(long)]
     pub wait: bool,
-    /// Tell the daemon at this socket of every request.
+    /// Notify the daemon at this socket of every request.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub notify: Option<PathBuf>,
 }
@@ -67,7 +67,7 @@ pub struct LoadOffline {
     /// Kernels submitted and not yet completed.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub depth: u32,
-    /// End after so many kernels.
+    /// Number of kernels after which to end.
     #[arg(long, value_name = "N")]
     pub kernels: Option<u32>,
 }
@@ -78,13 +78,13 @@ pub struct LoadCalibrate {
     /// Workgroups of a kernel; as many as fill the gpu unless given.
     #[arg(long, value_name = "N")]
     pub groups: Option<u32>,
-    /// Workgroups for every one that has room on the gpu, without --groups.
+    /// Without --groups: workgroups as a multiple of those that fit on the gpu.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub fill: u32,
-    /// Kernels submitted at once, of which the last signals its end.
+    /// Kernels submitted at once; only the last has a completion signal.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub batch: u32,
-    /// Length of a kernel.
+    /// Duration of a kernel.
     #[arg(long, value_name = "US")]
     pub target_us: f64,
 }
@@ -92,7 +92,7 @@ pub struct LoadCalibrate {
 /// Flags of `gpreempt load doorbell`.
 #[derive(Args)]
 pub struct LoadDoorbell {
-    /// Batches, of which the median counts.
+    /// Batches; the result is their median.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub batches: u32,
     /// Doorbells of a batch.
@@ -103,7 +103,7 @@ pub struct LoadDoorbell {
 /// Flags of `gpreempt load idle`.
 #[derive(Args)]
 pub struct LoadIdle {
-    /// Queues.
+    /// Number of queues.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub queues: u32,
 }

@@ -46,7 +46,8 @@ fn search(target: f64, mut time: impl FnMut(u32) -> Result<f64>) -> Result<(u32,
         }
         let slope = (measured - base) / f64::from(steps);
         let wanted = if slope > 0.0 { f64::from(steps) + (target - measured) / slope } else { f64::INFINITY };
-        // On a busy machine a measurement may be far off: one step of the search must not lead to kernels that take hours.
+        // On a busy machine a measurement may be far off: one step of the search must not lead to kernels that take
+        // hours.
         let next = wanted.clamp(f64::from(steps) / GROWTH, f64::from(steps) * GROWTH).clamp(2.0, MOST) as u32;
         if next == steps {
             break;
@@ -59,7 +60,8 @@ fn search(target: f64, mut time: impl FnMut(u32) -> Result<f64>) -> Result<(u32,
     Ok(best)
 }
 
-/// Median time of one kernel in batches that follow each other without a pause, of which only the last kernel signals its end.
+/// Median time of one kernel in batches that follow each other without a pause, of which only the last kernel signals
+/// its end.
 fn kernel_us(device: &Device, work: Work, batch: u32) -> Result<f64> {
     let mut chain = Chain::new(device, work, batch * (BATCHES + 1))?;
     let signals: Vec<Signal> = (0..=BATCHES).map(|_| Signal::new(device, 1)).collect::<Result<_, _>>()?;

@@ -56,7 +56,7 @@ pub(crate) enum Line {
     },
     /// A request was answered, or given up.
     Request {
-        /// Which, from 0.
+        /// Its number, from 0.
         request: u32,
         /// When it arrived, monotonic clock.
         arrived_ns: u64,
@@ -69,7 +69,7 @@ pub(crate) enum Line {
     },
     /// A kernel has ended.
     Kernel {
-        /// Which, from 0.
+        /// Its number, from 0.
         kernel: u32,
         /// Monotonic clock.
         ended_ns: u64,
@@ -92,7 +92,7 @@ pub(crate) enum Line {
     End(End),
 }
 
-/// What became of the computation.
+/// The result of the computation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct End {
     /// When the last kernel had ended, monotonic clock.
@@ -103,9 +103,9 @@ pub(crate) struct End {
     pub(crate) lost: u64,
     /// Runs of workgroups that are too many.
     pub(crate) repeated: u64,
-    /// Of the result.
+    /// Checksum of the result.
     pub(crate) checksum: String,
-    /// Of the same computation on the host.
+    /// Checksum of the same computation on the host.
     pub(crate) expected: String,
     /// Whether result and expectation agree in every bit.
     pub(crate) bit_identical: bool,
@@ -133,7 +133,7 @@ impl End {
     }
 }
 
-/// Prints a line at once: somebody may wait for it.
+/// Prints a line at once: the trial waits for it.
 fn say(line: &Line, out: &mut impl Write) -> Result<()> {
     serde_json::to_writer(&mut *out, line)?;
     writeln!(out)?;

@@ -42,7 +42,8 @@ pub(super) fn run(options: &LoadOnline, out: &mut impl Write) -> Result<()> {
     say(&Line::End(End::of(&server.chain, work)?), out)
 }
 
-/// Waits for a request and answers it. What is not answered at the limit is given up: it would have taken longer than that.
+/// Waits for a request and answers it. What is not answered at the limit is given up: it would have taken longer than
+/// that.
 fn serve(server: &mut Server, request: u32, arrived_ns: u64, limit: Option<u64>) -> Result<Line> {
     let mut submitted_ns = None;
     let mut answered_ns = None;

@@ -5,17 +5,17 @@ use clap::Args;
 /// Flags of `gpreempt soak`.
 #[derive(Args)]
 pub struct SoakArgs {
-    /// How long to go on.
+    /// Duration in minutes, 0.1 to 10000.
     ///
-    /// Counts of stops and kills have to be reached in the first two minutes' worth of it; longer finds rarer faults.
+    /// The required numbers of stops and kills are those of two minutes; a longer soak finds rarer faults.
     #[arg(long, value_name = "M", default_value_t = 2.0, value_parser = minutes)]
     pub minutes: f64,
 
-    /// Seed of everything that is random. What happens also depends on the machine.
+    /// Seed of all random choices. The course of events also depends on the machine.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// Run although others use the gpu. They will be disturbed, and so will the soak.
+    /// Run although other processes use the gpu. They are disturbed, and so is the soak.
     #[arg(long)]
     pub yes: bool,
 

@@ -8,7 +8,7 @@ use rand_pcg::Pcg64;
 
 use super::daemon::SoakDaemon;
 use super::loads::{Loads, Role};
-use super::tally::Tally;
+use super::tally::SoakTally;
 use crate::random::below;
 
 /// What can be asked.
@@ -41,7 +41,7 @@ impl Call {
         random: &mut Pcg64,
         loads: &mut Loads<'_>,
         service: &mut SoakDaemon<'_>,
-        tally: &mut Tally,
+        tally: &mut SoakTally,
     ) -> Result<()> {
         let offline = loads.pids(Some(Role::Offline));
         let Some(&pid) = offline.get(below(random, offline.len() as u64) as usize) else { return Ok(()) };

@@ -9,7 +9,7 @@ use gpreempt_proto::{Answer, ClientError, Request, Status};
 use linux_host::process::{self, Stat};
 use nix::unistd::getuid;
 
-use super::tally::Tally;
+use super::tally::SoakTally;
 use crate::environment::daemon_under_test::DaemonUnderTest;
 use crate::environment::gpu_under_test::GpuUnderTest;
 use crate::environment::interrupt::Interrupt;
@@ -75,7 +75,7 @@ impl<'a> SoakDaemon<'a> {
     }
 
     /// Starts the process again if there is none.
-    pub(super) fn ensure_running(&mut self, tally: &mut Tally) -> Result<()> {
+    pub(super) fn ensure_running(&mut self, tally: &mut SoakTally) -> Result<()> {
         if !self.is_running() {
             tally.restarts += 1;
             self.start()?;
@@ -105,7 +105,7 @@ impl<'a> SoakDaemon<'a> {
     }
 
     /// Takes over what it counted. What it does between the last time and its death is not counted.
-    pub(super) fn poll(&mut self, tally: &mut Tally) -> Result<()> {
+    pub(super) fn poll(&mut self, tally: &mut SoakTally) -> Result<()> {
         if !self.is_running() {
             return Ok(());
         }
@@ -143,7 +143,7 @@ impl<'a> SoakDaemon<'a> {
         self.levels.insert(job, level);
     }
 
-    fn compare_levels(&mut self, status: &Status, tally: &mut Tally) {
+    fn compare_levels(&mut self, status: &Status, tally: &mut SoakTally) {
         for job in &status.jobs {
             if let Some(&level) = self.levels.get(&job.job)
                 && (job.level != level || !job.level_set)
@@ -175,7 +175,7 @@ impl<'a> SoakDaemon<'a> {
     }
 
     /// Ends the daemon as an operator does.
-    pub(super) fn stop(&mut self, tally: &mut Tally) -> Result<()> {
+    pub(super) fn stop(&mut self, tally: &mut SoakTally) -> Result<()> {
         let Some(pid) = self.daemon.pid() else { return Ok(()) };
         let zombies = settled(|| zombies_of(pid));
         if !zombies.is_empty() {

@@ -1,4 +1,4 @@
-//! What is done to everybody, and when.
+//! Disturbances: which process is killed or halted, which call is made, and when.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use super::calls::Call;
 use super::daemon::{Part, SoakDaemon};
 use super::free;
 use super::loads::{Loads, Role};
-use super::tally::Tally;
+use super::tally::SoakTally;
 use crate::environment::gpu_under_test::GpuUnderTest;
 use crate::random::below;
 
 /// Pause between two disturbances, in milliseconds: at least, and at most so many more.
 const PAUSE_MS: (u64, u64) = (100, 900);
-/// How long somebody stays stopped by SIGSTOP, likewise: less and more than the guardian bears.
+/// How long a process stays halted by SIGSTOP: shorter and longer than the guardian tolerates.
 const FREEZE_MS: (u64, u64) = (50, 1500);
 
 /// Who is killed or stopped.
@@ -46,14 +46,14 @@ impl Whom {
     }
 }
 
-/// Somebody who was stopped by SIGSTOP.
+/// A process that was halted by SIGSTOP.
 struct Frozen {
     whom: Whom,
     pid: u32,
     until: Instant,
 }
 
-/// Disturbs everybody.
+/// Disturbs the daemon and the programs.
 pub(super) struct Disturber {
     random: Pcg64,
     next: Instant,
@@ -77,7 +77,7 @@ impl Disturber {
         place: &GpuUnderTest,
         loads: &mut Loads<'_>,
         service: &mut SoakDaemon<'_>,
-        tally: &mut Tally,
+        tally: &mut SoakTally,
     ) -> Result<()> {
         let now = Instant::now();
         self.thaw(loads, service, |frozen| now >= frozen.until);
@@ -120,7 +120,7 @@ impl Disturber {
         place: &GpuUnderTest,
         loads: &mut Loads<'_>,
         service: &mut SoakDaemon<'_>,
-        tally: &mut Tally,
+        tally: &mut SoakTally,
     ) -> Result<()> {
         let Some(pid) = self.find(whom, loads, service) else { return Ok(()) };
         *tally.kills.entry(whom.name()).or_default() += 1;
@@ -150,7 +150,7 @@ impl Disturber {
         Ok(())
     }
 
-    fn freeze(&mut self, whom: Whom, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>, tally: &mut Tally) {
+    fn freeze(&mut self, whom: Whom, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>, tally: &mut SoakTally) {
         // Of daemon, guardian and actuator only one at a time: two that are stopped cannot look after the third.
         let is_part = |frozen: &Frozen| matches!(frozen.whom, Whom::Part(_));
         if matches!(whom, Whom::Part(_)) && self.frozen.iter().any(is_part) {
@@ -189,13 +189,13 @@ impl Disturber {
         });
     }
 
-    /// Everybody goes on.
+    /// Lets all halted processes continue.
     pub(super) fn thaw_all(&mut self, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>) {
         self.thaw(loads, service, |_| true);
     }
 
     /// One offline program comes to its end, stopped or not.
-    fn end_one(&mut self, loads: &mut Loads<'_>, tally: &mut Tally) {
+    fn end_one(&mut self, loads: &mut Loads<'_>, tally: &mut SoakTally) {
         let pids = loads.pids(Some(Role::Offline));
         if let Some(&pid) = pids.get(below(&mut self.random, pids.len() as u64) as usize) {
             tally.did(format!("end offline {pid}"));

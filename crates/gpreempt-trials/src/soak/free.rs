@@ -1,4 +1,4 @@
-//! Whether everything runs when nobody is left to stop it, and whether anything is left at all.
+//! Whether everything runs again after the daemon died, and what is left over at the end.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use vgpu::protocol::{QueueState, Status};
 use super::daemon::ROLE;
 use crate::environment::gpu_under_test::GpuUnderTest;
 
-/// How long death may take to be noticed by everybody.
+/// How long all processes may take to notice a death.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits until nobody is stopped or traced; how long that took, or what is in the way.
+/// Waits until no process is stopped or traced. Returns how long that took, or what still is.
 pub(super) fn wait_until_free(place: &GpuUnderTest, tenants: &[u32], gone: &[u32]) -> Result<Result<Duration, String>> {
     let begun = Instant::now();
     loop {
@@ -32,7 +32,7 @@ pub(super) fn wait_until_free(place: &GpuUnderTest, tenants: &[u32], gone: &[u32
     }
 }
 
-/// What of the gpu is in somebody's hands, in words.
+/// Lists debug sessions and suspended queues.
 fn bound(status: &Status) -> Vec<String> {
     let mut bound = Vec::new();
     for process in &status.processes {
@@ -46,7 +46,7 @@ fn bound(status: &Status) -> Vec<String> {
     bound
 }
 
-/// What there still is after everybody ended.
+/// Lists what is left over after all processes ended.
 pub(super) fn left_over(place: &GpuUnderTest, token: &str) -> Result<Vec<String>> {
     let begun = Instant::now();
     loop {

@@ -11,13 +11,13 @@ use anyhow::{Context, Result};
 use linux_host::process;
 
 use super::daemon::ROLE;
-use super::tally::Tally;
+use super::tally::SoakTally;
 use crate::environment::gpu_under_test::GpuUnderTest;
 use crate::environment::interrupt::Interrupt;
 use crate::environment::program::Program;
 use crate::load::{End, Line};
 
-/// A program that nobody keeps from it and that does not move on for so long is stuck.
+/// A program that is not halted and makes no progress for so long is stuck.
 const STUCK: Duration = Duration::from_secs(20);
 /// How long the end of what a program said may take to come after its own.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -116,7 +116,7 @@ impl<'a> Loads<'a> {
     }
 
     /// Starts one more.
-    pub(super) fn add(&mut self, role: Role, tally: &mut Tally) -> Result<()> {
+    pub(super) fn add(&mut self, role: Role, tally: &mut SoakTally) -> Result<()> {
         tally.started += 1;
         let mut command = own(self.place)?;
         command.args(["load", role.name()]);
@@ -208,7 +208,7 @@ impl<'a> Loads<'a> {
     }
 
     /// Takes in what programs said, checks those that ended, and looks for those that do not move.
-    pub(super) fn attend(&mut self, tally: &mut Tally) -> Result<()> {
+    pub(super) fn attend(&mut self, tally: &mut SoakTally) -> Result<()> {
         self.hear(tally);
         let mut index = 0;
         while let Some(member) = self.members.get_mut(index) {
@@ -233,7 +233,7 @@ impl<'a> Loads<'a> {
         Ok(())
     }
 
-    fn hear(&mut self, tally: &mut Tally) {
+    fn hear(&mut self, tally: &mut SoakTally) {
         while let Ok((pid, text)) = self.said.try_recv() {
             if let Some(member) = self.members.iter_mut().find(|member| member.child.id() == pid) {
                 take_in(member, &text, tally);
@@ -241,13 +241,13 @@ impl<'a> Loads<'a> {
         }
     }
 
-    /// Tells everybody to come to an end. Online programs have a last request anyway.
+    /// Tells all programs to end. Online programs end by themselves after their last request.
     pub(super) fn finish(&mut self) {
         self.members.iter_mut().for_each(|member| member.stdin = None);
     }
 
-    /// Whoever is still there is stuck.
-    pub(super) fn give_up(&mut self, tally: &mut Tally) -> Result<()> {
+    /// Counts the programs that are still there as stuck and kills them.
+    pub(super) fn give_up(&mut self, tally: &mut SoakTally) -> Result<()> {
         for member in &mut self.members {
             let (role, pid) = (member.role.name(), member.child.id());
             tally.stuck(&format!("{role} program {pid} does not end: {}", process::describe(pid)));
@@ -284,7 +284,7 @@ fn listen(pid: u32, output: ChildStdout, speak: &Sender<Said>) {
     }
 }
 
-fn take_in(member: &mut Load, text: &str, tally: &mut Tally) {
+fn take_in(member: &mut Load, text: &str, tally: &mut SoakTally) {
     match serde_json::from_str(text) {
         Ok(Line::End(end)) => member.end = Some(end),
         Ok(_) => {}
@@ -297,9 +297,9 @@ fn take_in(member: &mut Load, text: &str, tally: &mut Tally) {
 }
 
 /// A program ended: waits for its last words and checks its result.
-fn settle(member: &mut Load, status: ExitStatus, said: &Receiver<Said>, others: &mut [Load], tally: &mut Tally) {
+fn settle(member: &mut Load, status: ExitStatus, said: &Receiver<Said>, others: &mut [Load], tally: &mut SoakTally) {
     let own = member.child.id();
-    // Whoever was killed has no last words, and the device may hold its output open for a while.
+    // A killed program has no last words, and the device may hold its output open for a while.
     let deadline = Instant::now() + if member.killed { Duration::ZERO } else { LAST_WORDS };
     while !member.silent
         && let Ok((pid, text)) = said.recv_timeout(deadline.saturating_duration_since(Instant::now()))

@@ -1,9 +1,9 @@
-//! `gpreempt soak`: the daemon with real programs, while everybody is killed and stopped at random moments.
+//! `gpreempt soak`: the daemon with real programs, which are killed and halted at random moments.
 //!
-//! Offline programs compute without a pause, online programs answer requests, and the daemon comes between them. Daemon,
-//! guardian, actuator and programs are killed with SIGKILL or stopped with SIGSTOP, and replaced; levels, holds and rules
-//! change. All along: every program moves on, every survivor's result is right to the bit, nobody stays stopped or traced
-//! without a daemon, nothing is left at the end.
+//! Offline programs compute without a pause, online programs answer requests, and the daemon comes between them.
+//! Daemon, guardian, actuator and programs are killed with SIGKILL or stopped with SIGSTOP, and replaced; levels, holds
+//! and rules change. All along: every program moves on, every survivor's result is right to the bit, no process stays
+//! stopped or traced without a daemon, nothing is left at the end.
 
 mod args;
 mod calls;
@@ -29,8 +29,8 @@ pub use args::SoakArgs;
 use daemon::SoakDaemon;
 use disturb::Disturber;
 use loads::{Loads, Role};
-use report::{About, Report};
-use tally::Tally;
+use report::{About, SoakReport};
+use tally::SoakTally;
 
 /// The gpu if the machine has none: small, so that a kernel that fills it is over soon.
 const PROFILE: &str = "mi300x";
@@ -61,15 +61,15 @@ pub fn run(options: &SoakArgs, out: &mut impl Write) -> Result<()> {
     soak.end()?;
     let Running { tally, .. } = soak;
     let about = About { hardware: place.is_hardware(), gpu, seed: options.seed, minutes: options.minutes };
-    Report::new(about, tally).print(options.json, out)
+    SoakReport::new(about, tally).print(options.json, out)
 }
 
-/// Everybody who takes part. All of them are gone when it is dropped.
+/// All processes of the soak. They are gone when it is dropped.
 struct Running<'a> {
     options: &'a SoakArgs,
     place: &'a GpuUnderTest,
     interrupt: &'a Interrupt,
-    tally: Tally,
+    tally: SoakTally,
     // Programs are dropped before the daemon, as they would end before it on a machine that goes down.
     loads: Loads<'a>,
     service: SoakDaemon<'a>,
@@ -81,7 +81,7 @@ impl<'a> Running<'a> {
         let loads = Loads::new(place, interrupt, &token, options.seed)?;
         let mut service = SoakDaemon::new(place, interrupt, &token)?;
         service.start()?;
-        Ok(Running { options, place, interrupt, tally: Tally::new(), loads, service })
+        Ok(Running { options, place, interrupt, tally: SoakTally::new(), loads, service })
     }
 
     /// Keeps the cast complete while it is disturbed.
@@ -113,7 +113,7 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Lets everybody end in good order and looks for what is left.
+    /// Ends all processes in good order and looks for what is left over.
     fn end(&mut self) -> Result<()> {
         self.service.ensure_running(&mut self.tally)?;
         self.service.poll(&mut self.tally)?;

@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use super::tally::{Failure, Tally};
+use super::tally::{Failure, SoakTally};
 use crate::output::{self, number};
 
 /// Least stops and kills of a minute, for the first two minutes: fewer would show little.
@@ -23,7 +23,7 @@ pub(super) struct About {
 
 /// The document.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct SoakReport {
     schema: u32,
     kind: &'static str,
     gpu: String,
@@ -54,7 +54,7 @@ pub(super) struct Report {
     short: Vec<String>,
 }
 
-/// From the death of a daemon until nobody was stopped or traced.
+/// From the death of a daemon until no process was stopped or traced.
 #[derive(Serialize)]
 struct Freed {
     samples: usize,
@@ -62,15 +62,15 @@ struct Freed {
     max_ms: f64,
 }
 
-impl Report {
-    pub(super) fn new(about: About, mut tally: Tally) -> Report {
+impl SoakReport {
+    pub(super) fn new(about: About, mut tally: SoakTally) -> SoakReport {
         tally.freed.sort_unstable();
         let ms = |index: usize| tally.freed.get(index).map_or(0.0, |time| time.as_secs_f64() * 1e3);
         let samples = tally.freed.len();
         let freed = Freed { samples, p50_ms: ms(samples / 2), max_ms: ms(samples.saturating_sub(1)) };
         let (kills, freezes) = (tally.kills.values().sum(), tally.freezes.values().sum());
         let short = short(about.minutes, tally.stops, kills, tally.checked);
-        Report {
+        SoakReport {
             schema: output::SCHEMA,
             kind: if about.hardware { "hardware" } else { "emulated" },
             gpu: about.gpu,
@@ -139,7 +139,7 @@ impl Report {
         let Freed { samples, p50_ms, max_ms } = self.freed;
         writeln!(
             out,
-            "a daemon's death frees everybody after {p50_ms:.1} ms (median of {samples}), {max_ms:.1} ms at most"
+            "everything runs again after a daemon's death within {p50_ms:.1} ms (median of {samples}), {max_ms:.1} ms at most"
         )?;
         for Failure { at_s, what } in &self.failures {
             writeln!(out, "  {at_s:.2} s: {what}")?;
@@ -161,7 +161,7 @@ impl Report {
     }
 }
 
-/// Which counts are too small for the time.
+/// Names the counts that are too small for the duration.
 fn short(minutes: f64, stops: u64, kills: u64, checked: u64) -> Vec<String> {
     let minutes = minutes.min(2.0);
     let least = |per_minute: f64| (per_minute * minutes).ceil() as u64;

@@ -15,13 +15,13 @@ const MOST_WORDS: usize = 50;
 pub(super) struct Failure {
     /// When, in seconds from the begin.
     pub(super) at_s: f64,
-    /// What, with the last things that were done to everybody.
+    /// What happened, and the last disturbances before it.
     pub(super) what: String,
 }
 
 /// Everything that is counted.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct SoakTally {
     begun: Instant,
     pub(super) elapsed: Duration,
     /// What was done, by name, and how often.
@@ -42,16 +42,16 @@ pub(super) struct Tally {
     pub(super) stuck: u64,
     pub(super) left_over: u64,
     pub(super) failed: u64,
-    /// From the death of a daemon until nobody was stopped or traced.
+    /// From the death of a daemon until no process was stopped or traced.
     pub(super) freed: Vec<Duration>,
     pub(super) failures: Vec<Failure>,
     /// What was done last: what a failure may come from.
     last: Vec<String>,
 }
 
-impl Tally {
-    pub(super) fn new() -> Tally {
-        Tally {
+impl SoakTally {
+    pub(super) fn new() -> SoakTally {
+        SoakTally {
             begun: Instant::now(),
             elapsed: Duration::ZERO,
             kills: BTreeMap::new(),
@@ -76,7 +76,7 @@ impl Tally {
         }
     }
 
-    /// Notes what is done to somebody.
+    /// Notes a disturbance.
     pub(super) fn did(&mut self, what: String) {
         if self.last.len() >= 4 {
             self.last.remove(0);
@@ -99,7 +99,7 @@ impl Tally {
         self.fail(what);
     }
 
-    /// Something is left when everybody is gone.
+    /// Notes something that is left when all processes are gone.
     pub(super) fn left(&mut self, what: String) {
         self.left_over += 1;
         self.fail(&format!("left over: {what}"));
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn every_wrong_result_is_a_failure_and_right_ones_are_not() {
-        let mut tally = Tally::new();
+        let mut tally = SoakTally::new();
         tally.check("a", &end(0, true));
         assert_eq!((tally.checked, tally.failed, tally.kernels), (1, 0, 3));
         tally.check("b", &end(2, true));
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_failure_says_what_was_done_before() {
-        let mut tally = Tally::new();
+        let mut tally = SoakTally::new();
         (0..9).for_each(|number| tally.did(format!("thing {number}")));
         tally.stuck("it stands");
         let words = &tally.failures[0].what;

@@ -1,46 +1,46 @@
-//! Flags of `gpreempt vgpu storm`, and of the programs that it starts.
+//! Flags of `gpreempt vgpu storm` and of the programs that it starts.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// A program that a storm is let loose on.
+/// A program that a storm preempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StormClient {
-    /// Kernels of the corpus, compiled with clang-19 and compared with the host bit by bit. Needs a checkout.
+    /// Kernels of the corpus, compared with the host bit by bit. Needs a checkout and clang-19.
     Corpus,
-    /// The kernels of `gpreempt selftest`, on several queues at once.
+    /// The kernels of `gpreempt selftest` on several queues at once. Needs no compiler.
     Workload,
-    /// A HIP program on real ROCm libraries. Needs a checkout and `cargo xtask setup`.
+    /// A HIP program on the ROCm libraries. Needs a checkout, clang-19 and `cargo xtask setup`.
     Hip,
-    /// Training with tinygrad. Its runtime does not offer itself to debuggers, so nobody can suspend its queues.
+    /// Training with tinygrad. Its runtime does not enable debugging, so its queues cannot be suspended.
     Tinygrad,
 }
 
 /// Flags of `gpreempt vgpu storm`.
 #[derive(Args)]
 pub struct StormArgs {
-    /// What to run.
-    #[arg(long, value_enum)]
+    /// Program to preempt.
+    #[arg(long, value_enum, default_value_t = StormClient::Workload)]
     pub client: StormClient,
 
-    /// Preemptions by the device itself, at random instruction counts; at least so many.
+    /// Least number of preemptions by the device, at random instruction counts.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub preemptions: u64,
 
-    /// Preemptions by a tracer that suspends and resumes queues at random moments; at least so many.
+    /// Least number of preemptions by a tracer that suspends and resumes queues at random moments.
     ///
-    /// Without effect on tinygrad.
+    /// Ignored for tinygrad.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub suspends: u64,
 
     /// Instructions that a workgroup executes between two preemptions by the device, on average.
     ///
-    /// Few instructions find more places to stop at, and slow everything down.
+    /// A small number finds more places to stop at and slows the program down.
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub mean_instructions: u64,
 
-    /// Seed of everything random. Each run has a seed of its own that follows from it.
+    /// Seed of all random choices. The seed of each run follows from it.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
@@ -54,7 +54,7 @@ pub struct StormArgs {
 pub enum StormProgram {
     /// Run the kernels of the self-test on several queues and print a checksum for each.
     Workload {
-        /// How often.
+        /// Number of rounds.
         #[arg(long, value_name = "N")]
         rounds: u64,
         /// Steps of the long kernel that runs beside the others. Results do not depend on them.
@@ -64,13 +64,13 @@ pub enum StormProgram {
 
     /// Run the kernels of the corpus and print a checksum for each.
     Corpus {
-        /// How often.
+        /// Number of rounds.
         #[arg(long, value_name = "N")]
         rounds: u64,
         /// The file that describes the corpus.
         #[arg(long, value_name = "FILE")]
         manifest: PathBuf,
-        /// Where it was built.
+        /// Directory of the compiled kernels.
         #[arg(long, value_name = "DIR")]
         directory: PathBuf,
         /// Steps of the long kernel that runs beside the others. Results do not depend on them.
@@ -80,13 +80,13 @@ pub enum StormProgram {
 
     /// Suspend and resume queues of a process at random.
     Tracer {
-        /// The process.
+        /// Process whose queues are suspended.
         #[arg(long, value_name = "PID")]
         pid: u32,
-        /// How often.
+        /// Number of suspends.
         #[arg(long, value_name = "N")]
         suspends: u64,
-        /// Of the random choices.
+        /// Seed of the random choices.
         #[arg(long, value_name = "N")]
         seed: u64,
     },

@@ -1,7 +1,7 @@
 //! `gpreempt vgpu storm`: a program is preempted thousands of times and must not notice.
 //!
-//! The client first runs undisturbed. Then it runs again and again while the device stops its waves at random instructions
-//! and a tracer takes its queues away at random moments; each time it has to print the same.
+//! The client first runs undisturbed. Then it runs again and again while the device stops its waves at random
+//! instructions and a tracer takes its queues away at random moments; each time it has to print the same.
 
 mod args;
 mod attempt;
@@ -24,12 +24,12 @@ pub use client::run as run_program;
 use lines::Lines;
 use program::Program;
 pub(crate) use program::hip_programs;
-use report::Report;
+use report::StormReport;
 
 /// The gpu that the client gets.
 const PROFILE: &str = "mi300x";
-/// Runs without a single preemption of a kind that is wanted, after which it will not come.
-const FRUITLESS: u64 = 3;
+/// Runs without a single preemption of a kind that is still wanted after which the storm gives up.
+const MAX_RUNS_WITHOUT_PROGRESS: u64 = 3;
 
 /// Runs the storm and prints its report.
 ///
@@ -40,7 +40,7 @@ pub fn run(options: &StormArgs, out: &mut impl Write) -> Result<()> {
     let bar = output::progress(options.json, "preemptions");
     let program = Program::prepare(options.client)?;
     let reference = undisturbed(&program, &setup)?;
-    let mut report = Report::new(name(options.client), options.seed);
+    let mut report = StormReport::new(name(options.client), options.seed);
     storm(options, &program, setup, &reference, &mut report, &bar)?;
     bar.finish_and_clear();
     report.write(options.json, out)?;
@@ -80,7 +80,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn left(options: &StormArgs, suspendable: bool, report: &Report) -> Wanted {
+    fn left(options: &StormArgs, suspendable: bool, report: &StormReport) -> Wanted {
         let suspends = if suspendable { options.suspends } else { 0 };
         Wanted {
             preemptions: options.preemptions.saturating_sub(report.engine_preemptions),
@@ -93,7 +93,7 @@ impl Wanted {
     }
 
     /// Whether a run brought something of everything that was wanted.
-    fn was_served(&self, before: (u64, u64), report: &Report) -> bool {
+    fn was_served(&self, before: (u64, u64), report: &StormReport) -> bool {
         (self.preemptions == 0 || report.engine_preemptions > before.0)
             && (self.suspends == 0 || report.suspends > before.1)
     }
@@ -105,7 +105,7 @@ fn storm(
     program: &Program,
     mut setup: Setup,
     reference: &Lines,
-    report: &mut Report,
+    report: &mut StormReport,
     bar: &ProgressBar,
 ) -> Result<()> {
     let all = Wanted::left(options, program.suspendable, report);
@@ -124,10 +124,10 @@ fn storm(
         report.add(attempt::run(program, &setup, trace)?, reference, seed);
         bar.set_position((report.engine_preemptions + report.suspends).min(all.preemptions + all.suspends));
         fruitless = if wanted.was_served(before, report) { 0 } else { fruitless + 1 };
-        if fruitless == FRUITLESS {
+        if fruitless == MAX_RUNS_WITHOUT_PROGRESS {
             let Wanted { preemptions, suspends } = Wanted::left(options, program.suspendable, report);
             report.fail(format!(
-                "{FRUITLESS} runs brought no preemption of a kind that is still missing: {preemptions} by the device, \
+                "{MAX_RUNS_WITHOUT_PROGRESS} runs brought no preemption of a kind that is still missing: {preemptions} by the device, \
                  {suspends} by the tracer"
             ));
         }

@@ -16,11 +16,11 @@ const TINYGRAD: &str = include_str!("../../../../examples/tinygrad_train.py");
 pub(super) struct Program {
     /// Its command line. What it prints depends on nothing else.
     pub(super) words: Vec<OsString>,
-    /// What to add so that it works longer for the same results. Preemption by the device is slow enough without.
+    /// Arguments that make it run longer for the same results. Preemption by the device slows it down enough without.
     pub(super) longer: Vec<OsString>,
-    /// Whether its runtime offers itself to debuggers, so that a tracer can suspend its queues.
+    /// Whether its runtime enables debugging, so that a tracer can suspend its queues.
     pub(super) suspendable: bool,
-    /// Files that were made for it; they go when it does.
+    /// Temporary files of the client, removed with it.
     _files: Option<TempDir>,
 }
 
@@ -104,7 +104,10 @@ fn build(script: &Path, arguments: &[&Path]) -> Result<TempDir> {
         script.display()
     );
     if let Err(error) = Command::new("clang-19").arg("--version").output() {
-        bail!("cannot run clang-19: {error}; install it (`apt-get install clang-19`)");
+        bail!(
+            "this client is compiled from source and clang-19 cannot be run: {error}; install it (`apt-get install \
+             clang-19`), or use `--client workload`, which needs no compiler"
+        );
     }
     let files = tempfile::tempdir().context("cannot make a directory for what is compiled")?;
     let output = Command::new("sh")

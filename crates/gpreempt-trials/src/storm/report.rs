@@ -1,4 +1,4 @@
-//! What came of a storm.
+//! The report of a storm.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ const SHOWN: usize = 20;
 
 /// The document.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct StormReport {
     schema: u32,
     client: &'static str,
     seed: u64,
@@ -24,7 +24,8 @@ pub(super) struct Report {
     pub(super) runs: u64,
     /// Queues that the device itself saved with at least one wave.
     pub(super) engine_preemptions: u64,
-    /// Calls of the tracer that stopped at least one queue, those that put it back, and stops during which the client ended.
+    /// Calls of the tracer that stopped at least one queue, those that put it back, and stops during which the client
+    /// ended.
     pub(super) suspends: u64,
     resumes: u64,
     outlived: u64,
@@ -44,9 +45,9 @@ pub(super) struct Report {
     unshown: usize,
 }
 
-impl Report {
-    pub(super) fn new(client: &'static str, seed: u64) -> Report {
-        Report {
+impl StormReport {
+    pub(super) fn new(client: &'static str, seed: u64) -> StormReport {
+        StormReport {
             schema: output::SCHEMA,
             client,
             seed,
@@ -161,7 +162,7 @@ mod tests {
     #[test]
     fn runs_add_up() {
         let reference = Lines::of("exactly_once 0 aa");
-        let mut report = Report::new("workload", 7);
+        let mut report = StormReport::new("workload", 7);
         report.add(attempt("exactly_once 0 aa"), &reference, 8);
         report.add(attempt("exactly_once 0 aa"), &reference, 9);
         assert!(!report.failed());
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn one_different_bit_in_one_run_is_told_and_stays_told() {
         let reference = Lines::of("exactly_once 0 aa\nvadd 0 bb");
-        let mut report = Report::new("workload", 7);
+        let mut report = StormReport::new("workload", 7);
         report.add(attempt("exactly_once 0 ab\nvadd 0 bb"), &reference, 8);
         report.add(attempt("exactly_once 0 aa\nvadd 0 bb"), &reference, 9);
         assert!(report.failed() && !report.bit_identical);
@@ -189,14 +190,14 @@ mod tests {
 
     #[test]
     fn a_client_that_counts_nothing_says_so() {
-        let mut report = Report::new("tinygrad", 7);
+        let mut report = StormReport::new("tinygrad", 7);
         report.add(attempt("loss 1 aa"), &Lines::of("loss 1 aa"), 8);
         assert_eq!(serde_json::to_value(&report).unwrap()["exactly_once"], serde_json::Value::Null);
     }
 
     #[test]
     fn many_failures_are_counted() {
-        let mut report = Report::new("hip", 1);
+        let mut report = StormReport::new("hip", 1);
         (0..100).for_each(|index| report.fail(format!("failure {index}")));
         let mut text = Vec::new();
         report.write(true, &mut text).unwrap();

@@ -5,7 +5,7 @@ use clap::Args;
 /// Flags of `gpreempt vgpu stress`.
 #[derive(Args)]
 pub struct StressArgs {
-    /// How long to go on; up to three times as long while too few have died somewhere.
+    /// Duration; up to three times as long while too few processes have died at some kill point.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub seconds: u64,
 
@@ -13,19 +13,19 @@ pub struct StressArgs {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub processes: u32,
 
-    /// Compute queues of each.
+    /// Compute queues of each process.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=32))]
     pub queues: u32,
 
-    /// Processes that stop the queues of others and let them go on.
+    /// Processes that suspend and resume queues of others.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=16))]
     pub tracers: u32,
 
-    /// How many have to die at each point.
+    /// Least number of processes that die at each kill point.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub hits: u64,
 
-    /// Seed of everything that is random. What happens also depends on the machine.
+    /// Seed of all random choices. The course of events also depends on the machine.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 

@@ -23,7 +23,7 @@ use crate::random::below;
 /// Kernels that end soon, and a long loop that is usually met in the middle.
 const KERNELS: &[&str] = &["vadd", "fill", "reduce", "histogram", "exactly_once", "counter", "scratch", "spin"];
 
-/// How long a kernel may take while everybody else is stopped, killed and replaced.
+/// How long a kernel may take while other processes are stopped, killed and replaced.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Computes on queues that come and go until the standard input is closed.
@@ -57,7 +57,7 @@ pub(super) fn watch_input() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&ended);
     thread::spawn(move || {
-        // Whatever ends the input, nobody is there any more to say that we should go on.
+        // Whatever ends the input: the stress is not there any more.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         set.store(true, Ordering::Relaxed);
     });

@@ -9,9 +9,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use linux_host::process;
+use nix::sys::signal::Signal;
 use vgpu::launch::Started;
 
 use super::words;
+
+/// How long the gpu may take to forget a process that was killed.
+const FORGET: Duration = Duration::from_secs(60);
+/// Lines of stderr that are quoted of a member that failed.
+const QUOTED_LINES: usize = 3;
 
 /// What a member is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +38,7 @@ struct Member {
 
 /// What members said and how they ended.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct CrowdTally {
     pub(super) started: u64,
     pub(super) jobs: u64,
     pub(super) suspends: u64,
@@ -47,7 +54,7 @@ pub(super) struct Tally {
 /// Most failures that are kept in words.
 const MOST_WORDS: usize = 20;
 
-impl Tally {
+impl CrowdTally {
     pub(super) fn fail(&mut self, what: String) {
         self.wrong += 1;
         if self.failures.len() < MOST_WORDS {
@@ -69,14 +76,14 @@ pub(super) struct Crowd<'a> {
     members: Vec<Member>,
     speak: Sender<Said>,
     said: Receiver<Said>,
-    pub(super) tally: Tally,
+    pub(super) tally: CrowdTally,
 }
 
 impl<'a> Crowd<'a> {
     pub(super) fn new(gpu: &'a Started, page: String, queues: u32, seed: u64) -> Result<Self> {
         let executable = std::env::current_exe().context("cannot tell where this executable is")?;
         let (speak, said) = mpsc::channel();
-        let (members, tally) = (Vec::new(), Tally::default());
+        let (members, tally) = (Vec::new(), CrowdTally::default());
         Ok(Crowd { gpu, executable, page, queues, seed, members, speak, said, tally })
     }
 
@@ -144,7 +151,7 @@ impl<'a> Crowd<'a> {
     }
 
     fn settle(&mut self, member: &mut Member, status: ExitStatus) {
-        if status.signal() == Some(SIGKILL) {
+        if status.signal() == Some(Signal::SIGKILL as i32) {
             self.tally.killed += 1;
         } else if !status.success() {
             let complaint = last_words(member).unwrap_or_default();
@@ -152,8 +159,8 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// Kills the member of this number among those of its kind, and measures how long the gpu takes to forget it. Spared
-    /// are those that have not opened the gpu.
+    /// Kills the member of this number among those of its kind, and measures how long the gpu takes to forget it.
+    /// Spared are those that have not opened the gpu.
     pub(super) fn kill(&mut self, kind: Kind, number: usize) -> Result<()> {
         let known = self.gpu.status()?.processes;
         let member = self.members.iter_mut().filter(|member| member.kind == kind).nth(number);
@@ -164,7 +171,7 @@ impl<'a> Crowd<'a> {
         let begun = Instant::now();
         while self.knows(pid)? {
             if begun.elapsed() > FORGET {
-                self.tally.fail(format!("{kind:?} {pid} was killed, and the gpu has it still after {FORGET:?}"));
+                self.tally.fail(format!("{kind:?} {pid} was killed, and the gpu still has it after {FORGET:?}"));
                 break;
             }
             thread::sleep(Duration::from_micros(500));
@@ -194,11 +201,7 @@ impl<'a> Crowd<'a> {
                 continue;
             }
             stuck += 1;
-            self.tally.failures.push(format!(
-                "{kind:?} {} is stuck: {}",
-                member.child.id(),
-                where_is(member.child.id())
-            ));
+            self.tally.failures.push(format!("{kind:?} is stuck: {}", process::describe(member.child.id())));
             member.child.kill()?;
             member.child.wait()?;
         }
@@ -216,11 +219,6 @@ impl Drop for Crowd<'_> {
     }
 }
 
-/// How long the gpu may take to forget a process that was killed.
-const FORGET: Duration = Duration::from_secs(10);
-
-const SIGKILL: i32 = 9;
-
 fn listen(pid: u32, output: ChildStdout, said: &Sender<Said>) {
     for line in BufReader::new(output).lines().map_while(Result::ok) {
         if said.send((pid, line)).is_err() {
@@ -229,18 +227,8 @@ fn listen(pid: u32, output: ChildStdout, said: &Sender<Said>) {
     }
 }
 
-/// The first line that a member that ended wrote to stderr.
+/// The last lines that a member that ended wrote to stderr, as one.
 fn last_words(member: &mut Member) -> Option<String> {
-    BufReader::new(member.child.stderr.take()?).lines().next()?.ok()
-}
-
-/// What the kernel says a process does: state and system call of each thread.
-fn where_is(pid: u32) -> String {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let one = |task: std::fs::DirEntry| {
-        let call = std::fs::read_to_string(task.path().join("syscall")).unwrap_or_default();
-        let state = std::fs::read_to_string(task.path().join("wchan")).unwrap_or_default();
-        format!("{} in {}", call.split_whitespace().next().unwrap_or("?"), state)
-    };
-    tasks.map(one).collect::<Vec<_>>().join(", ")
+    let lines: Vec<String> = BufReader::new(member.child.stderr.take()?).lines().map_while(Result::ok).collect();
+    Some(lines[lines.len().saturating_sub(QUOTED_LINES)..].join("; "))
 }

@@ -1,4 +1,4 @@
-//! Who dies where and when: every point gets its turn, those with the fewest deaths first.
+//! Which kill points are armed when: each gets its turn, those with the fewest deaths first.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,15 @@ use vgpu::kill_points::{Page, Point};
 
 use crate::random::below;
 
-/// Pause after a death, so that some of the crowd get their work done.
+/// Pause after a death, so that some processes get their work done.
 const PAUSE: Duration = Duration::from_millis(60);
-/// The same before somebody dies where enough have died already.
+/// The same before a point is armed where enough have died already.
 const REST: Duration = Duration::from_millis(500);
-/// After this time without a death the point is armed anew, for whoever comes by first.
+/// After this time without a death a point is armed anew, for the first process that passes.
 const IMPATIENCE: Duration = Duration::from_millis(1500);
-/// How many pass a point before somebody dies there, at most: nobody dies always in his first call.
+/// Most processes that pass an armed point before one dies: deaths must not always hit the first call.
 const PASSES: u64 = 24;
-/// For the order of turns an attempt that nobody came for counts as so many deaths.
+/// For the order of turns, an attempt without a death counts as so many deaths.
 const VAIN: u64 = 2;
 /// Points armed at the same time.
 const AT_ONCE: usize = 5;
@@ -31,7 +31,7 @@ pub(super) struct Deaths {
     enough: u64,
     armed: Vec<Armed>,
     last: Instant,
-    /// By point: attempts that nobody came for.
+    /// By point: attempts without a death.
     vain: Vec<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Deaths {
         &self.page
     }
 
-    /// Looks who died, and arms other points.
+    /// Notices deaths and arms other points.
     pub(super) fn go_on(&mut self, random: &mut Pcg64) {
         let now = Instant::now();
         let mut died = false;
@@ -72,7 +72,7 @@ impl Deaths {
             let needed = rested || self.page.counts(**point).hits < self.enough;
             needed && !self.armed.iter().any(|armed| armed.point == **point)
         };
-        // Those that nobody comes by must not keep the others from their turn.
+        // Points that no process passes must not keep the others from their turn.
         let turn = |point: &&Point| self.page.counts(**point).hits + VAIN * self.vain[**point as usize];
         if let Some(&point) = Point::ALL.iter().filter(free).min_by_key(turn) {
             let passes = if self.vain[point as usize] > 0 { 1 } else { 1 + below(random, PASSES) };
@@ -81,7 +81,7 @@ impl Deaths {
         }
     }
 
-    /// Nobody dies any more.
+    /// Disarms all points.
     pub(super) fn end(&mut self) {
         for point in Point::ALL {
             self.page.disarm(*point);
@@ -89,7 +89,7 @@ impl Deaths {
         self.armed.clear();
     }
 
-    /// Points at which too few died.
+    /// Names the points at which too few processes died.
     pub(super) fn short(&self) -> Vec<&'static str> {
         let short = |point: &&Point| self.page.counts(**point).hits < self.enough;
         Point::ALL.iter().filter(short).map(|point| point.name()).collect()

@@ -1,17 +1,19 @@
-//! Whether anything is left of processes that are gone.
+//! What is left of processes that are gone.
 
-use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use linux_host::process;
 use vgpu::launch::Started;
-use vgpu::protocol::{SOCKET_VARIABLE, Status};
+use vgpu::protocol::{ProcessStatus, SOCKET_VARIABLE, Status};
 
-/// How long the virtual gpu may take to notice the last death.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the virtual gpu may take to notice the last death. A thread of the supervisor may be inside a cycle, which
+/// ends after 9 s at the latest, or wait for an answer for 10 s, and a loaded machine adds to that: less would report
+/// lateness as a leak.
+const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a gpu without processes still holds, in words.
+/// Lists what a gpu without processes still holds.
 fn held(status: &Status) -> Vec<String> {
     let mut left = Vec::new();
     let mut note = |count: u64, what: &str| {
@@ -19,7 +21,6 @@ fn held(status: &Status) -> Vec<String> {
             left.push(format!("{count} {what}"));
         }
     };
-    note(status.processes.len() as u64, "processes in the driver");
     note(status.system_used_bytes, "bytes of system memory");
     note(status.tokens.held.into(), "execution tokens");
     note(status.seats.into(), "seats");
@@ -28,52 +29,57 @@ fn held(status: &Status) -> Vec<String> {
         note(gpu.waves.into(), "wave slots");
         note(gpu.vram_used_bytes, "bytes of video memory");
     }
+    left.extend(status.processes.iter().map(in_driver));
     left
 }
 
-/// Processes whose environment names this gpu: engines have their client's, and live on if nobody ends them.
-fn processes(socket: &str) -> Vec<String> {
-    let variable = format!("{SOCKET_VARIABLE}={socket}");
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let runs_here = |pid: &u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|entry| entry == variable.as_bytes())
-    };
-    let describe = |pid: u32| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        format!("process {pid} ({})", name.trim())
-    };
-    pids.filter(runs_here).map(describe).collect()
+/// A process that the driver still knows: its number, what it has, and what the kernel says it does.
+fn in_driver(known: &ProcessStatus) -> String {
+    let kind = if known.debugger.is_some() { ", debugged" } else { "" };
+    format!("a process in the driver with {} queues{kind}: {}", known.queues.len(), process::describe(known.pid))
 }
 
-/// What is left after all members of a crowd have ended: on the gpu, among the processes, and of the supervisor once
-/// nobody needs it.
+/// Lists processes whose environment names this gpu: engines have their client's.
+fn processes(socket: &str) -> Vec<String> {
+    process::with_variable(SOCKET_VARIABLE, socket).map(process::describe).collect()
+}
+
+/// Where each thread of the supervisor is: an entry of the driver's table lives as long as the thread that serves it.
+fn supervisor_threads(supervisor: u32) -> String {
+    format!("the supervisor, {}", process::describe(supervisor))
+}
+
+/// Lists what is left after all members of a crowd have ended: on the gpu, among the processes, and of the supervisor
+/// once the gpu is given up.
 pub(super) fn find(gpu: Started) -> Result<Vec<String>> {
     let socket = gpu.environment.variables.iter().find(|(name, _)| *name == SOCKET_VARIABLE);
     let socket = socket.map(|(_, value)| value.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut left = wait(|| {
+    let supervisor = gpu.status()?.supervisor;
+    let mut left = wait(PATIENCE, || {
         let mut left = held(&gpu.status()?);
         left.extend(processes(&socket));
+        if !left.is_empty() {
+            left.push(supervisor_threads(supervisor));
+        }
         Ok(left)
     })?;
-    let supervisor = gpu.status()?.supervisor;
     drop(gpu);
     let still_runs = || {
-        let state = fs::read_to_string(format!("/proc/{supervisor}/stat")).unwrap_or_default();
-        let ended = state.is_empty() || state.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
-        Ok(if ended { Vec::new() } else { vec![format!("the supervisor, process {supervisor}")] })
+        let left = process::is_alive(supervisor).then(|| supervisor_threads(supervisor));
+        Ok(left.into_iter().collect())
     };
-    left.extend(wait(still_runs)?);
+    left.extend(wait(PATIENCE, still_runs)?);
     Ok(left)
 }
 
-/// What is there when time is up; nothing as soon as there is nothing.
-fn wait(mut look: impl FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
+/// Looks until nothing is found. Otherwise returns what the first look found that began after `patience`: one that
+/// began earlier may have been answered late with an old state.
+fn wait(patience: Duration, mut look: impl FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
     let begun = Instant::now();
     loop {
+        let is_last = begun.elapsed() >= patience;
         let left = look()?;
-        if left.is_empty() || begun.elapsed() > PATIENCE {
+        if left.is_empty() || is_last {
             return Ok(left);
         }
         thread::sleep(Duration::from_millis(10));
@@ -82,9 +88,22 @@ fn wait(mut look: impl FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use vgpu::protocol::{GpuStatus, ProcessStatus, TokenStatus};
+    use vgpu::protocol::{GpuStatus, TokenStatus};
 
     use super::*;
+
+    #[test]
+    fn a_look_that_began_in_time_does_not_decide_however_late_its_answer_is() {
+        let mut looks = 0;
+        let left = wait(Duration::from_millis(20), || {
+            looks += 1;
+            thread::sleep(Duration::from_millis(30));
+            Ok(if looks == 1 { vec!["old".to_owned()] } else { Vec::new() })
+        });
+        assert_eq!((left.unwrap(), looks), (Vec::new(), 2));
+        let left = wait(Duration::from_millis(5), || Ok(vec!["leak".to_owned()]));
+        assert_eq!(left.unwrap(), ["leak"]);
+    }
 
     #[test]
     fn everything_that_is_held_is_named() {
@@ -99,9 +118,15 @@ mod tests {
             ..Status::default()
         };
         let left = held(&status).join(", ");
-        for words in
-            ["1 processes", "8192 bytes of system", "3 execution", "5 seats", "1 queues", "2 wave", "4096 bytes"]
-        {
+        for words in [
+            "in the driver with 0 queues",
+            "8192 bytes of system",
+            "3 execution",
+            "5 seats",
+            "1 queues",
+            "2 wave",
+            "4096 bytes",
+        ] {
             assert!(left.contains(words), "{words}: {left}");
         }
     }

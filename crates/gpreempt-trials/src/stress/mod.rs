@@ -24,7 +24,7 @@ use crate::output;
 pub use args::{StressArgs, StressClientArgs, StressTracerArgs};
 use crowd::{Crowd, Kind};
 use deaths::Deaths;
-use report::{End, Report};
+use report::{End, StressReport};
 
 use crate::random::below;
 pub use client::run as run_client;
@@ -34,7 +34,7 @@ pub use tracer::run as run_tracer;
 const PROFILE: &str = "mi300x";
 /// Pause between two looks at the crowd.
 const TICK: Duration = Duration::from_millis(5);
-/// One of so many ticks kills somebody who did not come to a point.
+/// One of so many ticks kills a process that is at no kill point.
 const AT_RANDOM: u64 = 200;
 /// How long the survivors may take to end what they have begun.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -61,7 +61,7 @@ pub fn run(options: &StressArgs, out: &mut impl Write) -> Result<()> {
     drop(crowd);
     let left = left::find(gpu)?;
     let end = End { elapsed_s: begun.elapsed().as_secs_f64(), stuck, left, short: deaths.short() };
-    Report::new(options, tally, deaths.page(), end).print(options.json, out)
+    StressReport::new(options, tally, deaths.page(), end).print(options.json, out)
 }
 
 /// Keeps the crowd complete while its members die.

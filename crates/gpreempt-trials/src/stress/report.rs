@@ -10,11 +10,11 @@ use vgpu::kill_points::{Page, Point};
 use vgpu::protocol::PointStatus;
 
 use super::StressArgs;
-use super::crowd::Tally;
+use super::crowd::CrowdTally;
 use crate::output::{self, number};
 
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct StressReport {
     schema: u32,
     seed: u64,
     processes: u32,
@@ -60,15 +60,15 @@ pub(super) struct End {
     pub(super) short: Vec<&'static str>,
 }
 
-impl Report {
-    pub(super) fn new(options: &StressArgs, tally: Tally, page: &Page, end: End) -> Self {
+impl StressReport {
+    pub(super) fn new(options: &StressArgs, tally: CrowdTally, page: &Page, end: End) -> Self {
         let point = |point: &Point| {
             let counts = page.counts(*point);
             (point.name(), PointStatus { passed: counts.passed, hits: counts.hits })
         };
         let mut failures = tally.failures;
         failures.extend(end.left.iter().map(|left| format!("left over: {left}")));
-        Report {
+        StressReport {
             schema: output::SCHEMA,
             seed: options.seed,
             processes: options.processes,

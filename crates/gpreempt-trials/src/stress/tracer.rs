@@ -1,4 +1,4 @@
-//! A debugger of the stress: stops queues of whoever uses the gpu and lets them go on, as a scheduler does. It says on
+//! A debugger of the stress: suspends and resumes queues of processes on the gpu, as a scheduler does. It prints on
 //! stdout how many, and ends when its input does.
 
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use kfd::{Batch, Error, Grace, Kfd, Pid, QueueId, Tracer, Verdict, process};
+use kfd::{Batch, Error, Grace, Kfd, Pid, QueueId, QueueResult, Tracer, process};
 use rand_pcg::Pcg64;
 use vgpu::kill_points::{self, Point};
 
@@ -77,11 +77,11 @@ fn disturb(kfd: &Arc<Kfd>, victim: Pid, random: &mut Pcg64, counts: &mut Counts)
         kill_points::hit(Point::TracerResume);
         thread::sleep(Duration::from_micros(below(random, 2000)));
     }
-    tracer.detach()
+    tracer.close()
 }
 
 fn done(batch: &Batch) -> usize {
-    batch.with(Verdict::Done).count()
+    batch.with(QueueResult::Done).count()
 }
 
 /// A victim that ended, or that another debugger has, is no failure of ours.

@@ -36,7 +36,7 @@ impl Count {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct IsaReport {
     schema: u32,
     target: &'static str,
     /// Matrix instructions are counted apart.
@@ -74,8 +74,8 @@ fn row(table: &mut comfy_table::Table, name: &str, count: &Count) {
     table.add_row(std::iter::once(comfy_table::Cell::new(name)).chain(numbers));
 }
 
-fn report() -> Report {
-    let mut report = Report {
+fn report() -> IsaReport {
+    let mut report = IsaReport {
         schema: output::SCHEMA,
         target: "gfx942",
         non_matrix: Count::default(),

@@ -48,8 +48,10 @@ pub(crate) fn run(json: bool, out: &mut impl Write) -> Result<()> {
         writeln!(out, "No named virtual gpu runs; `gpreempt vgpu run --name NAME -- CMD` starts one.")?;
         return Ok(());
     }
-    let mut table =
-        output::table(&["name", "profile", "gpus", "CUs", "programs", "with the gpu open", "queues", "supervisor"]);
+    let mut table = output::listing(
+        &["name", "profile", "gpus", "CUs", "programs", "with the gpu open", "queues", "supervisor"],
+        &[0, 1],
+    );
     for row in &rows {
         let numbers = [
             row.gpus.to_string(),
@@ -59,7 +61,7 @@ pub(crate) fn run(json: bool, out: &mut impl Write) -> Result<()> {
             row.queues.to_string(),
             row.supervisor.to_string(),
         ];
-        let mut cells = vec![comfy_table::Cell::new(&row.name), output::number(&row.profile)];
+        let mut cells = vec![comfy_table::Cell::new(&row.name), comfy_table::Cell::new(&row.profile)];
         cells.extend(numbers.iter().map(output::number));
         table.add_row(cells);
     }

@@ -33,12 +33,13 @@ pub(crate) fn run(name: Option<&str>, json: bool, out: &mut impl Write) -> Resul
         writeln!(out)?;
         return Ok(());
     }
-    let mut table = output::table(&["profile", "gpus", "XCCs", "CUs", "VRAM", "instructions", "stands for"]);
+    let mut table =
+        output::listing(&["profile", "gpus", "XCCs", "CUs", "VRAM", "instructions", "stands for"], &[0, 5, 6]);
     for row in &rows {
         let numbers = [row.gpus.to_string(), row.xcc.to_string(), row.cus.to_string(), format!("{} MiB", row.vram_mib)];
         let mut cells = vec![comfy_table::Cell::new(row.name)];
         cells.extend(numbers.iter().map(output::number));
-        cells.extend([row.gfx, row.marketing_name].map(output::number));
+        cells.extend([row.gfx, row.marketing_name].map(comfy_table::Cell::new));
         table.add_row(cells);
     }
     writeln!(out, "{table}")?;

@@ -1,7 +1,7 @@
 //! Debian 13's ROCm on the virtual gpu: rocminfo, and HIP programs compiled here.
 //!
-//! `hip/hip_suite.c` says what the program does. For other tests: `hip/build.sh ROCM OUTDIR` builds it, and
-//! `gpreempt vgpu run -- ROCM/run OUTDIR/hip_suite --rounds N [JOB ...]` runs it; its output depends on the arguments alone.
+//! `hip/hip_suite.c` says what the program does. For other tests: `hip/build.sh ROCM OUTDIR` builds it, and `gpreempt
+//! vgpu run -- ROCM/run OUTDIR/hip_suite --rounds N [JOB ...]` runs it; its output depends on the arguments alone.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

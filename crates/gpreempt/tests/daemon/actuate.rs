@@ -1,4 +1,5 @@
-//! The actuator with real processes on the virtual gpu: what it stops, what it tells, and what happens when somebody dies.
+//! The actuator with real processes on the virtual gpu: what it stops, what it tells, and what happens when somebody
+//! dies.
 
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
@@ -33,7 +34,7 @@ impl Hand {
         let beaten = Arc::downgrade(&link);
         std::thread::spawn(move || {
             // As the daemon's own, whose silence on a busy machine would be held against it.
-            let _ = kfd::urgency::prefer();
+            let _ = gpreemptd::os::priority::raise();
             while let Some(link) = beaten.upgrade() {
                 link.lock().unwrap().beat();
                 drop(link);
@@ -167,8 +168,8 @@ fn live_through_stops(scene: &Scene, stays_traced: bool) {
     let (queues, runtime) = hand.attach(pid).unwrap();
     assert!(runtime && queues.len() == 1 && queues[0].queue == first && queues[0].kind == 2, "{queues:?}");
     assert_eq!(hand.suspend(pid, &[first]).unwrap(), [first]);
-    // Where the driver wants its callers to trace, that shows only when it is tried without. That is over when the queue is
-    // stopped, and is left out if the program was where nobody should interrupt it: then once more.
+    // Where the driver wants its callers to trace, that shows only when it is tried without. That is over when the
+    // queue is stopped, and is left out if the program was where nobody should interrupt it: then once more.
     until("it is let go, or traced again", || {
         let right = is_traced(pid) == stays_traced;
         if !right {

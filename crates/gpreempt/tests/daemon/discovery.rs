@@ -100,7 +100,7 @@ fn a_process_is_told_with_the_rings_it_really_has_until_it_is_killed() {
 
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
         let mut snapshot = tracer.snapshot().unwrap();
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         let mut rings = told.tenants[0].rings.clone();
         snapshot.sort_by_key(|entry| entry.ring_base_address);
         rings.sort_by_key(|ring| ring.base);
@@ -203,7 +203,7 @@ fn a_stopped_process_that_wants_to_destroy_a_queue_is_found() {
         assert_eq!(lookout.leaving(pid), ResumeCause::Destroying);
         tracer.resume(&[QueueId(queue)]).unwrap();
         assert_eq!(client.answer(), Ok(String::new()));
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
     });
 }
 
@@ -225,7 +225,7 @@ fn a_debugger_is_told_while_it_is_attached() {
         };
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
         traced_by(Some(own));
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         traced_by(None);
         client.leave();
     });

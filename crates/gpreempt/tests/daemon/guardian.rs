@@ -35,7 +35,7 @@ fn be_daemon() {
     let beaten = Arc::downgrade(&link);
     let beats = std::thread::spawn(move || {
         // As the daemon's own, whose silence on a busy machine would be held against it.
-        let _ = kfd::urgency::prefer();
+        let _ = gpreemptd::os::priority::raise();
         while let Some(link) = beaten.upgrade() {
             link.lock().unwrap().beat();
             drop(link);

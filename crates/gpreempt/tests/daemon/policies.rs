@@ -58,7 +58,8 @@ fn shares_follow_weights_where_the_gpu_is_fair() {
             let tenant = status.tenants.iter().find(|tenant| tenant.pid == actor.pid().0).expect("listed");
             tenant.stopped_s
         };
-        // One is stopped while the other runs: four times as long, were the turns exact. They are much longer than a cycle.
+        // One is stopped while the other runs: four times as long, were the turns exact. They are much longer than a
+        // cycle.
         assert!(stopped(&light) > 1.5 * stopped(&heavy), "{} and {} s", stopped(&light), stopped(&heavy));
         must_end_right([&mut light, &mut heavy]);
     });

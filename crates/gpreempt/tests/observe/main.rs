@@ -7,7 +7,7 @@ use gpreempt_testkit::{Actor, play, this_test, until};
 use gpreemptd::clock::now;
 use gpreemptd::discovery::{Format, OccupancySample, Ring};
 use gpreemptd::observe::{TenantActivity, TenantProbe};
-use kfd::debugfs::{self, QueueKind};
+use kfd::debugfs::{self, MqdKind};
 use kfd::{Pid, ProcessMemory, process};
 
 /// Workgroups of a walk: enough to be seen in every sample.
@@ -19,8 +19,8 @@ fn rings(pid: Pid) -> Vec<Ring> {
     let bytes = found.queues.first().expect("it has a queue").ring_size;
     let shown = debugfs::read_queues().unwrap();
     let shown = shown.iter().find(|process| process.pid == pid.0).expect("it has a queue");
-    let compute = shown.queues.iter().filter(|queue| queue.kind == QueueKind::Compute);
-    let ring = |queue: &debugfs::Queue| {
+    let compute = shown.queues.iter().filter(|queue| queue.kind == MqdKind::Compute);
+    let ring = |queue: &debugfs::MqdQueue| {
         let (base, rptr, wptr) = (queue.ring()?, queue.rptr_address()?, queue.wptr_address()?);
         Some(Ring { format: Format::Aql, base, bytes, rptr, wptr })
     };

@@ -60,7 +60,7 @@ fn a_kernel_that_fills_the_gpu_blocks_others_until_it_is_stopped() {
         assert!(tracer.resume(&queues).unwrap().all_done());
         large.enough();
         large.must_end_right(0);
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         small.leave();
         large.leave();
     });
@@ -82,7 +82,8 @@ fn a_kernel_that_waits_begins_when_the_one_before_it_ends() {
     });
 }
 
-/// Two processes wait for the gpu, one of a high class and one of a low; the places that become free are the high one's.
+/// Two processes wait for the gpu, one of a high class and one of a low; the places that become free are the high
+/// one's.
 fn high_before_low(scene: &Scene, high_first: bool) {
     let priorities = if high_first { [7, 11, 6] } else { [7, 6, 11] };
     // All queues first: each new one takes everybody off the gpu, and then the best claim wins.
@@ -175,7 +176,7 @@ fn stopping_queues_of_one_gpu_leaves_the_other_alone() {
         assert!(!client.is_done(0));
         assert!(tracer.resume(&[QueueId(queue)]).unwrap().all_done());
         client.must_end_right(0);
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         client.leave();
     });
 }

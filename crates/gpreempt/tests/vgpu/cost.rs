@@ -53,7 +53,7 @@ fn a_stopped_queue_is_paid_for_when_it_leaves_and_when_it_comes_back() {
         // The model charges for what comes back beyond what every cycle costs.
         assert!(resume("modelled_ns") > others("modelled_ns") / others("count"), "{resumed:#}");
         assert!(resume("total_ns") > resume("modelled_ns"));
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         client.enough();
         client.must_end_right(0);
         client.leave();

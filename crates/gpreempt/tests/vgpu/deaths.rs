@@ -37,7 +37,7 @@ fn nothing_is_kept_of_a_process_that_is_killed_while_its_queues_are_stopped() {
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
         assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
         client.kill_traced();
-        until("the tracer has seen its end", || tracer.leader().end().is_some());
+        until("the tracer has seen its end", || tracer.tracee().end().is_some());
         until("it is forgotten", || process(&status(), pid.0).is_none());
         let now = status();
         for key in ["queues", "waves", "vram_used_bytes"] {
@@ -100,7 +100,7 @@ fn destroying_a_stopped_queue_waits_where_everybody_can_see_it() {
         assert!(tracer.resume(&[QueueId(queue)]).unwrap().all_done());
         assert_eq!(client.answer(), Ok(String::new()));
         assert_eq!(process(&status(), pid.0).unwrap()["queues"].as_array().map(Vec::len), Some(0));
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         client.leave();
     });
 }

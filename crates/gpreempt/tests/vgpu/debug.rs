@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpreempt_testkit::scene::{process, status, waiting_thread, waves};
 use gpreempt_testkit::{Scene, play, this_test, until};
-use kfd::ptrace::Leader;
-use kfd::{ExceptionMask, Grace, Kfd, Pid, ProcessMemory, QueueId, RuntimeState, Tracer, Verdict};
+use kfd::ptrace::Tracee;
+use kfd::{ExceptionMask, Grace, Kfd, Pid, ProcessMemory, QueueId, QueueResult, RuntimeState, Tracer};
 use kfd_abi::debug::{DbgTrapArgs, SuspendQueues};
 use kfd_abi::ioctl::{Argument, RUNTIME_ENABLE, Request};
 
@@ -17,7 +17,7 @@ const ORIGINAL: &[&str] = &["--debug-permission", "original"];
 /// A session whose calls may come from any thread of this process.
 struct Session {
     kfd: Arc<Kfd>,
-    leader: Leader,
+    leader: Tracee,
     events: PipeReader,
 }
 
@@ -25,7 +25,7 @@ impl Session {
     /// Traces a process and begins a session with it, and says whether its runtime is there.
     fn begin(pid: Pid, exceptions: ExceptionMask) -> (Session, RuntimeState) {
         let kfd = Arc::new(Kfd::open().expect("there is a gpu"));
-        let leader = Leader::seize(pid, |_| ()).expect("can be traced");
+        let leader = Tracee::seize(pid, |_| ()).expect("can be traced");
         let (events, notify) = std::io::pipe().expect("a pipe");
         let enable = {
             let kfd = Arc::clone(&kfd);
@@ -91,7 +91,7 @@ fn a_kernel_stands_still_in_its_middle_until_it_is_resumed() {
         client.must_end_right(0);
         client.must_end_right(1);
         assert_eq!(read_index(), before.1 + 1);
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         assert_eq!(process(&status(), client.pid().0).unwrap()["debugger"], serde_json::Value::Null);
         client.leave();
     });
@@ -110,7 +110,7 @@ fn queues_of_a_runtime_that_did_not_offer_itself_cannot_be_stopped() {
         assert_eq!(tracer.snapshot().unwrap().len(), 1);
         assert_eq!(refused(tracer.suspend(&[queue], Grace::SHORTEST)), Some(libc::EPERM));
         assert_eq!(refused(tracer.resume(&[queue])), Some(libc::EPERM));
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         client.leave();
     });
 }
@@ -126,7 +126,7 @@ fn only_who_traces_a_process_may_begin_a_session() {
         assert_eq!(refused(kfd.queue_snapshot(pid, ExceptionMask::EMPTY)), Some(libc::EPERM));
         assert_eq!(refused(kfd.queue_snapshot(Pid(u32::MAX >> 1), ExceptionMask::EMPTY)), Some(libc::ESRCH));
         // Who traces it but has not begun is told so.
-        let leader = Leader::seize(pid, |_| ()).unwrap();
+        let leader = Tracee::seize(pid, |_| ()).unwrap();
         let early = leader.run(move || kfd.queue_snapshot(pid, ExceptionMask::EMPTY)).unwrap();
         assert_eq!(refused(early), Some(libc::EINVAL));
         leader.detach();
@@ -172,7 +172,7 @@ fn the_original_driver_takes_calls_of_the_tracing_thread_only() {
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
         assert_eq!(tracer.resume_all().unwrap(), 1);
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         client.enough();
         client.must_end_right(0);
         client.leave();
@@ -192,7 +192,7 @@ fn a_queue_made_during_a_session_is_unknown_until_a_snapshot_shows_it() {
         assert_eq!(session.noticed(), noticed + 1);
         let queues = [QueueId(first), QueueId(second)];
         let batch = kfd.suspend_queues(pid, &queues, Grace::SHORTEST).unwrap();
-        assert_eq!(batch.verdicts(), [(queues[0], Verdict::Done), (queues[1], Verdict::Unknown)]);
+        assert_eq!(batch.results(), [(queues[0], QueueResult::Done), (queues[1], QueueResult::Unknown)]);
         let snapshot = kfd.queue_snapshot(pid, ExceptionMask::QUEUE_NEW).unwrap();
         let new: Vec<(u32, bool)> = snapshot
             .iter()
@@ -295,7 +295,7 @@ fn doorbells_that_are_rung_during_cycles_are_neither_lost_nor_answered_twice() {
         });
         // A completion signal that was counted down twice would be below zero.
         assert!((0..JOBS).all(|job| client.is_done(job)));
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         client.leave();
         other.leave();
     });

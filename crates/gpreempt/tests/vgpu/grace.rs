@@ -9,7 +9,8 @@ use kfd::{Kfd, Pid, Tracer};
 use kfd_abi::debug::{DbgTrapArgs, QueueStatus, SuspendQueues};
 use kfd_abi::ioctl::{Argument, Request};
 
-/// The register has eight bits, and the hardware takes 0 for no limit. The library of this project would not ask for it.
+/// The register has eight bits, and the hardware takes 0 for no limit. The library of this project would not ask for
+/// it.
 const ENDLESS: u32 = 256;
 /// How often to look at something that must not change.
 const LOOKS: usize = 50;
@@ -48,7 +49,7 @@ fn a_kernel_that_ends_within_its_grace_period_is_not_saved() {
             |status: &serde_json::Value, what: &str| status["gpus"][0]["cycles"]["suspend"][what].as_u64().unwrap_or(0);
         assert_eq!(suspended(&after, "count"), suspended(&before, "count") + 1);
         assert_eq!((suspended(&after, "waves"), suspended(&after, "bytes")), (0, 0));
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         client.leave();
     });
 }
@@ -62,7 +63,7 @@ fn a_kernel_that_never_ends_within_an_endless_grace_period_costs_a_reset() {
         tracer.snapshot().unwrap();
         assert_eq!(suspend(client.pid(), queue, ENDLESS), (0, QueueStatus::ERROR));
         assert_eq!(status()["gpus"][0]["resets"], 1);
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         let said = client.ask("wait 0");
         assert!(said.starts_with("failed: ") && said.contains("reset"), "{said}");
         client.leave();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gpreempt_testkit::scene::{process, status};
 use gpreempt_testkit::{play, this_test};
-use kfd::{Grace, Kfd, QueueId, Tracer, Verdict};
+use kfd::{Grace, Kfd, QueueId, QueueResult, Tracer};
 
 use super::executable;
 
@@ -72,16 +72,16 @@ fn a_debugger_is_told_of_each_queue_that_the_gpu_failed_to_stop() {
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         let entry = tracer.snapshot().unwrap()[0];
         let stopped = tracer.suspend(&[QueueId(queue), QueueId(queue + 1)], Grace::SHORTEST).unwrap();
-        let expected = [(QueueId(queue), Verdict::Failed), (QueueId(queue + 1), Verdict::Unknown)];
-        assert_eq!(stopped.verdicts(), expected);
+        let expected = [(QueueId(queue), QueueResult::Failed), (QueueId(queue + 1), QueueResult::Unknown)];
+        assert_eq!(stopped.results(), expected);
         // While the reset lasts nothing can be resumed either, one by one or all at once.
-        assert_eq!(tracer.resume(&[QueueId(queue)]).unwrap().verdicts(), [expected[0]]);
+        assert_eq!(tracer.resume(&[QueueId(queue)]).unwrap().results(), [expected[0]]);
         assert_eq!(tracer.resume_all().unwrap(), 0);
         // Nor can its owner change it.
         assert_eq!(client.update(&entry, 0, 7), Err(libc::EIO));
         assert_eq!(client.update(&entry, 100, 11), Err(libc::EIO));
         assert_eq!(client.try_to(&format!("cu-mask {queue} 1")), Err(libc::EIO));
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         let said = client.ask("wait 0");
         assert!(said.starts_with("failed: ") && said.contains("reset"), "{said}");
         client.leave();

@@ -59,7 +59,8 @@ fn a_kernel_goes_on_while_the_program_is_stopped() {
         let mut queue = Queue::new(runtime.device(0)?)?;
         let done = Signal::new(queue.device(), 1)?;
         let pid = std::process::id();
-        // Continues this process when the signal's value, which follows its first word, has become 0 while it is stopped.
+        // Continues this process when the signal's value, which follows its first word, has become 0 while it is
+        // stopped.
         let script = format!(
             "stopped() {{ grep -q '^State:.T' /proc/{pid}/status; }}; \
              value() {{ dd if=/proc/{pid}/mem bs=8 count=1 skip={} iflag=skip_bytes status=none | od -An -td8; }}; \

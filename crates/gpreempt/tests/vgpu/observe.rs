@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gpreempt_testkit::scene::{status, waves};
 use gpreempt_testkit::{play, this_test, until};
-use kfd::debugfs::{self, Place, QueueKind};
+use kfd::debugfs::{self, HqdPlace, MqdKind};
 use kfd::{Kfd, ProcessMemory, Tracer, process};
 use kfd_abi::mqd;
 
@@ -48,12 +48,12 @@ fn debugfs_shows_the_queues_of_all_processes_and_where_their_indices_are() {
             let pid = client.pid();
             let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
             let snapshot = tracer.snapshot().unwrap();
-            tracer.detach().unwrap();
+            tracer.close().unwrap();
             let memory = ProcessMemory::open(pid).unwrap();
             let process = shown.iter().find(|process| process.pid == pid.0).expect("shown");
             assert_eq!((process.queues.len(), snapshot.len()), (count, count));
             for (queue, entry) in process.queues.iter().zip(&snapshot) {
-                assert_eq!((queue.kind, queue.gpu_id), (QueueKind::Compute, entry.gpu_id));
+                assert_eq!((queue.kind, queue.gpu_id), (MqdKind::Compute, entry.gpu_id));
                 assert_eq!((queue.ring(), queue.descriptors.len()), (Some(entry.ring_base_address), 8));
                 assert_eq!(queue.rptr_address(), Some(entry.read_pointer_address));
                 assert_eq!(queue.wptr_address(), Some(entry.write_pointer_address));
@@ -66,7 +66,7 @@ fn debugfs_shows_the_queues_of_all_processes_and_where_their_indices_are() {
         }
         let nodes = debugfs::read_slots().unwrap();
         let slots = nodes.iter().flat_map(|node| &node.slots);
-        let on_first_xcc = |place: Place| matches!(place, Place::Compute { xcc: 0, .. });
+        let on_first_xcc = |place: HqdPlace| matches!(place, HqdPlace::Compute { xcc: 0, .. });
         let active: Vec<_> = slots.filter(|slot| on_first_xcc(slot.place) && slot.is_active() == Some(true)).collect();
         assert_eq!(active.len(), 3);
         let mut rings: Vec<u64> = active
@@ -77,7 +77,7 @@ fn debugfs_shows_the_queues_of_all_processes_and_where_their_indices_are() {
             })
             .collect();
         let mut expected: Vec<u64> =
-            shown.iter().flat_map(|process| &process.queues).filter_map(debugfs::Queue::ring).collect();
+            shown.iter().flat_map(|process| &process.queues).filter_map(debugfs::MqdQueue::ring).collect();
         rings.sort_unstable();
         expected.sort_unstable();
         assert_eq!(rings, expected);

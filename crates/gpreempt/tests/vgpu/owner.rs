@@ -13,7 +13,7 @@ use kfd_abi::queue::UpdateQueueArgs;
 fn queues(actor: &Actor) -> Vec<QueueSnapshotEntry> {
     let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), actor.pid()).unwrap();
     let queues = tracer.snapshot().unwrap();
-    tracer.detach().unwrap();
+    tracer.close().unwrap();
     queues
 }
 
@@ -58,7 +58,7 @@ fn a_queue_that_is_off_and_stopped_runs_when_both_have_ended() {
         assert!(!client.is_done(0));
         assert_eq!(client.update(&entry, 100, 7), Ok(String::new()));
         client.must_end_right(0);
-        tracer.detach().unwrap();
+        tracer.close().unwrap();
         client.leave();
     });
 }
@@ -116,7 +116,7 @@ fn a_debugger_that_comes_and_goes_leaves_the_kernel_as_it_was() {
             let (tracer, _events) = Tracer::attach(Arc::clone(&kfd), client.pid()).unwrap();
             assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
             // Without a word: the end of the session resumes.
-            tracer.detach().unwrap();
+            tracer.close().unwrap();
             assert_eq!(kfd.queue_snapshot(client.pid(), ExceptionMask::EMPTY).unwrap_err().errno(), Some(libc::EPERM));
         }
         client.enough();

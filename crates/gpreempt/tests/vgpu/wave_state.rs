@@ -38,7 +38,8 @@ impl Wave {
     }
 
     /// The register in which the walk stands, and the group that walks: every lane is where its item must be after the
-    /// same number of steps, or between the two halves of a step. How many steps is about what some scalar register says.
+    /// same number of steps, or between the two halves of a step. How many steps is about what some scalar register
+    /// says.
     fn walk(&self) -> Option<(u32, u32)> {
         let counts: Vec<u32> = (0..self.layout.sgprs)
             .map(|register| self.word(self.layout.sgpr(register)))
@@ -142,7 +143,7 @@ fn spoil_one_bit(client: &mut Actor, queue: u32, xccs: u32) {
     let [count, item, steps, found] = words[..] else { panic!("{said}") };
     assert_eq!((count, item), (1, group * LANES + LANE), "{said}");
     assert_eq!(found, suite::walk_result(item, steps) ^ 1 << 31, "{said}");
-    tracer.detach().unwrap();
+    tracer.close().unwrap();
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use kfd::{Error, Grace, Pid, urgency};
+use kfd::{Error, Grace, Pid};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -56,7 +56,7 @@ fn run() -> io::Result<()> {
     fcntl(stdout.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     // If the guardian ended before the line above could see to it, nobody hears this one.
     beat()?;
-    let granted = urgency::prefer();
+    let granted = crate::os::priority::raise();
     tracing::debug!(?granted, "actuator started");
     let orders = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let common = Arc::new(Common::new(orders.try_clone()?));

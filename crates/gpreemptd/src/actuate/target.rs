@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use kfd::urgency;
-use kfd::{Batch, Calls, Error, Event, Grace, Kfd, Pid, QueueId, QueueSnapshotEntry, RuntimeState, Tracer, Verdict};
+use kfd::{
+    Batch, Calls, Error, Event, Grace, Kfd, Pid, QueueId, QueueResult, QueueSnapshotEntry, RuntimeState, Tracer,
+};
 
 use super::json_lines::line;
 use super::refusal::{refused, with_kind};
@@ -115,7 +116,7 @@ impl Target {
                 // A panic there was reported when it happened.
                 let _ = predecessor.map(JoinHandle::join);
                 // What it got changes nothing here.
-                let _ = urgency::prefer();
+                let _ = crate::os::priority::raise();
                 common.kfd()
             }
         };
@@ -145,13 +146,13 @@ impl Target {
     /// Stops tracing it, if the driver allows that and it is time to try. A program that is in a call which must not be
     /// interrupted is let go another time.
     pub(super) fn let_go(&mut self) {
-        let settled = self.tracer.is_let_go() || self.common.must_trace.load(Ordering::Acquire);
+        let settled = self.tracer.is_detached() || self.common.must_trace.load(Ordering::Acquire);
         if settled || Instant::now() < self.let_go_at {
             return;
         }
         self.let_go_at = Instant::now() + LET_GO_AGAIN;
         let common = Arc::clone(&self.common);
-        self.tracer.let_go(move |works| common.must_trace.store(!works, Ordering::Release));
+        self.tracer.detach(move |works| common.must_trace.store(!works, Ordering::Release));
     }
 
     /// Whether the session is over, or could not begin.
@@ -182,7 +183,7 @@ impl Target {
 
     /// Ends the session after what was ordered; everything of it runs then. The thread ends with it.
     pub(super) fn detach(self) -> Option<JoinHandle<()>> {
-        self.tracer.dismiss()
+        self.tracer.close_in_background()
     }
 }
 
@@ -267,7 +268,7 @@ fn carry_out(calls: &Calls, ticket: Ticket, queues: &[QueueId], action: Action) 
 
 /// Queues that were created since the last snapshot can be stopped after another one.
 fn suspend_new(calls: &Calls, batch: &Batch, grace: Grace) -> Option<Batch> {
-    let unknown: Vec<QueueId> = batch.with(Verdict::Unknown).collect();
+    let unknown: Vec<QueueId> = batch.with(QueueResult::Unknown).collect();
     if unknown.is_empty() {
         return None;
     }
@@ -280,7 +281,7 @@ fn suspend_new(calls: &Calls, batch: &Batch, grace: Grace) -> Option<Batch> {
 
 fn sorted(batch: &Batch) -> (Vec<u32>, Vec<u32>) {
     let numbers = |verdict| batch.with(verdict).map(|queue| queue.0).collect();
-    (numbers(Verdict::Done), numbers(Verdict::Failed))
+    (numbers(QueueResult::Done), numbers(QueueResult::Failed))
 }
 
 /// The driver has one number for a runtime that is not there and for a session that is another's; only the first still

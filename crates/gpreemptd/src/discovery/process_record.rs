@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use kfd::process::{Listed, Queue};
+use kfd::process::{ListedQueue, SysfsQueue};
 use kfd::{GpuId, Pid, Processes, QueueId, SysfsQueueType};
 
 use super::program::Program;
@@ -13,7 +13,7 @@ use super::{DiscoveryEvent, Process, Tenant};
 #[derive(Debug, Default)]
 pub(super) struct ProcessRecord {
     /// With the number that tells each from a later one of the same id.
-    queues: BTreeMap<QueueId, (u64, Queue)>,
+    queues: BTreeMap<QueueId, (u64, SysfsQueue)>,
     usages: BTreeMap<GpuId, GpuUsage>,
     /// Read when it has compute queues, and only then.
     pub(super) program: Option<Program>,
@@ -29,7 +29,7 @@ pub(super) struct ProcessRecord {
 /// What it has on one gpu.
 #[derive(Debug, Default)]
 struct GpuUsage {
-    compute: Vec<Listed>,
+    compute: Vec<ListedQueue>,
     sdma: Vec<QueueId>,
     rings: Rings,
     vram: u64,
@@ -45,11 +45,11 @@ impl ProcessRecord {
     pub(super) fn update_queues(
         &mut self,
         pid: Pid,
-        listing: &[Listed],
+        listing: &[ListedQueue],
         processes: &Processes,
         thoroughly: bool,
     ) -> kfd::Result<bool> {
-        let same = |listed: &Listed| self.queues.get(&listed.id).is_some_and(|(inode, _)| *inode == listed.inode);
+        let same = |listed: &ListedQueue| self.queues.get(&listed.id).is_some_and(|(inode, _)| *inode == listed.inode);
         if !thoroughly && listing.len() == self.queues.len() && listing.iter().all(same) {
             return Ok(false);
         }
@@ -78,7 +78,7 @@ impl ProcessRecord {
         for (id, (inode, queue)) in &self.queues {
             let usage = self.usages.entry(queue.gpu).or_default();
             match queue.kind {
-                SysfsQueueType::COMPUTE => usage.compute.push(Listed { id: *id, inode: *inode }),
+                SysfsQueueType::COMPUTE => usage.compute.push(ListedQueue { id: *id, inode: *inode }),
                 _ => usage.sdma.push(*id),
             }
         }

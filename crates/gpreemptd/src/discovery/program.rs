@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use kfd::{Pid, ProcessMemory};
+use linux_host::process::Status;
 
-use crate::identity::{Identity, Status, executable, started};
+use crate::identity::{Identity, executable, started, status};
 
 /// A program: a process between two executions.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ impl Program {
     pub(super) fn read(pid: Pid, variables: &[String]) -> io::Result<Option<Program>> {
         // Opened before the rest is read: if the program ends meanwhile, the memory tells at the next look.
         let memory = ProcessMemory::open_read_only(pid).map(Arc::new).map_err(|error| error.to_string());
-        let status = Status::read(pid)?;
+        let status = status(pid)?;
         if status.is_dead() {
             return Ok(None);
         }
@@ -46,7 +47,7 @@ impl Program {
     /// Looks again who traces it, and whose it is. Says whether that changed.
     pub(super) fn update(&mut self) -> bool {
         // One that is gone is told by the next scan.
-        let Ok(status) = Status::read(self.identity.pid()) else { return false };
+        let Ok(status) = status(self.identity.pid()) else { return false };
         let traced_by = tracer(self.identity.pid(), &status);
         let moved = self.identity.update(&status);
         std::mem::replace(&mut self.traced_by, traced_by) != traced_by || moved
@@ -54,12 +55,12 @@ impl Program {
 }
 
 /// The process that traces. The kernel names the thread.
-fn tracer(pid: Pid, status: &Status) -> Option<Pid> {
-    let thread = status.tracer?;
-    match Status::read(Pid(thread)) {
-        Ok(tracer) => Some(Pid(tracer.group)),
+fn tracer(pid: Pid, traced: &Status) -> Option<Pid> {
+    let thread = traced.tracer?;
+    match status(Pid(thread)) {
+        Ok(tracer) => Some(Pid(tracer.thread_group)),
         // It has let go meanwhile, or hides from us.
-        Err(_) => Status::read(pid).ok()?.tracer.map(Pid),
+        Err(_) => status(pid).ok()?.tracer.map(Pid),
     }
 }
 
@@ -68,7 +69,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, Command, Stdio};
 
-    use kfd::ptrace::Leader;
+    use kfd::ptrace::Tracee;
 
     use super::*;
 
@@ -124,7 +125,7 @@ mod tests {
         let mut program = Program::read(pid, &[]).unwrap().expect("alive");
         assert_eq!(program.traced_by, None);
         // Traced by a thread, whose process counts.
-        let leader = Leader::seize(pid, |_| ()).unwrap();
+        let leader = Tracee::seize(pid, |_| ()).unwrap();
         assert!(program.update());
         assert_eq!(program.traced_by, Some(own));
         assert!(!program.update());

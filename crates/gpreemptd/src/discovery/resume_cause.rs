@@ -6,7 +6,7 @@ use kfd::Pid;
 use kfd::waiting::{self, Call};
 
 use super::{DiscoveryEvent, ResumeCause};
-use crate::identity::Status;
+use crate::identity::status;
 
 /// SIGHUP, SIGINT and SIGTERM as bits from signal 1.
 const ENDING_SIGNALS: u64 = 1 << 0 | 1 << 1 | 1 << 14;
@@ -54,7 +54,7 @@ impl StoppedProcesses {
 impl StoppedProcess {
     fn causes(&mut self, pid: Pid) -> Vec<ResumeCause> {
         // One that is gone is told by the scan.
-        let Ok(status) = Status::read(pid) else { return Vec::new() };
+        let Ok(status) = status(pid) else { return Vec::new() };
         let mut threads = waiting::threads(pid);
         if threads.len() > MOST_THREADS {
             self.turn = (self.turn + MOST_THREADS) % threads.len();

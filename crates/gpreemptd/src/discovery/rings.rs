@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kfd::debugfs::{self, QueueKind};
+use kfd::debugfs::{self, MqdKind};
 use kfd::{GpuId, Pid};
 
 use super::{Blind, Format, Ring};
@@ -106,12 +106,12 @@ impl Reader {
 }
 
 /// Gives each tenant its rings. Says whether all have theirs.
-fn fill(wanted: Vec<Wanted<'_>>, shown: &[debugfs::Process]) -> bool {
+fn fill(wanted: Vec<Wanted<'_>>, shown: &[debugfs::MqdProcess]) -> bool {
     let mut complete = true;
     for Wanted { pid, gpu, count, rings } in wanted {
         let process = shown.iter().find(|process| process.pid == pid.0);
         let queues = process.map_or(&[][..], |process| &process.queues);
-        let here = queues.iter().filter(|queue| queue.kind == QueueKind::Compute && queue.gpu_id == gpu.0);
+        let here = queues.iter().filter(|queue| queue.kind == MqdKind::Compute && queue.gpu_id == gpu.0);
         let found: Option<Vec<Ring>> = here.map(ring).collect();
         *rings = match found.filter(|found| found.len() == count) {
             Some(found) => Rings::Known(found),
@@ -122,7 +122,7 @@ fn fill(wanted: Vec<Wanted<'_>>, shown: &[debugfs::Process]) -> bool {
     complete
 }
 
-fn ring(queue: &debugfs::Queue) -> Option<Ring> {
+fn ring(queue: &debugfs::MqdQueue) -> Option<Ring> {
     let format = if queue.is_aql()? { Format::Aql } else { Format::Pm4 };
     let ring = Ring {
         format,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gpreempt_core::{GpuSet, Level, Nanos};
 use gpreempt_proto::EventKind;
-use kfd::{Pid, ProcessMemory, QueueId};
+use kfd::{Pid, ProcessMemory, QueueId, QueueType};
 
 use crate::actuate::TracedQueue;
 use crate::config::Treatment;
@@ -16,10 +16,6 @@ use crate::observe::TenantProbe;
 use super::overrides::override_key;
 use super::world::{Gpu, GpuIndex, Job, Process, Session, Tenant, TenantKey};
 use super::{Host, must_succeed};
-
-/// Kinds of queues as the driver numbers them for a tracer.
-const KIND_PM4: u32 = 0;
-const KIND_AQL: u32 = 2;
 
 impl Host {
     /// Takes the list of gpus. Known ones keep their place in the core; that of one that is gone is given to another.
@@ -383,10 +379,10 @@ fn see(old: Option<TenantProbe>, memory: Option<Arc<ProcessMemory>>, rings: &[Ri
 }
 
 fn is_compute(queue: &TracedQueue) -> bool {
-    matches!(queue.kind, KIND_PM4 | KIND_AQL)
+    matches!(QueueType(queue.kind), QueueType::COMPUTE | QueueType::COMPUTE_AQL)
 }
 
 fn ring(queue: &TracedQueue) -> Ring {
-    let format = if queue.kind == KIND_AQL { Format::Aql } else { Format::Pm4 };
+    let format = if QueueType(queue.kind) == QueueType::COMPUTE_AQL { Format::Aql } else { Format::Pm4 };
     Ring { format, base: queue.ring, bytes: queue.bytes, rptr: queue.rptr, wptr: queue.wptr }
 }

@@ -155,7 +155,7 @@ impl Host {
     /// Asks the kernel for punctuality, and for a core of its own where the operator wants that.
     fn prepare_thread(&self) {
         // Outside the log line, which may not be wanted: what is inside would then not happen.
-        let urgency = kfd::urgency::prefer();
+        let urgency = crate::os::priority::raise();
         tracing::debug!("the deciding thread runs with {urgency:?}");
         if let Some(core) = self.config.watch.spin_core {
             let mut set = nix::sched::CpuSet::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gpreempt_core::{Activity, Nanos};
 use kfd::ProcessMemory;
-use kfd::ring::Senseless;
+use kfd::ring::InvalidRing;
 
 use super::TenantActivity;
 use super::ring::{RingActivity, RingState};
@@ -28,7 +28,7 @@ pub struct IgnoredRing {
     /// As it was given.
     pub ring: Ring,
     /// What is wrong with it.
-    pub why: Senseless,
+    pub why: InvalidRing,
 }
 
 /// Polls the rings of one tenant and remembers what is needed between polls.

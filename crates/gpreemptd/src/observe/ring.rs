@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use gpreempt_core::{Activity, Nanos};
 use kfd::ProcessMemory;
 use kfd::aql::{self, PACKET_SIZE, Packet, PacketKind, SignalHandle, Slot};
-use kfd::ring::{IndexPlace, Indices, Ring, Senseless};
+use kfd::ring::{IndexPlace, Indices, InvalidRing, Ring};
 
 use super::confidence::{Confidence, SampleVerdict};
 use super::in_flight::{InFlight, Unfinished};
@@ -130,7 +130,7 @@ struct Next {
 }
 
 impl RingState {
-    pub(super) fn new(place: discovery::Ring, now: Nanos) -> Result<RingState, Senseless> {
+    pub(super) fn new(place: discovery::Ring, now: Nanos) -> Result<RingState, InvalidRing> {
         let ring = Ring::new(place.base, place.bytes)?;
         let indices = IndexPlace::new(place.rptr, place.wptr)?;
         let contents = match place.format {

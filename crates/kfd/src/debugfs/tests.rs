@@ -61,7 +61,7 @@ fn queues_are_read_from_both_forms_of_the_text() {
     );
     assert!(processes[1].queues.is_empty());
     let [queue, copies] = &processes[0].queues[..] else { panic!("{processes:?}") };
-    assert_eq!((queue.kind, queue.gpu_id, queue.descriptors.len()), (QueueKind::Compute, 0xF7BC, 2));
+    assert_eq!((queue.kind, queue.gpu_id, queue.descriptors.len()), (MqdKind::Compute, 0xF7BC, 2));
     assert_eq!((queue.ring(), queue.priority(), queue.is_active()), (Some(0x7F41_B520_0000), Some(11), Some(true)));
     assert_eq!(queue.rptr_address(), Some(0x7F61_C157_6080));
     assert_eq!(queue.wptr_address(), Some(0x7F61_C157_6038));
@@ -69,7 +69,7 @@ fn queues_are_read_from_both_forms_of_the_text() {
     assert_eq!(queue.save_area(2), None);
     assert_eq!((queue.ring_bytes(), queue.is_aql()), (Some(1 << 20), Some(true)));
     assert_eq!((copies.ring_bytes(), copies.is_aql()), (None, None));
-    assert_eq!((copies.kind, copies.descriptors.len()), (QueueKind::Sdma, 1));
+    assert_eq!((copies.kind, copies.descriptors.len()), (MqdKind::Sdma, 1));
     assert_eq!((copies.ring(), copies.rptr_address()), (Some(0x12_3400), Some(0x7F00_0000_0080)));
     assert_eq!((copies.wptr_address(), copies.priority(), copies.is_active()), (None, None, None));
 }
@@ -95,11 +95,14 @@ fn slots_are_read() {
                 00004e40: 00040000\n    00004ee0: 00000001\n";
     let [node] = &parse_slots(text)[..] else { panic!() };
     assert_eq!((node.node, node.gpu_id), (2, 0xF7BC));
-    let places: Vec<Place> = node.slots.iter().map(|slot| slot.place).collect();
-    let expected =
-        [Place::Driver { xcc: 0 }, Place::Compute { xcc: 1, pipe: 3, queue: 7 }, Place::Sdma { engine: 4, queue: 5 }];
+    let places: Vec<HqdPlace> = node.slots.iter().map(|slot| slot.place).collect();
+    let expected = [
+        HqdPlace::Driver { xcc: 0 },
+        HqdPlace::Compute { xcc: 1, pipe: 3, queue: 7 },
+        HqdPlace::Sdma { engine: 4, queue: 5 },
+    ];
     assert_eq!(places, expected);
-    assert_eq!(node.slots.iter().map(Slot::is_active).collect::<Vec<_>>(), [Some(true), Some(false), None]);
+    assert_eq!(node.slots.iter().map(HqdSlot::is_active).collect::<Vec<_>>(), [Some(true), Some(false), None]);
     assert_eq!(node.slots[1].register(mqd::VMID), Some(0x303));
     assert_eq!(node.slots[2].registers, [(0x4E40, 0x4_0000), (0x4EE0, 1)]);
 }
@@ -116,7 +119,7 @@ fn a_real_gpu_can_be_read() {
     let [process] = &processes[..] else { panic!("{} processes", processes.len()) };
     assert_eq!((process.pid, process.pasid, process.queues.len()), (94314, 94314, 5));
     for queue in &process.queues {
-        assert_eq!((queue.kind, queue.gpu_id, queue.descriptors.len()), (QueueKind::Compute, 0xF7BC, 4));
+        assert_eq!((queue.kind, queue.gpu_id, queue.descriptors.len()), (MqdKind::Compute, 0xF7BC, 4));
         assert_eq!((queue.priority(), queue.is_active()), (Some(7), Some(true)));
         // ROCr's queue structure begins a page.
         let indices = (queue.rptr_address().unwrap(), queue.wptr_address().unwrap());
@@ -130,12 +133,12 @@ fn a_real_gpu_can_be_read() {
     assert_eq!(nodes.len(), 8);
     for node in &nodes {
         assert_eq!(node.slots.len(), 4 * (1 + 24) + 8 * 8);
-        let compute = |slot: &&Slot| matches!(slot.place, Place::Compute { .. });
+        let compute = |slot: &&HqdSlot| matches!(slot.place, HqdPlace::Compute { .. });
         assert!(node.slots.iter().filter(compute).all(|slot| slot.registers.len() == 56));
     }
     // Every queue has a slot on each XCC.
-    let rings = |node: &Node, wanted: u64| {
-        let ring = |slot: &Slot| {
+    let rings = |node: &HqdNode, wanted: u64| {
+        let ring = |slot: &HqdSlot| {
             Some(u64::from(slot.register(mqd::PQ_BASE)?) | u64::from(slot.register(mqd::PQ_BASE + 4)?) << 32)
         };
         node.slots.iter().filter(|slot| slot.is_active() == Some(true) && ring(slot) == Some(wanted >> 8)).count()

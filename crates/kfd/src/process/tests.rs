@@ -25,7 +25,7 @@ fn processes_and_queues_are_read_from_the_drivers_files() {
     fs::create_dir_all(root.path().join("8/queues")).unwrap();
     let found = Processes::at(root.path()).list().unwrap();
     assert!(found.iter().map(|process| process.pid.0).eq([7, 8, 300]));
-    let queue = Queue { id: QueueId(0), gpu: GpuId(51234), kind: SysfsQueueType::COMPUTE, ring_size: 4096 };
+    let queue = SysfsQueue { id: QueueId(0), gpu: GpuId(51234), kind: SysfsQueueType::COMPUTE, ring_size: 4096 };
     assert_eq!(found[0].queues, [queue]);
     assert_eq!(found[0].usage, [Usage { gpu: GpuId(51234), vram: 4096, evicted_ms: Some(12) }]);
     assert!(found[1].queues.is_empty() && found[1].usage.is_empty());

@@ -1,7 +1,7 @@
 //! The ptrace relation to a program, held so that the program does not notice.
 //!
 //! The driver lets a debugger in if it traces the program's first thread, and some versions want every call from the very
-//! thread that does. A [`Leader`] keeps one thread for that. What the relation brings with it is answered there: signals
+//! thread that does. A [`Tracee`] keeps one thread for that. What the relation brings with it is answered there: signals
 //! are passed on, a stop by job control stays a stop, an end is reaped at once so that the real parent learns of it.
 //!
 //! Stops are awaited by a second thread, because waiting for them cannot be combined with waiting for anything else. It
@@ -46,7 +46,7 @@ enum Message {
     /// Watch this.
     Watch(Watch),
     /// Stop tracing and keep everything else, if that works.
-    LetGo(Box<dyn FnOnce() -> bool + Send>),
+    DetachIf(Box<dyn FnOnce() -> bool + Send>),
     /// The program stopped.
     Stopped(stop::Stop),
     /// The program ended.
@@ -82,10 +82,10 @@ impl Port {
 struct Shared {
     end: OnceLock<End>,
     stopped: AtomicBool,
-    let_go: AtomicBool,
+    detached: AtomicBool,
 }
 
-/// Whether a program ended, for whoever may know it longer than the [`Leader`].
+/// Whether a program ended, for whoever may know it longer than the [`Tracee`].
 #[derive(Clone, Debug)]
 pub(crate) struct Life(Arc<Shared>);
 
@@ -98,39 +98,39 @@ impl Life {
 /// The traced first thread of a program. Detaches when dropped; the program runs on, unaware.
 ///
 /// A child of this process can be traced, too: its end is then left for whoever waits for it. But while it is traced, such
-/// a wait also returns for stops, so nobody else may wait for it before [`Leader::end`] says that it ended.
-pub struct Leader {
+/// a wait also returns for stops, so nobody else may wait for it before [`Tracee::end`] says that it ended.
+pub struct Tracee {
     pid: Pid,
     port: Port,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl fmt::Debug for Leader {
+impl fmt::Debug for Tracee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leader").field("pid", &self.pid).field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("Tracee").field("pid", &self.pid).field("shared", &self.shared).finish_non_exhaustive()
     }
 }
 
-impl Leader {
+impl Tracee {
     /// Begins to trace a program without stopping it. `at_end` is called once, on the tracing thread, if the program ends
     /// while it is traced.
     ///
     /// # Errors
     ///
     /// If the program does not exist, is traced by somebody else, or may not be traced by this user.
-    pub fn seize(pid: Pid, at_end: impl FnOnce(End) + Send + 'static) -> Result<Leader> {
+    pub fn seize(pid: Pid, at_end: impl FnOnce(End) + Send + 'static) -> Result<Tracee> {
         let (ready, answer) = mpsc::channel();
         let begun = move |_: &Life, seized: Result<()>| {
             let go_on = seized.is_ok();
             (ready.send(seized).is_ok() && go_on).then(|| Box::new(|| ()) as Farewell)
         };
-        let leader = Leader::begin(pid, || Ok(()), begun, at_end)?;
+        let tracee = Tracee::begin(pid, || Ok(()), begun, at_end)?;
         answer.recv().map_err(|_| Error::Gone { pid })??;
-        Ok(leader)
+        Ok(tracee)
     }
 
-    /// As [`Leader::seize`], without waiting for it. On the tracing thread `before` runs first, then the program is seized,
+    /// As [`Tracee::seize`], without waiting for it. On the tracing thread `before` runs first, then the program is seized,
     /// and `begun` is told what came of both. It answers with what is to be done before the relation ends; without that
     /// the relation ends at once, and everything posted is dropped.
     pub(crate) fn begin<T: Send + 'static>(
@@ -138,7 +138,7 @@ impl Leader {
         before: impl FnOnce() -> Result<T> + Send + 'static,
         begun: impl FnOnce(&Life, Result<T>) -> Option<Farewell> + Send + 'static,
         at_end: impl FnOnce(End) + Send + 'static,
-    ) -> Result<Leader> {
+    ) -> Result<Tracee> {
         let resources = |error| Error::Resources { pid, error };
         let (woken, wake) = sys::pipe().map_err(resources)?;
         let (sender, inbox) = mpsc::channel();
@@ -151,7 +151,7 @@ impl Leader {
             thread.run(before, |seized| begun(&life, seized));
         };
         let spawned = std::thread::Builder::new().name(format!("tracer-{pid}")).spawn(run).map_err(resources)?;
-        Ok(Leader { pid, port, shared, thread: Some(spawned) })
+        Ok(Tracee { pid, port, shared, thread: Some(spawned) })
     }
 
     /// The program.
@@ -174,8 +174,8 @@ impl Leader {
 
     /// Whether it was let go: it is followed, but not traced any more.
     #[must_use]
-    pub fn is_let_go(&self) -> bool {
-        self.shared.let_go.load(Ordering::Acquire)
+    pub fn is_detached(&self) -> bool {
+        self.shared.detached.load(Ordering::Acquire)
     }
 
     /// Runs something on the tracing thread and waits for its result.
@@ -213,17 +213,17 @@ impl Leader {
     ///
     /// Stopping to trace interrupts the program's first thread. If that thread is where an interruption might be noticed,
     /// nothing happens and `probe` is not called.
-    pub(crate) fn let_go(&self, probe: impl FnOnce() -> bool + Send + 'static) {
-        self.port.send(Message::LetGo(Box::new(probe)));
+    pub(crate) fn detach_if(&self, probe: impl FnOnce() -> bool + Send + 'static) {
+        self.port.send(Message::DetachIf(Box::new(probe)));
     }
 
     /// Whether the tracing thread has ended: nothing that is posted happens any more.
-    pub(crate) fn is_through(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Ends the relation without waiting for it: after everything that was posted. The thread ends then.
-    pub(crate) fn dismiss(mut self) -> Option<JoinHandle<()>> {
+    pub(crate) fn detach_in_background(mut self) -> Option<JoinHandle<()>> {
         self.port.send(Message::Detach);
         self.thread.take()
     }
@@ -234,7 +234,7 @@ impl Leader {
     }
 }
 
-impl Drop for Leader {
+impl Drop for Tracee {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.port.send(Message::Detach);
@@ -242,6 +242,23 @@ impl Drop for Leader {
             let _ = thread.join();
         }
     }
+}
+
+/// Lets another process trace this one where the system asks for consent (`kernel.yama.ptrace_scope` 1). The consent
+/// covers the descendants of that process, and holds for the threads of this process and the program it executes next.
+///
+/// # Errors
+///
+/// If the process does not exist, or the system knows no consent: then none is needed.
+///
+/// # References
+///
+/// `PR_SET_PTRACER` in prctl(2), `yama_task_prctl` in `yama_lsm.c`.
+pub fn allow_tracer(pid: Pid) -> io::Result<()> {
+    let pid = libc::c_ulong::try_from(pid.raw()).unwrap_or(libc::c_ulong::MAX);
+    // SAFETY: the option takes a number.
+    let result = unsafe { libc::prctl(libc::PR_SET_PTRACER, pid, 0, 0, 0) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Whether an answer to a stop failed for another reason than that the program was killed meanwhile, which is reported

@@ -46,10 +46,10 @@ fn parent_of(child: &str) -> (Shell, Pid) {
     (shell, Pid(pid))
 }
 
-fn seize(pid: Pid) -> (Leader, mpsc::Receiver<End>) {
+fn seize(pid: Pid) -> (Tracee, mpsc::Receiver<End>) {
     let (sender, ended) = mpsc::channel();
-    let leader = Leader::seize(pid, move |end| sender.send(end).unwrap()).unwrap();
-    (leader, ended)
+    let tracee = Tracee::seize(pid, move |end| sender.send(end).unwrap()).unwrap();
+    (tracee, ended)
 }
 
 fn send(pid: Pid, signal: i32) {
@@ -74,11 +74,11 @@ fn field(pid: Pid, name: &str) -> String {
 #[test]
 fn a_program_runs_on_while_it_is_traced_and_after() {
     let mut shell = Shell::start("while read line; do echo got $line; done; exit 5");
-    let (leader, _ended) = seize(shell.pid());
+    let (tracee, _ended) = seize(shell.pid());
     assert_ne!(field(shell.pid(), "TracerPid:"), "0");
     shell.say("one");
     assert_eq!(shell.hear(), "got one");
-    leader.detach();
+    tracee.detach();
     assert_eq!(field(shell.pid(), "TracerPid:"), "0");
     shell.say("two");
     assert_eq!(shell.hear(), "got two");
@@ -89,14 +89,14 @@ fn a_program_runs_on_while_it_is_traced_and_after() {
 fn signals_reach_the_program() {
     let mut shell = Shell::start("trap 'echo usr1' USR1; echo ready; while :; do read line; done");
     assert_eq!(shell.hear(), "ready");
-    let (leader, ended) = seize(shell.pid());
+    let (tracee, ended) = seize(shell.pid());
     for _ in 0..20 {
         send(shell.pid(), libc::SIGUSR1);
         assert_eq!(shell.hear(), "usr1");
     }
     send(shell.pid(), libc::SIGTERM);
     assert_eq!(ended.recv().unwrap(), End::Killed(libc::SIGTERM));
-    assert_eq!(leader.end(), Some(End::Killed(libc::SIGTERM)));
+    assert_eq!(tracee.end(), Some(End::Killed(libc::SIGTERM)));
     assert_eq!(shell.code(), None);
 }
 
@@ -104,17 +104,17 @@ fn signals_reach_the_program() {
 fn a_stopped_program_stays_stopped_until_it_is_continued() {
     let mut shell = Shell::start("trap 'echo continued' CONT; echo ready; while :; do read line; done");
     assert_eq!(shell.hear(), "ready");
-    let (leader, _ended) = seize(shell.pid());
+    let (tracee, _ended) = seize(shell.pid());
     for _ in 0..3 {
-        assert!(!leader.is_stopped());
+        assert!(!tracee.is_stopped());
         send(shell.pid(), libc::SIGSTOP);
-        await_that("job control stops the program", || leader.is_stopped());
+        await_that("job control stops the program", || tracee.is_stopped());
         assert!(field(shell.pid(), "State:").starts_with(['t', 'T']));
         send(shell.pid(), libc::SIGCONT);
         assert_eq!(shell.hear(), "continued");
-        await_that("the program is seen to continue", || !leader.is_stopped());
+        await_that("the program is seen to continue", || !tracee.is_stopped());
     }
-    leader.detach();
+    tracee.detach();
     send(shell.pid(), libc::SIGKILL);
     assert_eq!(shell.code(), None);
 }
@@ -123,10 +123,10 @@ fn a_stopped_program_stays_stopped_until_it_is_continued() {
 fn a_stopped_program_stays_stopped_when_it_is_detached() {
     let mut shell = Shell::start("trap 'echo continued' CONT; echo ready; while :; do read line; done");
     assert_eq!(shell.hear(), "ready");
-    let (leader, _ended) = seize(shell.pid());
+    let (tracee, _ended) = seize(shell.pid());
     send(shell.pid(), libc::SIGSTOP);
-    await_that("job control stops the program", || leader.is_stopped());
-    leader.detach();
+    await_that("job control stops the program", || tracee.is_stopped());
+    tracee.detach();
     await_that("it stops again, untraced", || field(shell.pid(), "State:").starts_with('T'));
     send(shell.pid(), libc::SIGCONT);
     assert_eq!(shell.hear(), "continued");
@@ -137,11 +137,11 @@ fn a_stopped_program_stays_stopped_when_it_is_detached() {
 #[test]
 fn the_real_parent_learns_the_exit_code() {
     let (mut shell, child) = parent_of("read line; exit 7");
-    let (leader, ended) = seize(child);
+    let (tracee, ended) = seize(child);
     shell.say("go");
     assert_eq!(ended.recv().unwrap(), End::Exited(7));
     assert_eq!(shell.hear(), "status 7");
-    assert!(matches!(leader.run(|| ()), Err(Error::Gone { .. })));
+    assert!(matches!(tracee.run(|| ()), Err(Error::Gone { .. })));
     assert_eq!(shell.code(), Some(0));
 }
 
@@ -158,26 +158,26 @@ fn the_real_parent_learns_of_a_kill() {
 #[test]
 fn jobs_run_on_one_thread_which_traces() {
     let shell = Shell::start("read line; exit 3");
-    let (leader, _ended) = seize(shell.pid());
+    let (tracee, _ended) = seize(shell.pid());
     let thread = || std::thread::current().id();
-    let first = leader.run(thread).unwrap();
-    assert_eq!(leader.run(thread).unwrap(), first);
+    let first = tracee.run(thread).unwrap();
+    assert_eq!(tracee.run(thread).unwrap(), first);
     assert_ne!(first, thread());
     let pid = shell.pid();
     // Only the thread that traces may ask; from any other the kernel knows of no such tracee.
-    assert!(leader.run(move || sys::ptrace(libc::PTRACE_INTERRUPT, pid, 0)).unwrap().is_ok());
+    assert!(tracee.run(move || sys::ptrace(libc::PTRACE_INTERRUPT, pid, 0)).unwrap().is_ok());
     assert!(sys::ptrace(libc::PTRACE_INTERRUPT, pid, 0).is_err());
-    leader.detach();
+    tracee.detach();
     assert_eq!(shell.code(), Some(3));
 }
 
 #[test]
 fn a_watched_pipe_is_noticed_between_jobs() {
     let shell = Shell::start("read line; exit 3");
-    let (leader, _ended) = seize(shell.pid());
+    let (tracee, _ended) = seize(shell.pid());
     let (source, end) = sys::pipe().unwrap();
     let (sender, noticed) = mpsc::channel();
-    leader.watch(source, move |_| sender.send(()).unwrap());
+    tracee.watch(source, move |_| sender.send(()).unwrap());
     for _ in 0..3 {
         sys::write_byte(&end).unwrap();
         noticed.recv().unwrap();
@@ -185,47 +185,47 @@ fn a_watched_pipe_is_noticed_between_jobs() {
     // A closed pipe is noticed once and then forgotten, with its handler.
     drop(end);
     while noticed.recv().is_ok() {}
-    drop(leader);
+    drop(tracee);
     assert_eq!(shell.code(), Some(3));
 }
 
 #[test]
 fn a_traced_program_is_refused_to_a_second_tracer() {
     let shell = Shell::start("read line; exit 3");
-    let (leader, _ended) = seize(shell.pid());
-    let error = Leader::seize(shell.pid(), |_| {}).unwrap_err();
+    let (tracee, _ended) = seize(shell.pid());
+    let error = Tracee::seize(shell.pid(), |_| {}).unwrap_err();
     assert_eq!(error.errno(), Some(libc::EPERM));
     assert!(error.to_string().contains("another debugger traces it"), "{error}");
-    drop(leader);
+    drop(tracee);
     assert_eq!(shell.code(), Some(3));
 }
 
 #[test]
 fn a_program_that_does_not_exist_is_named() {
-    let error = Leader::seize(Pid(u32::MAX >> 1), |_| {}).unwrap_err();
+    let error = Tracee::seize(Pid(u32::MAX >> 1), |_| {}).unwrap_err();
     assert!(error.is_gone());
     assert!(error.to_string().starts_with("SEIZE of process 2147483647 failed"), "{error}");
 }
 
 #[test]
-fn a_program_that_was_let_go_is_followed_to_its_end() {
+fn a_program_that_was_detached_is_followed_to_its_end() {
     let mut shell = Shell::start("trap 'echo usr1' USR1; echo ready; while read line; do echo got $line; done; exit 5");
     assert_eq!(shell.hear(), "ready");
     let pid = shell.pid();
-    let (leader, ended) = seize(pid);
+    let (tracee, ended) = seize(pid);
     let (sender, probed) = mpsc::channel();
     await_that("it waits for input", || calling::may_be_interrupted(pid));
-    leader.let_go(move || sender.send(field(pid, "TracerPid:")).is_ok());
+    tracee.detach_if(move || sender.send(field(pid, "TracerPid:")).is_ok());
     assert_eq!(probed.recv().unwrap(), "0");
     // Jobs run as before, and nobody stands between the program and its signals.
-    assert!(leader.run(|| ()).is_ok() && leader.is_let_go());
+    assert!(tracee.run(|| ()).is_ok() && tracee.is_detached());
     shell.say("one");
     assert_eq!(shell.hear(), "got one");
     send(pid, libc::SIGUSR1);
     assert_eq!(shell.hear(), "usr1");
     drop(shell.input);
     assert_eq!(ended.recv().unwrap(), End::Lost);
-    assert!(matches!(leader.run(|| ()), Err(Error::Gone { .. })));
+    assert!(matches!(tracee.run(|| ()), Err(Error::Gone { .. })));
     assert_eq!(shell.child.wait().unwrap().code(), Some(5));
 }
 
@@ -234,20 +234,26 @@ fn a_program_is_traced_again_if_it_cannot_do_without() {
     let mut shell = Shell::start("trap 'echo usr1' USR1; echo ready; while read line; do echo got $line; done; exit 5");
     assert_eq!(shell.hear(), "ready");
     let pid = shell.pid();
-    let (leader, ended) = seize(pid);
+    let (tracee, ended) = seize(pid);
     await_that("it waits for input", || calling::may_be_interrupted(pid));
     let (sender, probed) = mpsc::channel();
-    leader.let_go(move || {
+    tracee.detach_if(move || {
         // Jobs that are posted before may run while the program is asked to stop.
         sender.send(()).unwrap();
         false
     });
     probed.recv().unwrap();
-    assert!(leader.run(|| ()).is_ok() && !leader.is_let_go());
+    assert!(tracee.run(|| ()).is_ok() && !tracee.is_detached());
     assert_ne!(field(pid, "TracerPid:"), "0");
     send(pid, libc::SIGUSR1);
     assert_eq!(shell.hear(), "usr1");
     drop(shell.input);
     assert_eq!(ended.recv().unwrap(), End::Exited(5));
     assert_eq!(shell.child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn consent_to_a_process_that_does_not_exist_is_refused() {
+    // Systems without consent refuse, too.
+    assert!(allow_tracer(Pid(u32::MAX >> 1)).is_err());
 }

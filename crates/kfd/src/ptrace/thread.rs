@@ -1,6 +1,5 @@
 //! The thread that traces a program, and the one that waits for it.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -127,7 +126,7 @@ impl Thread {
         match message {
             Message::Run(job) => job(),
             Message::Watch(watch) => self.watch = Some(watch),
-            Message::LetGo(probe) => self.let_go(probe),
+            Message::DetachIf(probe) => self.detach_if(probe),
             Message::Stopped(stop) => self.answer(stop),
             Message::Ended(end) => self.end(end),
             Message::Detach => self.leaving = true,
@@ -152,7 +151,7 @@ impl Thread {
         if failed(result) {
             self.end(End::Lost);
         } else {
-            self.let_waiter_go_on();
+            self.release_waiter();
         }
     }
 
@@ -168,7 +167,7 @@ impl Thread {
     }
 
     /// Stops tracing, and begins again if the probe says that more than that was lost.
-    fn let_go(&mut self, probe: Box<dyn FnOnce() -> bool + Send>) {
+    fn detach_if(&mut self, probe: Box<dyn FnOnce() -> bool + Send>) {
         let pid = self.pid;
         if self.is_untraced() || !may_be_interrupted(pid) {
             return;
@@ -178,14 +177,14 @@ impl Thread {
         let Asked::Stopped(stop) = self.ask_to_stop() else { return };
         if sys::ptrace(libc::PTRACE_DETACH, pid, stop.signal()).is_err() {
             // Killed meanwhile: the waiting thread tells.
-            return self.let_waiter_go_on();
+            return self.release_waiter();
         }
         self.answered = None;
         self.process = Some(process);
         self.shared.stopped.store(false, Ordering::Release);
-        self.shared.let_go.store(true, Ordering::Release);
+        self.shared.detached.store(true, Ordering::Release);
         if !probe() && self.shared.end.get().is_none() {
-            self.shared.let_go.store(false, Ordering::Release);
+            self.shared.detached.store(false, Ordering::Release);
             self.process = None;
             if self.seize().is_err() {
                 self.end(End::Lost);
@@ -229,7 +228,7 @@ impl Thread {
         Asked::Late
     }
 
-    fn let_waiter_go_on(&self) {
+    fn release_waiter(&self) {
         if let Some(answered) = &self.answered {
             // The waiting thread ends only after it reported an end.
             let _ = answered.send(());
@@ -278,11 +277,9 @@ fn wait_for_changes(pid: Pid, port: &Port, answers: &Receiver<()>) {
     }
 }
 
-/// Whether a process was started by this one.
+/// Returns whether this process is the parent of another.
 fn is_own_child(pid: Pid) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok());
-    parent == Some(std::process::id())
+    linux_host::process::Stat::read(pid.0).is_some_and(|stat| stat.parent == std::process::id())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use kfd::process::GpuProcess;
-use kfd::{Batch, Event, Grace, Kfd, Pid, ProcessMemory, QueueId, QueueSnapshotEntry, Tracer, Verdict, process};
+use kfd::{Batch, Event, Grace, Kfd, Pid, ProcessMemory, QueueId, QueueResult, QueueSnapshotEntry, Tracer, process};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ fn trace(pid: Pid, suspends: u64, seed: u64) -> Result<Summary> {
             Err(error) => return Err(error),
         }
     }
-    session.tracer.detach()?;
+    session.tracer.close()?;
     Ok(summary)
 }
 
@@ -115,7 +115,7 @@ fn step(session: &Session, random: &mut Pcg64, summary: &mut Summary) -> Result<
     let grace = if random.next_u32() & 1 == 0 { Grace::SHORTEST } else { Grace::HARDWARE };
     let stopped = tracer.suspend(&chosen, grace)?;
     summary.count(&stopped);
-    let stopped: Vec<QueueId> = stopped.with(Verdict::Done).collect();
+    let stopped: Vec<QueueId> = stopped.with(QueueResult::Done).collect();
     if stopped.is_empty() {
         return Ok(true);
     }
@@ -130,7 +130,7 @@ fn step(session: &Session, random: &mut Pcg64, summary: &mut Summary) -> Result<
     };
     // A stopped queue cannot go away: its owner waits until it runs again.
     if !resumed.all_done() {
-        bail!("of the stopped queues {stopped:?} not all came back: {:?}", resumed.verdicts());
+        bail!("of the stopped queues {stopped:?} not all came back: {:?}", resumed.results());
     }
     summary.resumes += 1;
     Ok(true)
@@ -151,8 +151,8 @@ fn await_packet(memory: &ProcessMemory, queues: &[QueueSnapshotEntry]) {
 
 impl Summary {
     fn count(&mut self, batch: &Batch) {
-        self.missed += batch.with(Verdict::Unknown).count() as u64;
-        self.failed += batch.with(Verdict::Failed).count() as u64;
+        self.missed += batch.with(QueueResult::Unknown).count() as u64;
+        self.failed += batch.with(QueueResult::Failed).count() as u64;
     }
 }
 

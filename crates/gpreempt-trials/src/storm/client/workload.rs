@@ -44,7 +44,7 @@ fn loop_over(share: usize, device: &Device, rounds: u64, lines: &Sender<String>)
         for test in suite::ALL.iter().skip(share).step_by(THREADS) {
             let line = run_one(test, &mut bench, round)?;
             if lines.send(line).is_err() {
-                // Nobody reads any more; the reader says why.
+                // The reader is gone; it says why.
                 return Ok(());
             }
         }
@@ -52,7 +52,7 @@ fn loop_over(share: usize, device: &Device, rounds: u64, lines: &Sender<String>)
     Ok(())
 }
 
-/// Runs a kernel of so many steps in every round: most tests are over before anybody could stop them.
+/// Runs a kernel of so many steps in every round: most tests end before a tracer could stop them.
 pub(super) fn keep_busy(device: &Device, rounds: u64, steps: u32, lines: &Sender<String>) -> Result<()> {
     let mut bench = Bench::new(device)?;
     for round in 0..rounds {

@@ -68,7 +68,7 @@ impl Scene {
         let shared = Arc::clone(&publisher);
         let engine = std::thread::spawn(move || {
             // As the real one: who waits for it long on a busy machine would be told that it does not answer.
-            let _ = kfd::urgency::prefer();
+            let _ = crate::os::priority::raise();
             // Ends when the control thread, which has the only way to it, does.
             for input in inbox {
                 if let Some(input) = engine(&shared, input) {

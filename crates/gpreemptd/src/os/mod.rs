@@ -1,0 +1,3 @@
+//! Services of the operating system that the daemon's threads ask for.
+
+pub mod priority;
