@@ -1,4 +1,4 @@
-//! The daemon as a whole: reads its configuration, starts its threads, obeys signals, and leaves everything running when it
+//! The daemon as a whole: reads its configuration, starts its threads, handles signals, and leaves all queues running when it
 //! ends.
 
 use std::io;
@@ -22,25 +22,25 @@ use crate::host::{Host, Setup};
 use crate::inbox::Input;
 use crate::{clock, discovery, panic_hook};
 
-/// Where an operator's configuration is, if it is there.
+/// The operator's configuration. It need not exist.
 pub const CONFIG: &str = "/etc/gpreempt/gpreempt.toml";
 
-/// How often the main thread looks after the others.
+/// Period in milliseconds at which the main thread checks the others.
 const ROUND: u16 = 200;
 
-/// A host that has not moved for this long is not vouched for.
+/// A deciding thread that has not acted for this long gets no watchdog notification.
 const STUCK: Nanos = Nanos::from_secs(2);
 
-/// What the command line says.
+/// Options of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The configuration; [`CONFIG`] if it exists, else the defaults.
     pub config: Option<PathBuf>,
     /// The control socket.
     pub socket: Option<PathBuf>,
-    /// Instead of what the configuration says.
+    /// Replaces the mode of the configuration.
     pub mode: Option<Mode>,
-    /// Instead of what the configuration says.
+    /// Replaces the `spin_core` of the configuration.
     pub spin_core: Option<usize>,
 }
 
@@ -50,29 +50,29 @@ pub enum Error {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The control socket.
+    /// The control socket cannot be served.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// The runtime directory.
+    /// The runtime directory cannot be created.
     #[error("cannot create {}: {error}; choose another place with --socket", path.display())]
     Directory {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
-    /// A thread, a signal or the own executable.
+    /// A thread cannot be started, signals cannot be blocked, or the executable is not known.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
     /// The core refused its memory.
     #[error("the scheduler cannot start: {0}")]
-    Core(String),
-    /// A thread ended that should not.
+    Core(#[source] gpreempt_core::Error),
+    /// A thread ended although the daemon runs.
     #[error("a thread failed; everything was resumed. The log above says why")]
     Panicked,
 }
 
-/// Reads what the options name.
+/// Reads the configuration that the options name.
 fn load(options: &Options) -> Result<Config, ConfigError> {
     let default = Path::new(CONFIG);
     let mut config = match &options.config {
@@ -96,7 +96,7 @@ fn load(options: &Options) -> Result<Config, ConfigError> {
 /// If it cannot start, or its deciding thread fails.
 pub fn run(options: &Options) -> Result<(), Error> {
     panic_hook::abort_on_panic();
-    // Its memory holds what it read from others. Where the limit cannot be lowered, it is somebody else's decision.
+    // Its memory holds what it read from others. Where the limit cannot be lowered, the administrator decided otherwise.
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     let config = load(options)?;
     for warning in config.warnings() {
@@ -128,7 +128,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         alive: Arc::clone(&alive),
         config,
     })
-    .map_err(|error| Error::Core(error.to_string()))?;
+    .map_err(Error::Core)?;
     let deciding = thread::Builder::new().name("decide".into()).spawn(move || host.run(&inbox))?;
     tracing::info!("serving {}; {}", socket.display(), mode_in_words(mode));
     let _ = sd_notify::notify(false, &[NotifyState::Ready]);
@@ -136,7 +136,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let _ = sd_notify::notify(false, &[NotifyState::Stopping]);
     let _ = to_host.send(Input::Stop);
     let ended = deciding.join();
-    // Last, so that whoever asked for something is answered.
+    // Last, so that pending requests are answered.
     drop(serving);
     match ended {
         Ok(()) => outcome,
@@ -160,7 +160,7 @@ fn block_signals() -> io::Result<SignalFd> {
     Ok(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
-/// Obeys signals and vouches for the host until the daemon is to end.
+/// Handles signals and notifies the watchdog until the daemon is to end.
 fn attend(signals: &SignalFd, serving: &Handle, deciding: &JoinHandle<()>, alive: &AtomicU64) -> Result<(), Error> {
     let watchdog = sd_notify::watchdog_enabled(false, &mut 0);
     loop {

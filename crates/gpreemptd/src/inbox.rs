@@ -1,4 +1,4 @@
-//! What the deciding thread is told.
+//! The inbox of the deciding thread.
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, channel};
@@ -12,56 +12,56 @@ use crate::discovery::DiscoveryEvent;
 /// A message for the deciding thread. Sending one wakes it.
 #[derive(Debug)]
 pub enum Input {
-    /// Processes, queues and gpus.
+    /// From the discovery thread: processes, queues, gpus, and outcomes of requests.
     Discovery(DiscoveryEvent),
     /// From the actuator process.
     Actuator(ActuatorEvent),
-    /// A change that a client asked for. Questions are answered elsewhere, from what the host publishes.
+    /// A change that a client asks for. Questions are answered by the control thread from what the host publishes.
     Request(ClientRequest),
-    /// Somebody submitted work: look now.
+    /// A client says that a process has submitted work: its rings are polled now.
     Notified {
-        /// Who.
+        /// The process.
         pid: u32,
-        /// Who says so, from the socket itself: the owner, or nothing comes of it.
+        /// The client's user, as the kernel reports it for the socket. Only the process's owner and the operator count.
         uid: u32,
     },
-    /// Publish the present state soon: somebody waits for it.
+    /// A client waits for the present state to be published.
     Publish,
-    /// The configuration was read again and is good.
+    /// The configuration was read again and is valid.
     Configured(Box<Config>),
     /// Resume everything, detach and end.
     Stop,
 }
 
-/// A change that a client asked for.
+/// A change that a client asks for.
 #[derive(Debug)]
 pub struct ClientRequest {
-    /// Who, from the socket itself.
+    /// The client's user, as the kernel reports it for the socket.
     pub uid: u32,
-    /// What; only requests that change something.
+    /// A request that changes something.
     pub request: Request,
     /// Where the answer goes.
     pub answer: Responder,
 }
 
-/// Where one answer goes. Whoever asked may be gone meanwhile. Dropped without an answer, it says that the daemon ends.
+/// Sends one answer to a client, which may be gone meanwhile. Dropped without an answer, it says that the daemon ends.
 pub struct Responder(Option<Box<dyn FnOnce(Answer) + Send>>);
 
 impl Responder {
-    /// An answer is handed to this function.
+    /// Makes a responder that hands the answer to this function.
     pub fn new(take: impl FnOnce(Answer) + Send + 'static) -> Responder {
         Responder(Some(Box::new(take)))
     }
 
-    /// The answer comes out of a channel.
+    /// Makes a responder whose answer comes out of a channel.
     #[must_use]
     pub fn channel() -> (Responder, Receiver<Answer>) {
         let (sender, receiver) = channel();
-        // Whoever does not wait any more does not need the answer.
+        // A client that no longer waits does not need the answer.
         (Responder::new(move |answer| drop(sender.send(answer))), receiver)
     }
 
-    /// Answers.
+    /// Sends the answer.
     pub fn send(mut self, answer: Answer) {
         if let Some(take) = self.0.take() {
             take(answer);
@@ -72,7 +72,7 @@ impl Responder {
 impl Drop for Responder {
     fn drop(&mut self) {
         if let Some(take) = self.0.take() {
-            let message = "the daemon ends; whether it was done shows when it runs again".to_owned();
+            let message = "the daemon is shutting down; ask again when it runs to learn the outcome".to_owned();
             take(Answer::Refused(Refusal { kind: RefusalKind::Busy, message }));
         }
     }

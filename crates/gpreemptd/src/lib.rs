@@ -1,17 +1,18 @@
-//! The daemon: watches every compute queue of every process, decides with `gpreempt-core`, stops and resumes through the
-//! driver, and says what it did.
+//! The daemon: polls the compute queues of processes that compete for a gpu, decides with `gpreempt-core`, stops and resumes
+//! queues through the driver, and publishes what it did.
 //!
 //! ```text
-//!   scout ──────────> engine <────────── control <──── clients
-//!   (who is there)   (observe, decide)  (socket)
+//!   discovery ────────> host <────────── control <──── clients
+//!   (processes, gpus)  (poll, decide)   (socket)
 //!                        │    ^
-//!                  orders│    │reports
+//!                commands│    │events
 //!                        v    │
 //!     guardian ─── actuator process: one thread per target process, the only one that opens the driver and traces
 //! ```
 //!
-//! One thread decides ([`engine`]). It reads rings and never waits for anything: what is slow (files of the driver, other
-//! processes' states, the driver's calls, sockets) happens in other threads and comes back as an [`Input`].
+//! One thread decides ([`host`]). It reads rings through descriptors that are open already, and waits for nothing but its
+//! inbox: it opens no file and starts no process. What may take long (files of the driver, states of other processes, the
+//! driver's calls, sockets, the disk) happens in other threads and comes back as an [`Input`].
 //!
 //! [`Input`]: inbox::Input
 #![forbid(unsafe_code)]

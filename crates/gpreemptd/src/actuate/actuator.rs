@@ -1,5 +1,5 @@
-//! The actuator: the process that opens the driver and traces others. Its main thread reads orders, beats, and never waits
-//! for anything else; every target has a thread of its own that calls the driver.
+//! The actuator: the process that opens the driver and traces others. Its main thread reads commands, sends signs of life, and
+//! waits for nothing else; every target has a thread of its own that calls the driver.
 
 use std::collections::HashMap;
 use std::io;

@@ -19,14 +19,14 @@ const START: Duration = Duration::from_secs(5);
 /// How long one look at the beats takes at most.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How an actuator ended, as the guardian's exit code tells the daemon.
+/// How an actuator ended. The guardian's exit code reports it to the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// It left when it was asked to.
     Left,
     /// It could not be started.
     Unstarted,
-    /// It failed by itself, or somebody else ended it.
+    /// It failed by itself, or another process ended it.
     Failed,
     /// It gave no sign of life.
     Silent,
@@ -132,8 +132,8 @@ impl Ward {
         loop {
             self.wait();
             let now = Instant::now();
-            // Who was stopped, or had to wait for a processor, has not heard the silence meanwhile, nor need the others
-            // have had a chance to break it.
+            // A guardian that was stopped, or waited for a processor, cannot tell silence from its own absence, and the
+            // others may have been held up as well.
             let passed = now.saturating_duration_since(last).min(LOOK * 2);
             last = now;
             self.daemon_pulse.look(passed);

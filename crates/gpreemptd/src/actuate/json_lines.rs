@@ -1,4 +1,4 @@
-//! Messages as lines on a stream.
+//! Messages as JSON lines on a stream.
 
 use std::io::{self, Read};
 

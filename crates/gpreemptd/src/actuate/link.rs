@@ -1,4 +1,4 @@
-//! The daemon's end: starts guardian and actuator, sends orders, hears reports.
+//! The daemon's end of the link: starts guardian and actuator, sends commands, passes reports on.
 
 use std::io::{self, PipeWriter};
 use std::net::Shutdown;
@@ -93,7 +93,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Sends an order. False if the actuator is lost: [`ActuatorEvent::Lost`] comes or came.
+    /// Sends a command. Returns false if the actuator is lost: [`ActuatorEvent::Lost`] comes or came.
     pub fn send(&mut self, order: &ActuatorCommand) -> bool {
         let sent = line(order).and_then(|line| {
             // A signal cannot interrupt a call that does not wait.
@@ -104,9 +104,9 @@ impl Link {
             Ok(()) => true,
             Err(error) => {
                 let why = if error.kind() == io::ErrorKind::WouldBlock {
-                    "it takes no more orders".to_owned()
+                    "its command queue is full".to_owned()
                 } else {
-                    format!("orders do not reach it: {error}")
+                    format!("commands do not reach it: {error}")
                 };
                 self.processes.give_up(why);
                 false
@@ -152,7 +152,7 @@ fn listen(mut reports: UnixStream, processes: &Processes, to: &Sender<Input>) {
         let _ = io::copy(&mut reports, &mut io::sink());
     }
     let lost = lost(reap(processes), processes.given_up.get());
-    // Whoever dropped the receiver does not want to know.
+    // Without a receiver the daemon is ending.
     let _ = to.send(Input::Actuator(lost));
 }
 
@@ -195,7 +195,7 @@ fn lost(guardian: Option<ExitStatus>, given_up: Option<&String>) -> ActuatorEven
     let why = match (ending, guardian.and_then(|status| status.signal())) {
         (Some(Ending::Left), _) => "the actuator left".to_owned(),
         (Some(Ending::Unstarted), _) => "the actuator could not be started".to_owned(),
-        (Some(Ending::Failed), _) => "the actuator failed, or somebody ended it".to_owned(),
+        (Some(Ending::Failed), _) => "the actuator failed, or another process ended it".to_owned(),
         (Some(Ending::Silent), _) => "the actuator gave no sign of life and was ended".to_owned(),
         (Some(Ending::Orphaned), _) => {
             "this daemon gave the actuator's guardian no sign of life, so it ended the actuator".to_owned()
@@ -227,8 +227,8 @@ mod tests {
         }
         assert!(ended(9).0.contains("signal 9"));
         assert!(ended(101 << 8).0.contains("guardian failed"));
-        let given_up = lost(None, Some(&"it takes no more orders".to_owned()));
-        assert!(matches!(given_up, ActuatorEvent::Lost { killed: true, why } if why.contains("no more orders")));
+        let given_up = lost(None, Some(&"its command queue is full".to_owned()));
+        assert!(matches!(given_up, ActuatorEvent::Lost { killed: true, why } if why.contains("queue is full")));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Stopping and resuming: the actuator process, its guardian, and the way to them.
+//! Stops and resumes queues: the actuator process, its guardian, and the link to them.
 //!
-//! The actuator is the only process that opens the driver and traces others. When it ends, however that comes, the driver
+//! The actuator is the only process that opens the driver and traces others. When it ends, for whatever reason, the driver
 //! resumes everything it had stopped. The guardian, its parent, ends it when it, or the daemon, gives no sign of life.
 //!
 //! ```text
@@ -31,5 +31,5 @@ pub use wire::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKin
 /// Longest time between two signs of life of the daemon, and of the actuator.
 pub const BEAT: Duration = Duration::from_millis(100);
 
-/// How long the guardian bears silence.
+/// Longest silence that the guardian tolerates.
 pub const SILENCE: Duration = Duration::from_millis(500);

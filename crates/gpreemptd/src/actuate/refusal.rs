@@ -1,6 +1,4 @@
-//! What a refusal of the driver or the kernel means to the daemon.
-
-use std::fs;
+//! Classifies errors of the driver and the kernel for the daemon.
 
 use kfd::{Error, Pid, RuntimeState};
 use nix::errno::Errno;
@@ -8,17 +6,17 @@ use nix::errno::Errno;
 use super::{CommandRefusal, CommandRefusalKind};
 use crate::clock;
 
-/// The refusal of an order.
+/// Builds the refusal of a command.
 pub(super) fn refused(ticket: Option<u64>, pid: Pid, error: &Error) -> CommandRefusal {
     with_kind(ticket, pid, kind(error), error.to_string())
 }
 
-/// The refusal of an order for a reason that is known better than the driver's answer tells.
+/// Builds the refusal of a command whose kind is known better than the driver's answer tells.
 pub(super) fn with_kind(ticket: Option<u64>, pid: Pid, kind: CommandRefusalKind, message: String) -> CommandRefusal {
     CommandRefusal { ticket, pid: pid.0, kind, message, at_ns: clock::now().0 }
 }
 
-/// What to make of an error.
+/// Returns the kind of an error.
 pub(super) fn kind(error: &Error) -> CommandRefusalKind {
     if error.is_gone() {
         return CommandRefusalKind::Gone;
@@ -29,7 +27,7 @@ pub(super) fn kind(error: &Error) -> CommandRefusalKind {
     let errno = error.errno().map(Errno::from_raw);
     match (error, errno) {
         (Error::Ptrace { pid, .. }, Some(Errno::EPERM)) if is_traced(*pid) => CommandRefusalKind::Debugger,
-        // A session of somebody else, a gpu in somebody else's use, or a session that somebody else ended.
+        // A session or gpu of another debugger, or a session that another process ended.
         (Error::Trap { .. }, Some(Errno::EALREADY | Errno::EBUSY)) => CommandRefusalKind::Debugger,
         (Error::Trap { operation, .. }, Some(Errno::EPERM | Errno::EINVAL)) if operation.name() != Some("ENABLE") => {
             CommandRefusalKind::Debugger
@@ -42,10 +40,9 @@ pub(super) fn kind(error: &Error) -> CommandRefusalKind {
     }
 }
 
-/// Whether somebody traces the process.
+/// Returns whether a process is traced.
 fn is_traced(pid: Pid) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status.lines().find_map(|line| line.strip_prefix("TracerPid:")).is_some_and(|tracer| tracer.trim() != "0")
+    linux_host::process::tracer(pid.0).is_some()
 }
 
 #[cfg(test)]

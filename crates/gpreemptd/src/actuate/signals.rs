@@ -1,9 +1,9 @@
-//! What guardian and actuator do alike when they start.
+//! Signals that guardian and actuator leave to the daemon.
 
 use nix::sys::signal::{SigSet, Signal};
 
-/// Signals that a terminal or a service manager sends to everybody at once. The daemon answers them: first it lets
-/// everything run again, and then these processes leave by themselves.
+/// Signals that a terminal or a service manager sends to all processes at once. The daemon handles them: it resumes all
+/// queues first, and then these processes end by themselves.
 const LEFT_TO_THE_DAEMON: [Signal; 9] = [
     Signal::SIGINT,
     Signal::SIGTERM,

@@ -1,5 +1,5 @@
-//! One process whose queues are stopped and resumed. Everything here runs on the thread that traces it, except where it is
-//! asked.
+//! One process whose queues are stopped and resumed. The driver is called on the thread that traces it; the methods of
+//! [`Target`] only post work to that thread.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -24,7 +24,7 @@ const LET_GO_AGAIN: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Common {
     reports: Mutex<UnixStream>,
-    /// Opened by whoever needs it first: the main thread makes no calls of the driver.
+    /// Opened by the first tracing thread that needs it: the main thread makes no calls of the driver.
     kfd: Mutex<Option<Arc<Kfd>>>,
     /// The driver wants its callers to trace.
     must_trace: AtomicBool,
@@ -50,7 +50,7 @@ impl Common {
     }
 }
 
-/// An order that is answered in any case, also if the session ends before it is carried out.
+/// A command that is answered in any case, also if the session ends before it is executed.
 struct Ticket {
     common: Arc<Common>,
     pid: Pid,
@@ -129,7 +129,7 @@ impl Target {
                     common.tell(&ActuatorEvent::Attached { pid: pid.0, runtime: enabled, queues: traced(&queues) });
                 }
                 Err(error) => {
-                    // Whoever is told may ask again at once.
+                    // The daemon may ask again at once.
                     state.over.store(true, Ordering::Release);
                     common.tell(&ActuatorEvent::Refused(refused(None, pid, &error)));
                 }
@@ -173,7 +173,7 @@ impl Target {
         });
     }
 
-    /// Carries out an order after those before it.
+    /// Executes a command after those before it.
     pub(super) fn order(&self, number: u64, queues: &[u32], action: Action) {
         let (common, pid) = (Arc::clone(&self.common), self.tracer.pid());
         let ticket = Ticket { common, pid, number, answered: false };

@@ -1,8 +1,8 @@
-//! What daemon and actuator tell each other: one JSON document per line.
+//! Messages between daemon and actuator: one JSON document per line.
 
 use serde::{Deserialize, Serialize};
 
-/// From the daemon.
+/// A command of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActuatorCommand {
@@ -40,7 +40,7 @@ pub enum ActuatorCommand {
     },
 }
 
-/// From the actuator.
+/// A report of the actuator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActuatorEvent {
@@ -62,12 +62,12 @@ pub enum ActuatorEvent {
     Changed {
         /// The process.
         pid: u32,
-        /// As above.
+        /// Whether its runtime offers itself.
         runtime: bool,
         /// All its queues now.
         queues: Vec<TracedQueue>,
     },
-    /// An order was carried out. Queues that are in none of the lists were not there any more.
+    /// A command was executed. Queues that are in neither list no longer exist.
     Done {
         /// Of the order.
         ticket: u64,
@@ -77,19 +77,19 @@ pub enum ActuatorEvent {
         queues: Vec<u32>,
         /// Queues for which the gpu failed; the driver counts them as changed.
         failed: Vec<u32>,
-        /// When the driver was called, and when it answered: monotonic nanoseconds.
+        /// When the driver was called, in monotonic nanoseconds.
         called_ns: u64,
-        /// See above.
+        /// When it answered, in monotonic nanoseconds.
         answered_ns: u64,
     },
-    /// An order was not carried out.
+    /// A command was not executed.
     Refused(CommandRefusal),
     /// A process ended, or is no longer traced. Its session is over.
     Ended {
-        /// Which.
+        /// The process.
         pid: u32,
     },
-    /// Made by the daemon's end of the line: the actuator is gone and everything runs.
+    /// Made by the daemon's end of the link: the actuator is gone and all queues run.
     Lost {
         /// In words.
         why: String,
@@ -98,14 +98,14 @@ pub enum ActuatorEvent {
     },
 }
 
-/// Why an order was not carried out.
+/// Why a command was not executed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandRefusal {
     /// Of the order; absent for [`ActuatorCommand::Attach`].
     pub ticket: Option<u64>,
     /// The process.
     pub pid: u32,
-    /// What to make of it.
+    /// The kind of the refusal.
     pub kind: CommandRefusalKind,
     /// The driver's answer with the remedy.
     pub message: String,
@@ -113,7 +113,7 @@ pub struct CommandRefusal {
     pub at_ns: u64,
 }
 
-/// What to make of a refusal.
+/// Kinds of refusals, by what the daemon does about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandRefusalKind {
@@ -123,7 +123,7 @@ pub enum CommandRefusalKind {
     Runtime,
     /// Another debugger has it.
     Debugger,
-    /// This user may not.
+    /// The daemon's user may not do that.
     Permission,
     /// The gpu is being reset.
     Reset,
@@ -144,8 +144,8 @@ pub struct TracedQueue {
     pub ring: u64,
     /// Its bytes.
     pub bytes: u64,
-    /// Where the indices are.
+    /// Address of the read index.
     pub rptr: u64,
-    /// See above.
+    /// Address of the write index.
     pub wptr: u64,
 }

@@ -1,5 +1,5 @@
-//! Who is there: processes, their queues, the gpus. A thread of its own, because files of the driver and of other processes
-//! may take long.
+//! Finds processes, their queues and gpus. A thread of its own, because files of the driver and of other processes may take
+//! long. For the same reason it starts the actuator, looks for other daemons, and tracks the end of processes.
 //!
 //! A scan of processes that did not change lists the driver's directories and asks each known program for one byte, which
 //! tells whether it is still the same. Everything else is read when something changed, or a few times per second.
@@ -32,7 +32,7 @@ use crate::inbox::Input;
 
 pub(crate) use tracked::ended;
 
-/// What the discovery thread found.
+/// A finding of the discovery thread, or the outcome of a request.
 #[derive(Debug)]
 pub enum DiscoveryEvent {
     /// The gpus of the machine; sent first, and again when they change.
@@ -41,17 +41,16 @@ pub enum DiscoveryEvent {
     Process(Box<Process>),
     /// A process is gone, executed another program, or has no compute queues any more.
     Gone {
-        /// Which.
+        /// The process.
         pid: Pid,
     },
-    /// An answer to a question of the host.
+    /// The answer to [`DiscoveryRequest::SampleOccupancy`].
     Occupancy(OccupancySample),
-    /// A stopped process wants to go: a thread of it waits in the driver to destroy a queue, it is exiting, or it was sent
-    /// SIGTERM. Sent once for each reason while it lasts.
+    /// A stopped process must run. Sent once for each cause while it lasts.
     MustResume {
-        /// Which.
+        /// The process.
         pid: Pid,
-        /// Why.
+        /// The cause.
         cause: ResumeCause,
     },
     /// The answer to [`DiscoveryRequest::StartActuator`].
@@ -111,13 +110,13 @@ pub struct Gpu {
 /// A process with compute queues.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// Who it is.
+    /// Its identity.
     pub identity: Identity,
     /// Its memory; absent if this user may not read it, with the reason.
     pub memory: Result<Arc<ProcessMemory>, String>,
     /// What it has on each gpu.
     pub tenants: Vec<Tenant>,
-    /// Who traces it, which may be our actuator.
+    /// The process that traces it, which may be our actuator.
     pub traced_by: Option<Pid>,
 }
 
@@ -151,7 +150,7 @@ pub struct Blind {
 /// Where a ring and its indices are in the owner's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
-    /// What is in it.
+    /// Format of its packets.
     pub format: Format,
     /// Its address.
     pub base: u64,
@@ -163,7 +162,7 @@ pub struct Ring {
     pub wptr: u64,
 }
 
-/// What is in a ring.
+/// Format of the packets in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Packets of 64 bytes; indices count packets and never wrap.
@@ -172,12 +171,12 @@ pub enum Format {
     Pm4,
 }
 
-/// What was sampled because a decision hangs on it.
+/// A sample of a tenant's occupancy, taken because a decision depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OccupancySample {
-    /// Whose.
+    /// The process.
     pub pid: Pid,
-    /// Where.
+    /// The gpu.
     pub gpu: GpuId,
     /// When the driver was asked.
     pub at: Nanos,
@@ -187,14 +186,14 @@ pub struct OccupancySample {
     pub evicted_ms: Option<u64>,
 }
 
-/// What the host tells the discovery thread.
+/// A request of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiscoveryRequest {
     /// OccupancySample these; answered by one [`DiscoveryEvent::Occupancy`] each.
     SampleOccupancy(Vec<(Pid, GpuId)>),
     /// Rings of this process cannot be read where they were: look for them again.
     RingsLost(Pid),
-    /// Processes that are stopped now: look at each scan whether one wants to go.
+    /// Processes that are stopped now: each scan checks whether one must run.
     Stopped(Vec<Pid>),
     /// Start the actuator, unless another daemon has one on these gpus. Answered by one [`DiscoveryEvent::ActuatorStart`].
     StartActuator {
@@ -212,23 +211,23 @@ pub enum DiscoveryRequest {
     },
 }
 
-/// How the discovery thread works.
+/// Settings of the discovery thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Time between two scans while somebody uses a gpu.
+    /// Time between two scans while a process uses a gpu.
     pub scan: Duration,
     /// Variables that rules ask for.
     pub variables: Vec<String>,
 }
 
-/// The discovery thread at work. Ends when dropped.
+/// Handle of the discovery thread, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Discovery {
     requests: Option<Sender<DiscoveryRequest>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Sends the discovery thread out. What it finds goes to `to`; it ends when nobody listens there any more.
+/// Starts the discovery thread. It sends its findings to `to`, and ends when the receiver is gone.
 ///
 /// # Errors
 ///
@@ -248,7 +247,7 @@ impl Discovery {
         (Discovery { requests: Some(requests), thread: None }, received)
     }
 
-    /// Tells the discovery thread something. It may have ended; then nobody listens to it either.
+    /// Sends a request. A thread that has ended does not take it, and has no receiver for its findings either.
     pub fn tell(&self, request: DiscoveryRequest) {
         if let Some(requests) = &self.requests {
             let _ = requests.send(request);

@@ -1,4 +1,4 @@
-//! What is known of one process that has the driver open.
+//! The record of one process that has the driver open.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! A program with compute queues: who it is, its memory, who traces it.
+//! A program with compute queues: its identity, its memory, its tracer.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Whether a stopped process wants to go. The stop itself may be what it waits for.
+//! Finds stopped processes that must run: the stop itself may be what they wait for.
 
 use std::collections::BTreeMap;
 

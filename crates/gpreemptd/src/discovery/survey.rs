@@ -39,7 +39,7 @@ impl Survey {
         Survey { processes, variables, known, rings, slow_due: None, recheck_due: None }
     }
 
-    /// Other variables matter from now on. Everybody who is known is told again.
+    /// Sets the variables that matter from now on. All known processes are reported again.
     pub(super) fn ask_for(&mut self, variables: Vec<String>) {
         if variables != self.variables {
             self.variables = variables;
@@ -54,12 +54,12 @@ impl Survey {
         }
     }
 
-    /// Everybody who is known is told again.
+    /// Has all known processes reported again.
     pub(super) fn tell_again(&mut self) {
         self.known.values_mut().for_each(ProcessRecord::tell_again);
     }
 
-    /// Looks at everything. Says whether anybody has the driver open.
+    /// Scans all processes. Returns whether any has the driver open.
     pub(super) fn scan(&mut self, now: Instant, warnings: &mut WarnOnce, found: &mut Vec<DiscoveryEvent>) -> bool {
         let pids = self.processes.pids().unwrap_or_else(|error| {
             warnings.warn(error.to_string());

@@ -1,4 +1,4 @@
-//! Warnings that are given once, however often their reason is met.
+//! Warnings that are logged once, however often their cause occurs.
 
 use std::collections::BTreeSet;
 

@@ -1,18 +1,17 @@
-//! When a gpu is left to the hardware: the driver fails, its calls are slow, or the protected work is no better off than
-//! where it was left alone.
+//! The circuit breaker of a gpu: nothing is stopped for a while after the driver failed repeatedly, its calls were slow, or
+//! protected bursts took no less time than control bursts.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use gpreempt_core::Nanos;
 
-use crate::clock::nanos;
 use crate::config;
 
 /// Bursts of each kind before they are compared.
 const ENOUGH: u64 = 20;
 
-/// Why, and for how long.
+/// Why the breaker opened, and for how long.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Trip {
     pub(super) reason: String,
@@ -25,8 +24,8 @@ pub(super) struct Breaker {
     failures: VecDeque<Nanos>,
     slow: VecDeque<Nanos>,
     protected: Mean,
-    sampled: Mean,
-    /// Bursts since the last that was left alone.
+    control: Mean,
+    /// Bursts since the last control burst.
     bursts: u32,
     open: Option<Open>,
     /// Doubles with each trip, and starts anew after a good time.
@@ -56,12 +55,12 @@ impl Mean {
 }
 
 impl Breaker {
-    /// Why the gpu is left alone, and until when.
+    /// Returns why the breaker is open, and until when.
     pub(super) fn open(&self) -> Option<(&str, Nanos)> {
         self.open.as_ref().map(|open| (open.reason.as_str(), open.until))
     }
 
-    /// The driver failed.
+    /// Notes a failure of the driver.
     pub(super) fn failed(&mut self, now: Nanos, config: &config::Breaker) -> Option<Trip> {
         if self.open.is_some() {
             // What was stopped is being let go, and the reason is known.
@@ -72,9 +71,9 @@ impl Breaker {
         tripped.then(|| self.trip(format!("{count} failures of the driver in {:?}", config.window), now, config))
     }
 
-    /// The driver answered after `took`.
+    /// Notes that the driver answered after `took`.
     pub(super) fn took(&mut self, took: Nanos, now: Nanos, config: &config::Breaker) -> Option<Trip> {
-        if took <= nanos(config.slow_after) || self.open.is_some() {
+        if took <= Nanos::from(config.slow_after) || self.open.is_some() {
             return None;
         }
         let count = note(&mut self.slow, now, config.window);
@@ -83,7 +82,7 @@ impl Breaker {
         tripped.then(|| self.trip(reason(), now, config))
     }
 
-    /// Whether the burst that begins now is to be left alone.
+    /// Returns whether the burst that begins now is to be a control burst: one in `sample_one_in`.
     pub(super) fn choose_control(&mut self, config: &config::Breaker) -> bool {
         if config.sample_one_in == 0 {
             return false;
@@ -96,23 +95,29 @@ impl Breaker {
         control
     }
 
-    /// A burst of protected work took `length`, from its first sign to its end.
-    pub(super) fn burst(&mut self, length: Nanos, control: bool, now: Nanos, config: &config::Breaker) -> Option<Trip> {
-        let kind = if control { &mut self.sampled } else { &mut self.protected };
+    /// Notes that a burst took `length`, from the poll that saw it to its end.
+    pub(super) fn burst(
+        &mut self,
+        length: Nanos,
+        is_control: bool,
+        now: Nanos,
+        config: &config::Breaker,
+    ) -> Option<Trip> {
+        let kind = if is_control { &mut self.control } else { &mut self.protected };
         kind.add(length.0 as f64);
-        let (protected, sampled) = (self.protected, self.sampled);
-        if !control || protected.count < ENOUGH || sampled.count < ENOUGH || protected.value < sampled.value {
+        let (protected, control) = (self.protected, self.control);
+        if !is_control || protected.count < ENOUGH || control.count < ENOUGH || protected.value < control.value {
             return None;
         }
         let reason = format!(
             "protected bursts take {:.2} ms, those left alone {:.2} ms",
             protected.value / 1e6,
-            sampled.value / 1e6
+            control.value / 1e6
         );
         Some(self.trip(reason, now, config))
     }
 
-    /// Whether the time is over.
+    /// Closes the breaker if its time is over, and returns whether it did.
     pub(super) fn retry(&mut self, now: Nanos) -> bool {
         let over = self.open.as_ref().is_some_and(|open| now >= open.until);
         if over {
@@ -122,21 +127,21 @@ impl Breaker {
         over
     }
 
-    /// Nothing went wrong for long enough: the next pause is a short one again.
+    /// Makes the next pause a short one again if nothing went wrong for long enough.
     pub(super) fn quiet(&mut self, now: Nanos, config: &config::Breaker) {
-        let window = nanos(config.longest);
+        let window = Nanos::from(config.longest);
         if self.open.is_none() && now.since(self.closed_at) > window {
             self.pause = Nanos::ZERO;
         }
     }
 
     fn trip(&mut self, reason: String, now: Nanos, config: &config::Breaker) -> Trip {
-        self.pause = if self.pause == Nanos::ZERO { nanos(config.pause) } else { self.pause.times(2) };
-        self.pause = self.pause.min(nanos(config.longest));
+        self.pause = if self.pause == Nanos::ZERO { Nanos::from(config.pause) } else { self.pause.times(2) };
+        self.pause = self.pause.min(Nanos::from(config.longest));
         self.failures.clear();
         self.slow.clear();
         self.protected = Mean::default();
-        self.sampled = Mean::default();
+        self.control = Mean::default();
         self.open = Some(Open { reason: reason.clone(), until: now.plus(self.pause) });
         Trip { reason, pause: self.pause }
     }
@@ -144,7 +149,7 @@ impl Breaker {
 
 fn note(times: &mut VecDeque<Nanos>, now: Nanos, window: Duration) -> u32 {
     times.push_back(now);
-    while times.front().is_some_and(|&first| now.since(first) > nanos(window)) {
+    while times.front().is_some_and(|&first| now.since(first) > Nanos::from(window)) {
         times.pop_front();
     }
     u32::try_from(times.len()).unwrap_or(u32::MAX)

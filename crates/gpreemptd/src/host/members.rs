@@ -1,4 +1,4 @@
-//! Who takes part: processes come, change and go, and with them tenants and jobs.
+//! Membership: processes come, change and go, and with them tenants and jobs.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
@@ -9,7 +9,6 @@ use gpreempt_proto::EventKind;
 use kfd::{Pid, ProcessMemory, QueueId, QueueType};
 
 use crate::actuate::TracedQueue;
-use crate::clock;
 use crate::config::Assignment;
 use crate::discovery::{self, Format, Ring};
 use crate::observe::TenantProbe;
@@ -240,7 +239,7 @@ impl Host {
             return Some(job.core);
         }
         let by_hand = self.overrides.current().levels.get(&kept).copied().and_then(Level::new);
-        let held_until = self.overrides.held(&kept).map(|left| now.plus(clock::nanos(left)));
+        let held_until = self.overrides.held(&kept).map(|left| now.plus(Nanos::from(left)));
         let mut job = Job {
             core: self.core.add_job(treatment.params).ok()?,
             rule: treatment.rule.clone(),

@@ -236,7 +236,7 @@ impl Host {
     fn must_resume(&mut self, pid: Pid, cause: ResumeCause, now: Nanos) {
         let grace = match cause {
             ResumeCause::Destroying | ResumeCause::Exiting => DESTROYING,
-            ResumeCause::Terminated => clock::nanos(self.config.term_grace),
+            ResumeCause::Terminated => Nanos::from(self.config.term_grace),
         };
         if let Some(process) = self.world.processes.get_mut(&pid) {
             process.leaving_until = process.leaving_until.max(now.plus(grace));

@@ -1,8 +1,7 @@
-//! How often rings are looked at: as often as the processor time allowed for it permits.
+//! How often rings are polled: as often as the processor time allowed for it permits.
 
 use gpreempt_core::Nanos;
 
-use crate::clock::nanos;
 use crate::config::Watch;
 
 /// Time over which the cost of a look is averaged.
@@ -41,7 +40,7 @@ impl PollPacer {
         if !watched {
             self.next = Nanos::NEVER;
         } else if self.next == Nanos::NEVER {
-            self.period = nanos(config.period).max(self.period);
+            self.period = Nanos::from(config.period).max(self.period);
             self.next = now;
             self.window = now;
             self.looks = 0;
@@ -64,7 +63,7 @@ impl PollPacer {
 
 /// The period at which looks that cost `each` nanoseconds stay within their share.
 fn period(each: u64, config: &Watch) -> Nanos {
-    let shortest = nanos(config.period);
+    let shortest = Nanos::from(config.period);
     if config.fixed || config.spin_core.is_some() {
         return shortest;
     }
@@ -75,7 +74,7 @@ fn period(each: u64, config: &Watch) -> Nanos {
 
 /// Returns the processor time of this thread.
 fn processor_time() -> Nanos {
-    nanos(linux_host::clock::thread_cpu())
+    Nanos::from(linux_host::clock::thread_cpu())
 }
 
 #[cfg(test)]

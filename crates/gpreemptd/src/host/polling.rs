@@ -1,4 +1,4 @@
-//! Looks at rings: what each tenant does, when bursts begin and end, and when somebody lower is in the way.
+//! Polls rings: the activity of each tenant, and when bursts begin and end.
 
 use gpreempt_core::{Activity, JobId, Nanos, Observation, Permille, Reason};
 use gpreempt_proto::{EventKind, Mode};
@@ -30,7 +30,7 @@ const BEGINNING: Nanos = Nanos::from_secs(1);
 const SAMPLE_VALID: Nanos = Nanos::from_millis(20);
 
 impl Host {
-    /// The quick look between scans: at those whose work would displace others, and at all others while it does.
+    /// Polls between scans: the tenants on whose work a decision depends, and the others while these work.
     pub(super) fn poll_watched(&mut self, now: Nanos) {
         self.publisher.daemon().looks += 1;
         for index in self.world.gpus.indices() {
@@ -49,7 +49,7 @@ impl Host {
         self.record_bursts(now);
     }
 
-    /// Looks at a tenant; whether it has work. A stopped one changes nothing by itself: scans are often enough for it.
+    /// Polls a tenant and returns whether it has work. A stopped one changes nothing by itself: scans are often enough for it.
     fn poll_unless_stopped(&mut self, key: TenantKey, now: Nanos) -> bool {
         if self.world.tenants.get(&key).is_none_or(Tenant::is_stopped) {
             return false;
@@ -58,7 +58,7 @@ impl Host {
         self.world.tenants.get(&key).is_some_and(|tenant| tenant.last.activity.has_work())
     }
 
-    /// The look of a scan: at everybody where levels meet.
+    /// Polls after a scan: all tenants where jobs compete.
     pub(super) fn poll_all(&mut self, now: Nanos) {
         let keys: Vec<TenantKey> = self
             .world
@@ -73,7 +73,7 @@ impl Host {
         self.record_bursts(now);
     }
 
-    /// Looks at a tenant and tells the core.
+    /// Polls a tenant and tells the core.
     fn poll(&mut self, key: TenantKey, now: Nanos) {
         let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         let stopped = tenant.is_stopped();
@@ -253,7 +253,7 @@ impl Host {
         let watched_since = place.contested_since;
         let record = self.publisher.gpu(&place.about);
         record.inversions += 1;
-        record.sampled += u64::from(control);
+        record.control_bursts += u64::from(control);
         // The work came after the last poll that did not show it, and not before it mattered.
         record.detection.note(now.since(polled_before.max(watched_since)));
         if let Some(tenant) = self.world.tenants.get_mut(&key) {
@@ -299,7 +299,7 @@ impl Host {
             return;
         }
         if last.control {
-            record.burst_sampled.note(lasted);
+            record.burst_control.note(lasted);
         } else {
             record.burst_protected.note(lasted);
         }

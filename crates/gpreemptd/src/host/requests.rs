@@ -1,11 +1,10 @@
-//! What clients ask to be changed.
+//! Serves requests of clients that change something.
 
 use gpreempt_core::{Level, Nanos};
 use gpreempt_proto::{Answer, EventKind, Mode, Refusal, RefusalKind, Request, Target};
 use kfd::Pid;
 use linux_host::clock::wall_ms;
 
-use crate::clock::nanos;
 use crate::control::Peer;
 use crate::discovery::ProcessSet;
 use crate::inbox::ClientRequest;
@@ -106,7 +105,7 @@ impl Host {
             return Err(refuse(RefusalKind::Range, message));
         }
         let name = self.job_of(uid, target)?;
-        let until = now.plus(nanos(std::time::Duration::from_secs(seconds)));
+        let until = now.plus(Nanos::from(std::time::Duration::from_secs(seconds)));
         let Some(job) = self.world.jobs.get_mut(&name) else { return Ok(None) };
         job.held_until = Some(until);
         must_succeed(self.core.hold(job.core, until));

@@ -6,7 +6,6 @@ use gpreempt_proto::{
     Bounds, Breaker, GpuStatus, JobStatus, QueueClass, QueueStatus, State, Status, TenantStatus, VERSION, Why,
 };
 
-use crate::clock;
 use crate::control::wire::ToWire as _;
 use crate::record::CpuTimes;
 
@@ -89,7 +88,7 @@ impl Host {
     }
 
     fn bounds(&mut self, name: &str, job: gpreempt_core::JobId) -> Bounds {
-        let detection = self.timers.poll_period().unwrap_or_else(|| clock::nanos(self.config.scan));
+        let detection = self.timers.poll_period().unwrap_or_else(|| Nanos::from(self.config.scan));
         let gpus: Vec<_> = self
             .world
             .tenants

@@ -3,7 +3,6 @@
 use gpreempt_core::Nanos;
 
 use crate::actuate::BEAT;
-use crate::clock::nanos;
 use crate::config::Watch;
 
 use super::pacer::PollPacer;
@@ -66,7 +65,7 @@ impl Timers {
     pub(super) fn take_beat(&mut self, now: Nanos) -> bool {
         let is_due = now >= self.beat_at;
         if is_due {
-            self.beat_at = now.plus(nanos(BEAT));
+            self.beat_at = now.plus(Nanos::from(BEAT));
         }
         is_due
     }

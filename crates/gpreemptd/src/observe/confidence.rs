@@ -1,4 +1,4 @@
-//! How long what a ring shows is believed, and what samples of the occupancy add to it.
+//! How long the state of a ring is believed, and what samples of the occupancy add to it.
 
 use gpreempt_core::Nanos;
 
@@ -19,7 +19,7 @@ const LONGEST: Nanos = Nanos::from_millis(64);
 /// Where the driver tells no occupancy, packets without signals count as done after this time.
 const GIVE_UP: Nanos = Nanos::from_millis(10);
 
-/// What is known of how well a ring is known.
+/// How far the state of one ring can be believed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Confidence {
     /// When an index or a signal last moved.

@@ -1,4 +1,4 @@
-//! What the processor has fetched from a ring of packets and may not have finished.
+//! Packets that the command processor has fetched from a ring and may not have completed.
 
 use std::collections::VecDeque;
 
@@ -31,7 +31,7 @@ struct Gate {
     packet: Packet,
 }
 
-/// See above.
+/// Packets fetched by the command processor that may not have completed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InFlight {
     /// The oldest first.

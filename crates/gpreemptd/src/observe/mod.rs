@@ -1,4 +1,4 @@
-//! What a tenant is doing, from what lies in its memory: indices, head packets, completion signals.
+//! Derives the activity of a tenant from its memory: indices, head packets, completion signals.
 //!
 //! The processor moves the read index when it fetches a packet, not when the work is done, so three things are asked of
 //! each ring in turn (`ring`):
@@ -25,7 +25,7 @@ pub(crate) mod tests;
 
 pub use probe::{IgnoredRing, TenantProbe, Unreadable};
 
-/// One look at a tenant.
+/// What one poll of a tenant found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TenantActivity {
     /// What it does.

@@ -1,4 +1,4 @@
-//! All rings of one tenant, joined.
+//! Polls all rings of one tenant.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct IgnoredRing {
     pub why: InvalidRing,
 }
 
-/// Watches one tenant.
+/// Polls the rings of one tenant and remembers what is needed between polls.
 #[derive(Debug)]
 pub struct TenantProbe {
     memory: Arc<ProcessMemory>,
@@ -100,7 +100,7 @@ impl TenantProbe {
 
     /// Whether a look might find something else than the last: an index moved, or the tenant was not idle. Reads indices
     /// only, and those only if the tenant was idle.
-    pub fn peek(&mut self) -> bool {
+    pub fn peek(&self) -> bool {
         !self.settled || self.rings.iter().any(|ring| ring.moved(&self.memory))
     }
 
@@ -117,14 +117,14 @@ impl TenantProbe {
         let evicted = joined.activity.has_work() && self.evicted_until.is_some();
         let activity = if evicted { Activity::Evicted } else { joined.activity };
         let since = self.note_work(activity.has_work(), now);
-        Ok(TenantActivity { activity, since, pending: joined.pending, unsure: evicted || joined.unsure() })
+        Ok(TenantActivity { activity, since, pending: joined.pending, unsure: evicted || joined.unsure })
     }
 
     /// Looks at all rings. The tenant goes on between the reads: it may end what it had and begin something else where we
     /// have looked already. So no work is believed only of a tenant at which nothing had moved since it was read before,
     /// neither index nor signal: then there was none at the instant of the first read. What holds it up is read later, and
     /// is believed only if the indices are still where they were.
-    fn join(&mut self, now: Nanos, stopped: bool) -> Result<Joined, Unreadable> {
+    fn join(&mut self, now: Nanos, stopped: bool) -> Result<RingActivity, Unreadable> {
         let (mut fetches, mut tries) = (false, 0);
         let worked = self.work.is_some_and(|(has_work, _)| has_work);
         loop {
@@ -142,13 +142,13 @@ impl TenantProbe {
                 // It works faster than we read.
                 let activity = if stopped { Activity::Wants } else { Activity::Running };
                 self.settled = false;
-                return Ok(Joined { activity, ..joined });
+                return Ok(RingActivity { activity, ..joined });
             }
         }
     }
 
     /// `worked`: the tenant had work a moment ago.
-    fn join_once(&mut self, now: Nanos, stopped: bool, worked: bool) -> Result<Joined, Unreadable> {
+    fn join_once(&mut self, now: Nanos, stopped: bool, worked: bool) -> Result<RingActivity, Unreadable> {
         let mut failure = None;
         for at in 0..self.rings.len() {
             let Some(ring) = self.rings.get_mut(at) else { continue };
@@ -157,10 +157,10 @@ impl TenantProbe {
                 Err(error) => failure = Some(error),
             }
         }
-        let (mut joined, mut readable) = (Joined::default(), 0);
+        let (mut joined, mut readable) = (RingActivity::IDLE, 0);
         for ring in &mut self.rings {
             if let Some(seen) = ring.judge(&self.memory, now) {
-                joined.add(&seen);
+                joined.merge(&seen);
                 readable += 1;
             }
         }
@@ -211,49 +211,5 @@ impl TenantProbe {
                 now
             }
         }
-    }
-}
-
-/// What several rings come to.
-struct Joined {
-    activity: Activity,
-    pending: u64,
-    fetches: bool,
-    moved: bool,
-    settled: bool,
-    /// A ring has work for certain.
-    certain: bool,
-    unsure: bool,
-}
-
-impl Default for Joined {
-    fn default() -> Joined {
-        let (activity, pending) = (Activity::Idle, 0);
-        Joined { activity, pending, fetches: false, moved: false, settled: true, certain: false, unsure: false }
-    }
-}
-
-impl Joined {
-    fn add(&mut self, seen: &RingActivity) {
-        let rank = |activity| match activity {
-            Activity::Running => 3,
-            Activity::Wants => 2,
-            Activity::Blocked | Activity::Evicted => 1,
-            Activity::Idle => 0,
-        };
-        if rank(seen.activity) > rank(self.activity) {
-            self.activity = seen.activity;
-        }
-        self.pending = self.pending.saturating_add(seen.pending);
-        self.fetches |= seen.fetches;
-        self.moved |= seen.moved;
-        self.settled &= seen.settled;
-        self.certain |= seen.activity.has_work() && !seen.unsure;
-        self.unsure |= seen.unsure;
-    }
-
-    /// A sample is worth nothing where another ring has work for certain.
-    fn unsure(&self) -> bool {
-        self.unsure && !self.certain
     }
 }

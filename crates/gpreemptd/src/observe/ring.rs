@@ -60,18 +60,51 @@ enum Contents {
     },
 }
 
-/// What a ring shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a ring shows, or all rings of a tenant together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RingActivity {
     pub(super) activity: Activity,
+    /// Packets not yet fetched.
     pub(super) pending: u64,
+    /// Only a sample of the occupancy can tell whether the work has ended.
     pub(super) unsure: bool,
-    /// The processor fetched since the last look.
+    /// The processor fetched since the last poll.
     pub(super) fetches: bool,
     /// An index moved since it was last read, or a signal fired.
     pub(super) moved: bool,
     /// Nothing changes before an index moves.
     pub(super) settled: bool,
+}
+
+impl RingActivity {
+    /// A ring without work, and a tenant without rings.
+    pub(super) const IDLE: RingActivity = RingActivity {
+        activity: Activity::Idle,
+        pending: 0,
+        unsure: false,
+        fetches: false,
+        moved: false,
+        settled: true,
+    };
+
+    /// Adds another ring of the same tenant. The busiest decides; a sample is worth nothing beside work that is certain.
+    pub(super) fn merge(&mut self, other: &RingActivity) {
+        let rank = |activity| match activity {
+            Activity::Running => 3,
+            Activity::Wants => 2,
+            Activity::Blocked | Activity::Evicted => 1,
+            Activity::Idle => 0,
+        };
+        let certain = [&*self, other].into_iter().any(|ring| ring.activity.has_work() && !ring.unsure);
+        if rank(other.activity) > rank(self.activity) {
+            self.activity = other.activity;
+        }
+        self.unsure = (self.unsure || other.unsure) && !certain;
+        self.pending = self.pending.saturating_add(other.pending);
+        self.fetches |= other.fetches;
+        self.moved |= other.moved;
+        self.settled &= other.settled;
+    }
 }
 
 /// The next packet.
@@ -202,11 +235,8 @@ impl RingState {
             self.confidence.moved(now);
         }
         let on_gpu = if self.stopped || unfinished.parked { Activity::Wants } else { Activity::Running };
-        let seen = |activity, unsure: bool| RingActivity {
-            activity,
-            unsure: unsure && !self.stopped,
-            ..RingActivity::default()
-        };
+        let seen =
+            |activity, unsure: bool| RingActivity { activity, unsure: unsure && !self.stopped, ..RingActivity::IDLE };
         if unfinished.signalled {
             return seen(on_gpu, self.confidence.doubts_signals(now));
         }

@@ -1,4 +1,4 @@
-//! Who was stopped on whose account: one record per pair of jobs and second, for the log of the machine.
+//! The audit log: which job was stopped on account of which, one record per pair and second.
 
 use std::collections::BTreeMap;
 

@@ -10,15 +10,15 @@ use super::{CpuTimes, Times};
 /// Version of the document that `stats` prints.
 const SCHEMA: u32 = 1;
 
-/// What is counted for one gpu; the fields are those of [`GpuStats`].
+/// Counters of one gpu; the fields are those of [`GpuStats`].
 #[derive(Clone, Debug, Default)]
 pub struct GpuRecord {
     /// PCI address.
     pub address: String,
     /// Inversions seen.
     pub inversions: u64,
-    /// Inversions left alone to see what happens without us.
-    pub sampled: u64,
+    /// Inversions that were control bursts: not protected, to see what protection is worth.
+    pub control_bursts: u64,
     /// Tenants stopped.
     pub preempts: u64,
     /// Tenants resumed.
@@ -43,8 +43,8 @@ pub struct GpuRecord {
     pub winnable: Times,
     /// How long bursts of protected work took that were acted upon.
     pub burst_protected: Times,
-    /// How long bursts of protected work took that were left alone.
-    pub burst_sampled: Times,
+    /// How long control bursts took.
+    pub burst_control: Times,
 }
 
 impl GpuRecord {
@@ -52,7 +52,7 @@ impl GpuRecord {
         GpuStats {
             gpu: self.address.clone(),
             inversions: self.inversions,
-            sampled: self.sampled,
+            sampled: self.control_bursts,
             preempts: self.preempts,
             resumes: self.resumes,
             failures: self.failures,
@@ -64,12 +64,12 @@ impl GpuRecord {
             inversion: self.inversion.distribution(),
             winnable: self.winnable.distribution(),
             burst_protected: self.burst_protected.distribution(),
-            burst_sampled: self.burst_sampled.distribution(),
+            burst_sampled: self.burst_control.distribution(),
         }
     }
 }
 
-/// What is counted for the daemon itself; the fields are those of [`DaemonStats`].
+/// Counters of the daemon itself; the fields are those of [`DaemonStats`].
 #[derive(Clone, Debug, Default)]
 pub struct DaemonRecord {
     /// Looks at rings.
