@@ -1,18 +1,36 @@
 //! Computes the build id by which launcher and preloaded library recognise each other: a hash of the sources that make
-//! up the virtual GPU.
+//! up the virtual gpu. Crates that are not beside this one, as outside of the workspace, count by the version alone.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
+/// The crates whose code is in the library, with the directories that are compiled into them.
+const SOURCES: [&str; 7] = [
+    "vgpu/src",
+    "vgpu-driver/src",
+    "vgpu-driver/profiles",
+    "vgpu-isa/src",
+    "vgpu-preload/src",
+    "kfd-abi/src",
+    "linux-host/src",
+];
+
 fn main() {
     let mut hasher = DefaultHasher::new();
-    let here = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
-    for name in ["vgpu", "vgpu-isa", "vgpu-preload", "kfd-abi"] {
-        let sources = Path::new(&here).join("..").join(name).join("src");
-        println!("cargo::rerun-if-changed={}", sources.display());
-        hash(&sources, &mut hasher);
+    let own = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
+    println!("cargo::rerun-if-changed={own}/src");
+    for name in ["CARGO_PKG_VERSION", "PROFILE"] {
+        std::env::var(name).unwrap_or_default().hash(&mut hasher);
     }
-    std::env::var("PROFILE").unwrap_or_default().hash(&mut hasher);
+    for name in SOURCES {
+        name.hash(&mut hasher);
+        let sources = Path::new(&own).join("..").join(name);
+        // A path that is missing would make cargo run this every time.
+        if sources.is_dir() {
+            println!("cargo::rerun-if-changed={}", sources.display());
+            hash(&sources, &mut hasher);
+        }
+    }
     println!("cargo::rustc-env=VGPU_BUILD_ID={:016x}", hasher.finish());
 }
 

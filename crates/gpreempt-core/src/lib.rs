@@ -24,7 +24,8 @@
 //! let gpu = GpuId(0);
 //! core.set_gpu(gpu, GpuParams::default())?;
 //! let level = |n| Level::new(n).unwrap_or_default();
-//! let online = core.add_job(JobParams { level: level(12), patience: Patience::Fixed(Nanos::ZERO), ..JobParams::default() })?;
+//! let at_once = Patience::Fixed(Nanos::ZERO);
+//! let online = core.add_job(JobParams { level: level(12), patience: at_once, ..JobParams::default() })?;
 //! let offline = core.add_job(JobParams { level: level(3), ..JobParams::default() })?;
 //! let (a, b) = (core.add_tenant(online, gpu, true)?, core.add_tenant(offline, gpu, true)?);
 //!

@@ -1,6 +1,6 @@
 //! The laboratory: gpus, workloads and preemption mechanisms in virtual time.
 //!
-//! Same seed, same bytes: a run is a pure function of profile, workload, mechanism and seed.
+//! A run is a pure function of profile, workload, mechanism and seed: equal input gives equal bytes of output.
 #![forbid(unsafe_code)]
 
 pub mod experiment;

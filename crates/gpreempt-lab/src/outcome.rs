@@ -1,11 +1,11 @@
-//! What a run yields.
+//! The result of a simulated run.
 
 use gpreempt_core::Nanos;
 use hdrhistogram::Histogram;
 
 use crate::workload::Role;
 
-/// Everything measured in one simulated run.
+/// The measurements of one simulated run.
 #[derive(Clone, Debug)]
 pub struct RunOutcome {
     /// The mechanism's name, as `--mechanism` takes it.
@@ -14,7 +14,7 @@ pub struct RunOutcome {
     pub duration: Nanos,
     /// One entry per task of the workload, in its order.
     pub tasks: Vec<TaskOutcome>,
-    /// Times a job was stopped, once per job and stop.
+    /// Number of stops of jobs.
     pub preemptions: u64,
     /// Runlist cycles (for mechanisms without a runlist: context switches or resets), over all gpus.
     pub cycles: u64,
@@ -22,12 +22,13 @@ pub struct RunOutcome {
     pub cycle_time: Nanos,
     /// Kernels that ran, wholly or partly, more than once.
     pub repeated_kernels: u64,
-    /// The longest time in which an offline task had unfinished work and none of its workgroups advanced on any gpu, whatever
-    /// the reason: stopped, held back, frozen by a cycle, behind others in the hardware's order, or on its way to the gpu.
+    /// The longest time in which an offline task had unfinished work and none of its workgroups advanced on any gpu,
+    /// whatever the reason: stopped, held back, frozen by a cycle, behind others in the hardware's order, or on its way
+    /// to the gpu.
     pub longest_starved: Nanos,
     /// Events the simulation processed.
     pub events: u64,
-    /// What happened when, if the run was recorded.
+    /// Spans and instants of the run; empty if it was not recorded.
     pub trace: Vec<TraceEvent>,
 }
 
@@ -36,9 +37,9 @@ pub struct RunOutcome {
 pub struct TaskOutcome {
     /// The task's name.
     pub name: String,
-    /// Its role.
+    /// The task's role.
     pub role: Role,
-    /// Its level.
+    /// The task's level, 0 to 15.
     pub level: u8,
     /// Requests completed.
     pub completed: u64,
@@ -48,25 +49,27 @@ pub struct TaskOutcome {
     pub unfinished: u64,
     /// Kernels completed, repetitions not counted.
     pub kernels: u64,
-    /// Arrival to completion of each request, nanoseconds. An unfinished request of an online task counts with its age at
-    /// the end, a lower bound, if that is above the median of the others: leaving it out would reward those who serve nobody.
+    /// Arrival to completion of each request, nanoseconds. An unfinished request of an online task counts with its age
+    /// at the end, a lower bound, if that is above the median of the others: leaving it out would reward mechanisms
+    /// that do not complete requests.
     pub latency: Histogram<u64>,
-    /// Gpu time in which the task's workgroups were resident and advancing, summed over gpus, as CU time divided by CUs.
+    /// Gpu time in which the task's workgroups were resident and advancing, summed over gpus, as CU time divided by
+    /// CUs.
     pub busy: Nanos,
 }
 
 /// One span or instant of a recorded run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// Start.
+    /// Start of the span, or the instant.
     pub at: Nanos,
     /// Length; zero for an instant.
     pub length: Nanos,
-    /// Row: a task, or `None` for the machine itself.
+    /// The task it belongs to; `None` for the machine itself.
     pub task: Option<usize>,
-    /// Gpu it happened on.
+    /// Number of the gpu.
     pub gpu: usize,
-    /// What it was.
+    /// Kind of span or instant.
     pub what: TraceKind,
 }
 

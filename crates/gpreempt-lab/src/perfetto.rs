@@ -1,9 +1,9 @@
 //! Recorded runs as Chrome trace-event JSON, the format ui.perfetto.dev opens.
 //!
-//! Each gpu is a process, each task that uses it a thread, and the machine itself another thread. Kernels and cycles are
-//! complete events ("X"). Requests and stops are asynchronous events ("b", "e"), because complete events of one thread must
-//! not overlap and these do: a request waits from its arrival while an older one still runs, and a mechanism that only
-//! stops launching leaves kernels running in a task that counts as stopped.
+//! Each gpu is a process, each task that uses it a thread, and the machine itself another thread. Kernels and cycles
+//! are complete events ("X"). Requests and stops are asynchronous events ("b", "e"), because complete events of one
+//! thread must not overlap and these do: a request waits from its arrival while an older one still runs, and a
+//! mechanism that only stops launching leaves kernels running in a task that counts as stopped.
 
 use std::io::{self, Write};
 
@@ -20,21 +20,21 @@ const MACHINE_THREAD: usize = 0;
 /// One entry of `traceEvents`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ChromeEvent<'a> {
-    /// What is shown.
+    /// Label.
     pub name: &'a str,
-    /// Phase: what kind of entry it is.
+    /// Phase: the kind of the entry ("X", "b", "e", "i", "M").
     pub ph: &'a str,
     /// Process, from 1.
     pub pid: usize,
-    /// Thread.
+    /// Thread within the process.
     pub tid: usize,
-    /// Category.
+    /// Category; pairs asynchronous events together with `id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cat: Option<&'a str>,
-    /// Microseconds.
+    /// Start, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ts: Option<f64>,
-    /// Microseconds.
+    /// Length, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dur: Option<f64>,
     /// Pairs the ends of an asynchronous event.
@@ -43,15 +43,15 @@ pub struct ChromeEvent<'a> {
     /// Scope of an instant: its thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub s: Option<&'a str>,
-    /// What is shown of an entry that is selected.
+    /// Details that viewers show for a selected entry.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub args: Value,
 }
 
-/// Writes what a recorded run did.
+/// Writes the trace of a recorded run.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write(outcome: &RunOutcome, workload: &Workload, mut writer: impl Write) -> io::Result<()> {
     let about = json!({
         "kind": "simulated",
@@ -74,10 +74,10 @@ pub struct List<W> {
 }
 
 impl<W: Write> List<W> {
-    /// Begins a trace; `about` says where it comes from.
+    /// Begins a trace; `about` describes its origin.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn begin(mut writer: W, about: &Value) -> io::Result<List<W>> {
         write!(writer, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{about},\"traceEvents\":[")?;
         Ok(List { writer, empty: true })
@@ -86,17 +86,17 @@ impl<W: Write> List<W> {
     /// Ends the trace.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn end(mut self) -> io::Result<()> {
         writeln!(self.writer, "\n]}}")?;
         self.writer.flush()
     }
 
-    /// Adds both ends of an asynchronous event: it may overlap others of its thread. Entries with the same category and `id`
-    /// belong together.
+    /// Adds both ends of an asynchronous event: it may overlap others of its thread. Entries with the same category and
+    /// `id` belong together.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn push_span(&mut self, event: &ChromeEvent<'_>) -> io::Result<()> {
         self.push(&ChromeEvent { ph: "b", dur: None, ..event.clone() })?;
         let end = event.ts.zip(event.dur).map(|(start, length)| start + length);
@@ -106,7 +106,7 @@ impl<W: Write> List<W> {
     /// Adds an entry.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn push(&mut self, event: &ChromeEvent<'_>) -> io::Result<()> {
         let separator = if self.empty { "\n" } else { ",\n" };
         self.empty = false;
@@ -115,7 +115,7 @@ impl<W: Write> List<W> {
     }
 }
 
-/// Names and order of processes and threads.
+/// Writes the names and the order of processes and threads.
 fn name_rows(outcome: &RunOutcome, workload: &Workload, list: &mut List<impl Write>) -> io::Result<()> {
     let mut row = |kind: &str, gpu: usize, thread: usize, args: Value| {
         list.push(&ChromeEvent { name: kind, ph: "M", pid: process(gpu), tid: thread, args, ..ChromeEvent::default() })
@@ -183,7 +183,7 @@ fn write_event(event: &TraceEvent, workload: &Workload, list: &mut List<impl Wri
     if entry.id.is_none() { list.push(&entry) } else { list.push_span(&entry) }
 }
 
-/// Viewers treat process 0 specially.
+/// Returns the process number of a gpu. It starts at 1, because viewers treat process 0 specially.
 fn process(gpu: usize) -> usize {
     gpu + 1
 }

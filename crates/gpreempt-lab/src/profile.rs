@@ -170,14 +170,9 @@ impl Profile {
 
 impl Compute {
     fn read(root: &Table<'_>) -> Compute {
-        let table = root.required("compute").table(&[
-            "cus",
-            "waves_per_cu",
-            "vgpr_kib_per_cu",
-            "lds_kib_per_cu",
-            "workgroups_per_cu",
-        ]);
-        let read = |key, range| sourced(table.as_ref(), key, range);
+        let table =
+            root.section("compute", &["cus", "waves_per_cu", "vgpr_kib_per_cu", "lds_kib_per_cu", "workgroups_per_cu"]);
+        let read = |key, range| sourced(&table, key, range);
         Compute {
             cus: read("cus", Whole(1, 4096)),
             waves_per_cu: read("waves_per_cu", Whole(1, 256)),
@@ -190,8 +185,8 @@ impl Compute {
 
 impl Queues {
     fn read(root: &Table<'_>) -> Queues {
-        let table = root.required("queues").table(&["hqds", "vmids", "quantum_us", "fetch_us"]);
-        let read = |key, range| sourced(table.as_ref(), key, range);
+        let table = root.section("queues", &["hqds", "vmids", "quantum_us", "fetch_us"]);
+        let read = |key, range| sourced(&table, key, range);
         Queues {
             hqds: read("hqds", Whole(1, 4096)),
             vmids: read("vmids", Whole(1, 256)),
@@ -203,15 +198,11 @@ impl Queues {
 
 impl Cycle {
     fn read(root: &Table<'_>) -> Cycle {
-        let table = root.required("cycle").table(&[
-            "firmware_us",
-            "grace_us",
-            "vram_gb_s",
-            "host_gb_s",
-            "wave_overhead_bytes",
-            "reset_us",
-        ]);
-        let read = |key, range| sourced(table.as_ref(), key, range);
+        let table = root.section(
+            "cycle",
+            &["firmware_us", "grace_us", "vram_gb_s", "host_gb_s", "wave_overhead_bytes", "reset_us"],
+        );
+        let read = |key, range| sourced(&table, key, range);
         Cycle {
             firmware_us: read("firmware_us", Real(0.0, 1e6)),
             grace_us: read("grace_us", Real(0.0, 1e6)),
@@ -225,8 +216,8 @@ impl Cycle {
 
 impl Host {
     fn read(root: &Table<'_>) -> Host {
-        let table = root.required("host").table(&["submit_us", "ioctl_us", "wakeup_us"]);
-        let read = |key, range| sourced(table.as_ref(), key, range);
+        let table = root.section("host", &["submit_us", "ioctl_us", "wakeup_us"]);
+        let read = |key, range| sourced(&table, key, range);
         Host {
             submit_us: read("submit_us", Real(0.0, 1e5)),
             ioctl_us: read("ioctl_us", Real(0.0, 1e5)),
@@ -243,11 +234,11 @@ enum NumberRange {
 }
 
 /// Reads `key = { value = NUMBER, source = "..." }`.
-fn sourced(table: Option<&Table<'_>>, key: &str, range: NumberRange) -> Sourced {
-    let missing = Sourced { value: 0.0, source: String::new() };
-    let Some(table) = table else { return missing };
+fn sourced(table: &Table<'_>, key: &str, range: NumberRange) -> Sourced {
     let written = "{ value = NUMBER, source = \"...\" }";
-    let Some(number) = table.required(key).inline_table(&["value", "source"], written) else { return missing };
+    let Some(number) = table.required(key).inline_table(&["value", "source"], written) else {
+        return Sourced { value: 0.0, source: String::new() };
+    };
     let value = number.required("value");
     Sourced {
         value: match range {

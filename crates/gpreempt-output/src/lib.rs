@@ -1,10 +1,15 @@
 //! What the `gpreempt` command prints: tables, numbers with units, JSON documents, progress.
 #![forbid(unsafe_code)]
 
+mod user_error;
+
 use std::io::{IsTerminal, Write};
+
+pub use user_error::{BlameUser, UserError};
 
 use anyhow::Result;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, presets};
+use gpreempt_core::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -33,7 +38,8 @@ pub fn listing(header: &[&str], texts: &[usize]) -> Table {
     table
 }
 
-/// Hides columns, in the order given, until the table fits the terminal. Returns a note for the reader if any are hidden.
+/// Hides columns, in the order given, until the table fits the terminal. Returns a note for the reader if any are
+/// hidden.
 pub fn fit(table: &mut Table, dispensable: &[usize]) -> Option<String> {
     hide_until(table, dispensable, room()?)
 }
@@ -65,7 +71,8 @@ pub fn hide_until(table: &mut Table, dispensable: &[usize], room: usize) -> Opti
     (hidden > 0).then(|| format!("{hidden} {columns} left out to fit the terminal; --json has them all."))
 }
 
-/// Width of the table when nothing is wrapped: beside its padding, a column is separated from the next by one character.
+/// Width of the table when nothing is wrapped: beside its padding, a column is separated from the next by one
+/// character.
 fn natural_width(table: &Table) -> usize {
     let widths = table.column_max_content_widths();
     let shown = table.column_iter().zip(widths).filter(|(column, _)| !column.is_hidden());
@@ -83,21 +90,9 @@ pub fn colours() -> bool {
     std::io::stdout().is_terminal() && !unwanted
 }
 
-/// A time with the unit that suits it and about three digits.
+/// Formats nanoseconds with the unit that suits them and three digits.
 pub fn time(nanos: u64) -> String {
-    let nanos = nanos as f64;
-    let (value, unit) = if nanos == 0.0 {
-        return "0".to_string();
-    } else if nanos < 1e3 {
-        (nanos, "ns")
-    } else if nanos < 1e6 {
-        (nanos / 1e3, "us")
-    } else if nanos < 1e9 {
-        (nanos / 1e6, "ms")
-    } else {
-        (nanos / 1e9, "s")
-    };
-    format!("{} {unit}", digits(value))
+    Nanos(nanos).to_string()
 }
 
 /// About three digits.
@@ -169,7 +164,8 @@ pub fn json(value: &impl Serialize, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// A progress bar on stderr that counts `what`, shown only when that is a terminal and stdout is not meant for a program.
+/// A progress bar on stderr that counts `what`, shown only when that is a terminal and stdout is not meant for a
+/// program.
 pub fn progress(json: bool, what: &str) -> ProgressBar {
     if json || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -181,8 +181,8 @@ impl Client {
     }
 }
 
-/// Iterator over [`Answer::Event`] and [`Answer::Missed`] as they come. The last item may be an error, such as the end of the
-/// daemon.
+/// Iterator over [`Answer::Event`] and [`Answer::Missed`] as they come. The last item may be an error, such as the end
+/// of the daemon.
 #[derive(Debug)]
 pub struct Events {
     client: Client,
@@ -228,8 +228,8 @@ impl Stopper {
     }
 }
 
-/// Connects within a time. A stopped daemon accepts nothing: as soon as its queue of connections is full, `connect` would
-/// block for ever.
+/// Connects within a time. A stopped daemon accepts nothing: as soon as its queue of connections is full, `connect`
+/// would block for ever.
 fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = UnixAddr::new(path)?;
     let socket = socket::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;

@@ -53,8 +53,8 @@ pub enum EventKind {
         took_us: f64,
         /// Queues stopped.
         queues: u32,
-        /// When the look ended that detected the work which caused the stop, in nanoseconds of `CLOCK_MONOTONIC`. Absent for
-        /// holds.
+        /// When the look ended that detected the work which caused the stop, in nanoseconds of `CLOCK_MONOTONIC`.
+        /// Absent for holds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seen_ns: Option<u64>,
     },
@@ -78,8 +78,8 @@ pub enum EventKind {
     InversionEnded {
         /// How long it lasted, in microseconds.
         lasted_us: f64,
-        /// Estimate of the time that a stop would have saved, in microseconds: how long the higher work was seen to wait,
-        /// less one cycle.
+        /// Estimate of the time that a stop would have saved, in microseconds: how long the higher work was seen to
+        /// wait, less one cycle.
         #[serde(default)]
         winnable_us: f64,
     },

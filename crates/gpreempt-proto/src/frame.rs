@@ -19,8 +19,8 @@ pub struct TooLong {
 
 /// Bytes received and not yet used, cut into lines.
 ///
-/// Bounded: a reader that takes lines until there is none before it calls [`LineBuffer::fill`] again holds at most the longest
-/// line and one chunk of 16 KiB.
+/// Bounded: a reader that takes lines until there is none before it calls [`LineBuffer::fill`] again holds at most the
+/// longest line and one chunk of 16 KiB.
 #[derive(Debug)]
 pub struct LineBuffer {
     bytes: Vec<u8>,

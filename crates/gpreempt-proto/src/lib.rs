@@ -1,8 +1,8 @@
 //! The control protocol: one JSON document per line over a Unix socket, see `docs/control.md`.
 //!
 //! A client sends [`Call`]s and gets one [`Answer`] for each, in order. After [`Request::Watch`] the daemon sends
-//! [`Event`]s until the client disconnects. Within one version, keys and values may be added: clients ignore keys that they
-//! do not know, and every vocabulary has an `Other` for values that they do not know.
+//! [`Event`]s until the client disconnects. Within one version, keys and values may be added: clients ignore keys that
+//! they do not know, and every vocabulary has an `Other` for values that they do not know.
 #![forbid(unsafe_code)]
 
 mod client;

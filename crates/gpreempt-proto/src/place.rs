@@ -12,8 +12,8 @@ pub const SOCKET_VARIABLE: &str = "GPREEMPT_SOCKET";
 const SYSTEM_DIR: &str = "/run/gpreempt";
 const SOCKET: &str = "control.sock";
 
-/// Returns the path of the socket: `$GPREEMPT_SOCKET`; else that of the machine's daemon, for root and wherever it exists;
-/// else that of the user's own daemon below `$XDG_RUNTIME_DIR`.
+/// Returns the path of the socket: `$GPREEMPT_SOCKET`; else that of the machine's daemon, for root and wherever it
+/// exists; else that of the user's own daemon below `$XDG_RUNTIME_DIR`.
 #[must_use]
 pub fn socket_path() -> PathBuf {
     let system = Path::new(SYSTEM_DIR).join(SOCKET);

@@ -33,8 +33,8 @@ pub enum Target {
     Job(String),
 }
 
-/// A request. Every user may ask for status, statistics and events and sees their own; the operator (root, or the user who
-/// runs the daemon) sees everything.
+/// A request. Every user may ask for status, statistics and events and sees their own; the operator (root, or the user
+/// who runs the daemon) sees everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, VariantNames)]
 #[serde(tag = "request", rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]

@@ -5,21 +5,21 @@ use serde::{Deserialize, Serialize};
 /// A distribution of times in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// How many.
+    /// Number of values.
     pub count: u64,
     /// Mean.
     pub mean_us: f64,
-    /// Half are not longer.
+    /// Median.
     pub p50_us: f64,
-    /// 95 of 100 are not longer.
+    /// 95th percentile.
     pub p95_us: f64,
-    /// 99 of 100 are not longer.
+    /// 99th percentile.
     pub p99_us: f64,
     /// The longest.
     pub max_us: f64,
 }
 
-/// Everything counted since the daemon started.
+/// Counters and distributions since the daemon started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
     /// Version of this document.
@@ -30,16 +30,16 @@ pub struct Stats {
     pub gpus: Vec<GpuStats>,
 }
 
-/// The daemon itself.
+/// Counters of the daemon itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DaemonStats {
     /// Seconds since it started.
     pub uptime_s: f64,
     /// Processor time of the daemon, all threads, in seconds.
     pub cpu_s: f64,
-    /// Of that, the deciding thread.
+    /// Processor time of the deciding thread, part of `cpu_s`, in seconds.
     pub watch_cpu_s: f64,
-    /// Processor time of the actuator.
+    /// Processor time of the actuator, in seconds.
     pub actuator_cpu_s: f64,
     /// Looks at rings.
     pub looks: u64,
@@ -49,30 +49,30 @@ pub struct DaemonStats {
     pub decisions: u64,
     /// Urgent notifications.
     pub notifications: u64,
-    /// Time between two looks, as it is kept now, in microseconds; absent while nothing is watched.
+    /// Present time between two looks at the rings, in microseconds; absent while no ring is polled.
     pub watch_period_us: Option<f64>,
-    /// How much later than asked the deciding thread woke up.
+    /// Delay of the deciding thread's wake-ups behind their timers.
     pub wakeup: Distribution,
-    /// How long a look took.
+    /// Duration of a look.
     #[serde(default)]
     pub look: Distribution,
-    /// How long the core took to decide, when there was something new to decide upon.
+    /// Duration of a decision of the core with new observations.
     #[serde(default)]
     pub decision: Distribution,
     /// Starts of the actuator.
     pub actuator_starts: u64,
-    /// How often the guardian had to end it.
+    /// Actuators that the guardian killed.
     pub actuator_kills: u64,
 }
 
-/// A gpu.
+/// Counters of a gpu.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuStats {
     /// PCI address.
     pub gpu: String,
     /// Inversions seen.
     pub inversions: u64,
-    /// Inversions left alone to see what happens without us.
+    /// Inversions left alone, as samples of the latency without gpreempt.
     pub sampled: u64,
     /// Tenants stopped.
     pub preempts: u64,
@@ -80,30 +80,30 @@ pub struct GpuStats {
     pub resumes: u64,
     /// Stops and resumes that failed.
     pub failures: u64,
-    /// Runlist cycles that calls of ours cost.
+    /// Runlist cycles caused by the daemon's calls.
     pub cycles: u64,
     /// From the first sign of work to the look that saw it: at most the time between two looks.
     pub detection: Distribution,
-    /// From that look to the order that left the daemon.
+    /// From that look to the command that left the daemon.
     pub plan: Distribution,
-    /// From that order to the driver's answer.
+    /// From that command to the driver's answer.
     pub actuation: Actuation,
-    /// How long tenants were stopped.
+    /// Time that tenants were stopped.
     pub stopped: Distribution,
-    /// How long inversions lasted: until the last victim was stopped or, where the daemon only observes, until they ended by
-    /// themselves.
+    /// How long inversions lasted: until the last victim was stopped or, where the daemon only observes, until they
+    /// ended by themselves.
     pub inversion: Distribution,
-    /// Where the daemon only observes, an estimate of the time that stopping would have won: for how long the higher work was
-    /// seen to wait, less a cycle.
+    /// Where the daemon only observes, an estimate of the time that stopping would have won: for how long the higher
+    /// work was seen to wait, less a cycle.
     #[serde(default)]
     pub winnable: Distribution,
-    /// How long bursts of protected work took, that were acted upon and that were left alone.
+    /// Duration of bursts of protected work that the daemon acted upon.
     pub burst_protected: Distribution,
-    /// The latter.
+    /// Duration of the bursts that were left alone as samples.
     pub burst_sampled: Distribution,
 }
 
-/// What the driver took.
+/// Time that the driver took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Actuation {
     /// To stop.

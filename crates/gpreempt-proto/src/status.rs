@@ -48,7 +48,8 @@ pub struct GpuStatus {
     pub breaker: Option<Breaker>,
     /// Whether the driver is resetting the gpu.
     pub resetting: bool,
-    /// Whether the deadline jobs on this gpu together ask for more time than the gpu has: some deadlines will be missed.
+    /// Whether the deadline jobs on this gpu together ask for more time than the gpu has: some deadlines will be
+    /// missed.
     #[serde(default)]
     pub overcommitted: bool,
 }

@@ -1,7 +1,7 @@
 //! The closed vocabularies of the protocol: each value is one snake_case word on the wire.
 //!
-//! Every vocabulary ends in `Other`: a value that a newer daemon of the same version added. Clients print it as `other` and
-//! otherwise treat it as a value they have no rule for; they never fail because of it. The daemon sends no `other`.
+//! Every vocabulary ends in `Other`: a value that a newer daemon of the same version added. Clients print it as `other`
+//! and otherwise treat it as a value they have no rule for; they never fail because of it. The daemon sends no `other`.
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};

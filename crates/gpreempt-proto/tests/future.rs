@@ -1,5 +1,5 @@
-//! What a newer daemon of the same version may add, this client must accept: unknown keys in every object, unknown words in
-//! every vocabulary, unknown events and unknown answers.
+//! What a newer daemon of the same version may add, this client must accept: unknown keys in every object, unknown
+//! words in every vocabulary, unknown events and unknown answers.
 
 use std::fmt::{Debug, Display};
 
@@ -93,8 +93,8 @@ fn answers() -> Vec<Answer> {
     answers
 }
 
-/// Adds to a document what a newer daemon may add, as `replace` and `extra` choose, and returns what this client is to make
-/// of it.
+/// Adds to a document what a newer daemon may add, as `replace` and `extra` choose, and returns what this client is to
+/// make of it.
 fn age(document: &mut Value, replace: &mut impl FnMut() -> bool, extra: &mut impl FnMut() -> Option<Value>) -> Value {
     match document {
         Value::Array(items) => items.iter_mut().map(|item| age(item, replace, extra)).collect(),

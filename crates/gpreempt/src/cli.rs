@@ -1,7 +1,9 @@
-//! The command line. These comments are the manual: the first line is the summary, what follows is the trade-off.
+//! The command line. These comments are the manual: the first line is the summary, the rest says effects, limits and
+//! exit codes.
 
 mod control;
 mod duration;
+mod groups;
 mod lab;
 mod vgpu;
 
@@ -18,6 +20,7 @@ use gpreempt_trials::load::Load;
 use gpreempt_trials::soak::SoakArgs;
 use gpreempt_trials::storm::{StormArgs, StormProgram};
 use gpreempt_trials::stress::{StressArgs, StressClientArgs, StressTracerArgs};
+pub(crate) use groups::{GROUPS, command, summaries};
 use kfd_suite::suite::{self, Test};
 pub(crate) use lab::{Compare, Lab, Plausibility, Run, Timeline};
 pub(crate) use vgpu::{VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell, VgpuStatus};
@@ -25,9 +28,9 @@ pub(crate) use vgpu::{VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell, VgpuStat
 /// Preemptive priority scheduling for AMD GPUs.
 ///
 /// Latency-critical work gets the gpu when it needs it: running work of lower priority is stopped between two
-/// instructions and later continues where it was. Applications are neither modified nor aware.
+/// instructions and later continues where it stopped. Applications are neither modified nor aware.
 ///
-/// Without a subcommand: `gpreempt ps`.
+/// Without a subcommand: `gpreempt ps`. `gpreempt COMMAND --help` explains a subcommand.
 #[derive(Parser)]
 #[command(name = "gpreempt", version, propagate_version = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
@@ -42,38 +45,40 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Manage the gpus of this machine, in the foreground.
     ///
-    /// Only observes unless the configuration or --mode says `enforce`. SIGTERM and Ctrl-C end it: everything it stopped runs
-    /// again. SIGHUP reads the configuration again. Messages go to stderr; GPREEMPT_LOG chooses which, such as `debug`.
+    /// Only observes unless the configuration or --mode says `enforce`. SIGTERM and Ctrl-C end it and resume everything
+    /// that it stopped. SIGHUP reloads the configuration. Messages go to stderr; GPREEMPT_LOG selects them, for example
+    /// `debug`.
     Daemon(Daemon),
 
-    /// Watches the actuator, started by `daemon`.
+    /// Watches the actuator; started by `daemon`.
     #[command(hide = true)]
     Guardian,
 
-    /// Carries out orders, started by `guardian`.
+    /// Stops and resumes queues; started by `guardian`.
     #[command(hide = true)]
     Actuator,
 
-    /// Show what gpreempt is worth, on this machine's gpu or on a virtual one.
+    /// Compare latencies with and without gpreempt, in one minute.
     ///
-    /// Requests that arrive at random meet kernels that fill the gpu: alone, without gpreempt and with it, in turns. Takes
-    /// about a minute. Ends with code 1 if a single bit of a result is wrong, or if the requests did not suffer without
-    /// gpreempt, so that nothing was shown.
+    /// Runs on this machine's gpu or on a virtual one. Requests that arrive at random meet kernels that fill the gpu:
+    /// alone, without gpreempt and with gpreempt, in turns. Ends with code 1 if a single bit of a result is wrong, or
+    /// if the requests were not delayed without gpreempt, so that the comparison shows nothing.
     Demo(DemoArgs),
 
-    /// Kill and stop everybody at random moments while gpreempt works, and look for what goes wrong.
+    /// Kill and stop processes at random while gpreempt works; check results.
     ///
-    /// Several programs compute on this machine's gpu or on a virtual one, the daemon comes between them, and daemon, guardian,
-    /// actuator and programs are killed or stopped and replaced while levels, holds and rules change. Ends with code 1 if a
-    /// result is wrong, a program does not move on, anybody stays stopped or traced without a daemon, anything is left at the
-    /// end, or too little happened.
+    /// Several programs compute on this machine's gpu or on a virtual one under the daemon. Daemon, guardian, actuator
+    /// and programs are killed or stopped and replaced while levels, holds and rules change. Ends with code 1 if a
+    /// result is wrong, a program makes no progress, a process stays stopped or traced without a daemon, anything is
+    /// left at the end, or too little happened.
     Soak(SoakArgs),
 
-    /// Measure what gpreempt costs and promises, on this machine's gpu or on a virtual one.
+    /// Measure overhead and latencies against their goals.
     ///
-    /// Added latency, throughput kept, detection against processor time, doorbells, many tenants, cycles: each against its
-    /// goal, all ratios within the run. Takes about four minutes and wants a machine that does nothing else. A missed goal is
-    /// reported with what was measured beside it and does not change the exit code.
+    /// Runs on this machine's gpu or on a virtual one. Added latency, throughput kept, detection against processor
+    /// time, doorbells, many tenants, cycles: each against its goal, all ratios within the run. Takes about four
+    /// minutes and needs a machine without other load. A missed goal is reported with its measurements and does not
+    /// change the exit code.
     Bench(BenchArgs),
 
     /// Programs that `demo`, `bench` and `soak` start.
@@ -83,98 +88,105 @@ pub(crate) enum Command {
         load: Load,
     },
 
-    /// Show who uses the gpus, at which level, and what is stopped and why.
+    /// List processes on the gpus: level, state, and why they are stopped.
     ///
     /// One line for each process and gpu. States: running, wants (its work waits for the gpu), blocked (it waits for
-    /// something that gpu time does not bring), evicted (the driver needs its memory), idle, stopped. Level `-` means that
-    /// no rule matches: such a process is never stopped and causes no stop. Users see their own processes, root sees all.
+    /// something that gpu time does not bring), evicted (the driver took its memory), idle, stopped. Level `-` means
+    /// that no rule matches: the process is never stopped and never protected. Users see their own processes, operators
+    /// see all.
     Ps(Report),
 
     /// Run a program at a level.
     ///
-    /// Asks with GPREEMPT_LEVEL and GPREEMPT_JOB in its environment, lets the daemon trace it, and becomes the program: exit
-    /// code, signals and job control are the program's own. Without a daemon the program runs all the same, with a warning.
+    /// Sets GPREEMPT_LEVEL and GPREEMPT_JOB, permits the daemon to trace the program, and becomes the program: exit
+    /// code, signals and job control are the program's own. Without a daemon the program runs as usual, with a warning.
     Run(Launch),
 
-    /// Give a process or a job another level, until it ends.
+    /// Change the level of a job until it ends.
     ///
-    /// Users may lower the level of their own, and raise it up to what the rules allow them.
+    /// Users may change their own jobs up to the `max_level` of the rule; operators may set any level.
     Set(Set),
 
-    /// Stop a job by hand, for a time.
+    /// Stop a job for a time.
     ///
-    /// A lease: it ends after --for, with `gpreempt release`, or with the job. Its waves are saved and go on where they were.
+    /// The hold ends after --for, with `gpreempt release`, or with the job. The waves of the job are saved and continue
+    /// where they stopped.
     Hold(Hold),
 
-    /// End a hold before its time.
+    /// End a hold early.
     Release(Release),
 
-    /// Leave a process alone: it is never stopped and never protected. Operators only.
+    /// Leave a process alone: never stopped, never protected.
     ///
-    /// The daemon detaches from the process, for instance so that a debugger can attach, and resumes what it had stopped.
-    /// Lasts until `gpreempt manage` or the end of the process, across restarts of the daemon. For root and the user who runs
-    /// the daemon.
+    /// The daemon resumes and detaches from the process, for instance so that a debugger can attach. Lasts until
+    /// `gpreempt manage` or the end of the process, across restarts of the daemon. Only for operators: root and the
+    /// user who runs the daemon.
     Unmanage(OneProcess),
 
-    /// Apply the rules to an unmanaged process again. Operators only.
+    /// Undo `unmanage`: the rules apply to the process again.
     ///
-    /// Undoes `gpreempt unmanage`. A process that is managed already stays as it is.
+    /// A process that is managed already stays as it is. Only for operators: root and the user who runs the daemon.
     Manage(OneProcess),
 
-    /// Show what happened: who stopped whom, under which rule, for how long.
+    /// Show past events: stops, their causes, reasons and durations.
     Log(Log),
 
-    /// Show counters and times since the daemon started: detection, plan, actuation, stopped; cycles; processor use.
+    /// Show counters, latencies and processor use of the daemon.
+    ///
+    /// Since the daemon started, by gpu: detection, plan, actuation, stopped time and cycles.
     Stats(Report),
 
-    /// Show what happens, as it happens. Ctrl-C ends it.
+    /// Show events as they happen, until Ctrl-C.
     Watch(Watch),
 
-    /// Check whether this machine can be managed, and say what to do where it cannot.
+    /// Check whether this machine can be managed, with remedies.
     ///
-    /// Ends with code 1 if a check failed. A warning means that something works less well; `unknown`, that this machine does
-    /// not tell.
+    /// Ends with code 1 if a check fails. `warn` means that gpreempt works less well; `unknown`, that this machine does
+    /// not provide the information.
     Doctor(Report),
 
-    /// Check, print or begin a configuration.
+    /// Check, print or create a configuration.
     Config {
         #[command(subcommand)]
         action: Config,
     },
 
-    /// Let the daemon read its configuration again. Root only.
+    /// Reload the configuration of the daemon.
     ///
-    /// A file with a fault is refused with its place, and the old rules stay.
+    /// A file with an error is refused with file and line, and the old configuration stays in effect. Only for
+    /// operators: root and the user who runs the daemon.
     Reload(Report),
 
-    /// Tell the daemon that work was submitted just now, so that it looks at once.
+    /// Tell the daemon that work was submitted just now.
+    ///
+    /// The daemon looks at the rings at once instead of at its next period.
     Notify(Notify),
 
-    /// Compare preemption mechanisms in virtual time. Needs no gpu.
+    /// Compare preemption mechanisms in simulated time; needs no gpu.
     ///
-    /// A model of gpus, rings, runlists and compute units runs a workload under each mechanism. All numbers are simulated:
-    /// they rank mechanisms and show what dominates, they do not predict a machine.
+    /// A model of gpus, rings, runlists and compute units runs a workload under each mechanism. All numbers are
+    /// simulated: they rank mechanisms and show what dominates, they do not predict a machine.
     Lab {
         #[command(subcommand)]
         experiment: Lab,
     },
 
-    /// Run kernels with known results on every gpu and check what they compute.
+    /// Run kernels with known results on every gpu and compare.
     ///
-    /// Talks to the driver directly: memory, queues, copies, signals and code of its own, no other runtime. Ends with code 1
-    /// if any result is wrong. Without a gpu, `gpreempt vgpu run -- gpreempt selftest` tries the virtual one.
+    /// Talks to the driver directly: memory, queues, copies, signals and code of its own, no other runtime. Ends with
+    /// code 1 if any result is wrong. Without a gpu, `gpreempt vgpu run -- gpreempt selftest` tries the virtual one.
     Selftest(Selftest),
 
-    /// Run programs on a virtual MI300. Needs no gpu.
+    /// Run programs on a virtual MI300; needs no gpu.
     ///
-    /// Unmodified programs find a gpu, load code and launch kernels through the normal driver interface; the machine code
-    /// is executed on the CPU. Results are real, times are not those of any gpu.
+    /// Unmodified programs find a gpu, load code and launch kernels through the normal driver interface; the machine
+    /// code is executed on the CPU. Results are real, times are not those of any gpu.
     Vgpu {
         #[command(subcommand)]
         action: Vgpu,
     },
 
-    /// Print completions for a shell.
+    /// Print the completion script of a shell.
     ///
     /// For example `gpreempt completions bash > /etc/bash_completion.d/gpreempt`.
     Completions {
@@ -182,7 +194,7 @@ pub(crate) enum Command {
         shell: clap_complete::Shell,
     },
 
-    /// Write the manual pages into a directory, one file per subcommand.
+    /// Write the manual pages, one file per subcommand.
     Man {
         /// An existing directory, such as /usr/local/share/man/man1.
         #[arg(value_hint = ValueHint::DirPath)]
@@ -206,8 +218,8 @@ pub(crate) enum Vgpu {
 
     /// Run your shell with a virtual gpu under everything it starts.
     ///
-    /// The shell is the one in SHELL. GPREEMPT_VGPU_PROMPT holds a few words for its prompt: `PS1="$GPREEMPT_VGPU_PROMPT$PS1"`
-    /// in the shell's start-up file shows them.
+    /// The shell is the one in SHELL. GPREEMPT_VGPU_PROMPT holds a few words for its prompt:
+    /// `PS1="$GPREEMPT_VGPU_PROMPT$PS1"` in the shell's start-up file shows them.
     Shell(VgpuShell),
 
     /// List your virtual gpus that have a name.
@@ -242,9 +254,9 @@ pub(crate) enum Vgpu {
 
     /// Preempt a program thousands of times and compare what it computes.
     ///
-    /// The program runs once undisturbed, then again and again while the device stops its waves at random instructions and
-    /// a tracer suspends and resumes its queues through the driver's debug interface. Ends with code 1 if a single bit of
-    /// a result differs.
+    /// The program runs once undisturbed, then again and again while the device stops its waves at random instructions
+    /// and a tracer suspends and resumes its queues through the driver's debug interface. Ends with code 1 if a single
+    /// bit of a result differs.
     Storm(StormArgs),
 
     /// Programs that `storm` starts.
@@ -256,9 +268,9 @@ pub(crate) enum Vgpu {
 
     /// Let many processes compute, be stopped and be killed on one virtual gpu, and look for what is left of them.
     ///
-    /// Processes run kernels with known results on queues that come and go; others stop and resume those queues; all are
-    /// killed at points of the code where it hurts, and replaced. Ends with code 1 if a result is wrong, somebody who
-    /// survived cannot end its work, or anything is left when all are gone.
+    /// Processes run kernels with known results on queues that come and go; others stop and resume those queues; all
+    /// are killed at points of the code where it hurts, and replaced. Ends with code 1 if a result is wrong, somebody
+    /// who survived cannot end its work, or anything is left when all are gone.
     Stress(StressArgs),
 
     /// A process that computes, started by `stress`.

@@ -1,4 +1,4 @@
-//! Talking to the daemon.
+//! Requests to the daemon.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::cli::{Cli, Reach, Report, Whom};
 use crate::output;
 
-/// What a command that changed something prints for programs.
+/// JSON document of a command that changes something.
 #[derive(Serialize)]
 struct Done {
     schema: u32,
@@ -39,7 +39,7 @@ pub(crate) fn stats(client: &mut Client) -> Result<Stats> {
     }
 }
 
-/// Has something done and prints what the daemon says about it.
+/// Sends a request for a change and prints the daemon's note.
 pub(crate) fn order(request: Request, report: &Report, out: &mut impl Write) -> Result<()> {
     let note = match connect(&report.reach)?.call(request)? {
         Answer::Done { note } => note,
@@ -65,7 +65,7 @@ pub(crate) fn target(whom: &Whom) -> Result<Target> {
     Ok(whom.target().ok_or_else(missing)?)
 }
 
-/// An answer to another question.
+/// Returns the error for an answer that does not belong to the request.
 pub(crate) fn strange<T>(answer: &Answer) -> Result<T> {
-    bail!("the daemon answered something else than was asked: {answer:?}; are command and daemon of one release?")
+    bail!("unexpected answer of the daemon: {answer:?}; use the command of the daemon's release")
 }

@@ -1,15 +1,15 @@
-//! `gpreempt config`: check, print or begin a configuration.
+//! `gpreempt config`: checks, prints or creates a configuration.
 
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
-use gpreemptd::config::{Config as Configuration, ConfigError, INIT};
+use gpreemptd::config::{Config as Configuration, INIT};
 use gpreemptd::daemon::CONFIG;
 use serde::Serialize;
 
 use crate::cli::{Config, ConfigFile};
-use crate::output;
+use crate::output::{self, BlameUser as _};
 
 #[derive(Serialize)]
 struct Checked {
@@ -33,18 +33,13 @@ pub(crate) fn run(action: &Config, out: &mut impl Write) -> Result<()> {
     }
 }
 
-/// Whether the error is about what the user gave us.
-pub(crate) fn is_input(error: &anyhow::Error) -> bool {
-    error.is::<ConfigError>()
-}
-
 fn file(options: &ConfigFile) -> &Path {
     options.file.as_deref().unwrap_or_else(|| Path::new(CONFIG))
 }
 
 fn check(options: &ConfigFile, out: &mut impl Write) -> Result<()> {
     let path = file(options);
-    let warnings = Configuration::load(path)?.warnings();
+    let warnings = Configuration::load(path).blame_user()?.warnings();
     let file = path.display().to_string();
     if options.json {
         return output::json(&Checked { schema: output::SCHEMA, file, warnings }, out);
@@ -59,10 +54,10 @@ fn check(options: &ConfigFile, out: &mut impl Write) -> Result<()> {
 
 fn print(options: &ConfigFile, out: &mut impl Write) -> Result<()> {
     let path = file(options);
-    // Without a file at the usual place the daemon runs with the defaults, so those are in effect.
+    // Without a file at the default path the daemon runs with the defaults, so those are in effect.
     let config = match &options.file {
         None if !path.exists() => Configuration::default(),
-        _ => Configuration::load(path)?,
+        _ => Configuration::load(path).blame_user()?,
     };
     let toml = config.print();
     if options.json {

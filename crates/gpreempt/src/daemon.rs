@@ -1,10 +1,11 @@
-//! `gpreempt daemon`: manage the gpus of this machine.
+//! `gpreempt daemon`: manages the gpus of this machine.
 
 use anyhow::Result;
 use gpreemptd::daemon::{self, Error, Options};
 
 use crate::cli::Daemon;
 use crate::logging;
+use crate::output::UserError;
 
 pub(crate) fn run(flags: Daemon) -> Result<()> {
     let options = Options {
@@ -13,10 +14,8 @@ pub(crate) fn run(flags: Daemon) -> Result<()> {
         mode: flags.mode.map(Into::into),
         spin_core: flags.spin_core,
     };
-    Ok(logging::with(|| daemon::run(&options))?)
-}
-
-/// Whether the error is about what the user gave us.
-pub(crate) fn is_input(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::Config(_)))
+    match logging::with(|| daemon::run(&options)) {
+        Err(error @ Error::Config(_)) => Err(UserError::new(error).into()),
+        result => Ok(result?),
+    }
 }

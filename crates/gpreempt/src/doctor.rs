@@ -1,4 +1,4 @@
-//! `gpreempt doctor`: whether this machine can be managed, and what to do where it cannot.
+//! `gpreempt doctor`: checks whether this machine can be managed, and says what to do where it cannot.
 
 mod driver;
 mod privileges;
@@ -14,70 +14,70 @@ use serde::Serialize;
 use crate::cli::Report;
 use crate::output;
 
-/// How a check ended.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Verdict {
-    /// As it should be.
+enum CheckResult {
+    /// Nothing to do.
     Ok,
-    /// It works, but less well.
+    /// gpreempt works, but less well.
     Warn,
-    /// Nothing can be stopped, or nothing seen.
+    /// gpreempt cannot stop, or cannot see, anything.
     Fail,
-    /// This machine does not tell.
+    /// This machine does not provide the information.
     Unknown,
 }
 
-impl Verdict {
+impl CheckResult {
     fn name(self) -> &'static str {
         match self {
-            Verdict::Ok => "ok",
-            Verdict::Warn => "warn",
-            Verdict::Fail => "FAIL",
-            Verdict::Unknown => "unknown",
+            CheckResult::Ok => "ok",
+            CheckResult::Warn => "warn",
+            CheckResult::Fail => "FAIL",
+            CheckResult::Unknown => "unknown",
         }
     }
 
     fn colour(self) -> Option<Color> {
         match self {
-            Verdict::Ok => Some(Color::Green),
-            Verdict::Warn => Some(Color::Yellow),
-            Verdict::Fail => Some(Color::Red),
-            Verdict::Unknown => None,
+            CheckResult::Ok => Some(Color::Green),
+            CheckResult::Warn => Some(Color::Yellow),
+            CheckResult::Fail => Some(Color::Red),
+            CheckResult::Unknown => None,
         }
     }
 }
 
-/// What was looked at and found.
+/// One check and its finding.
 #[derive(Debug, Serialize)]
 struct Check {
     check: &'static str,
-    result: Verdict,
+    result: CheckResult,
     found: String,
-    /// What to do about it.
+    /// What to do; absent where nothing needs doing.
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
 }
 
 impl Check {
-    fn new(check: &'static str, result: Verdict, found: impl Into<String>) -> Check {
+    fn new(check: &'static str, result: CheckResult, found: impl Into<String>) -> Check {
         Check { check, result, found: found.into(), remedy: None }
     }
 
     fn ok(check: &'static str, found: impl Into<String>) -> Check {
-        Check::new(check, Verdict::Ok, found)
+        Check::new(check, CheckResult::Ok, found)
     }
 
     fn warn(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
-        Check::new(check, Verdict::Warn, found).with(remedy)
+        Check::new(check, CheckResult::Warn, found).with(remedy)
     }
 
     fn fail(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
-        Check::new(check, Verdict::Fail, found).with(remedy)
+        Check::new(check, CheckResult::Fail, found).with(remedy)
     }
 
     fn unknown(check: &'static str, found: impl Into<String>) -> Check {
-        Check::new(check, Verdict::Unknown, found)
+        Check::new(check, CheckResult::Unknown, found)
     }
 
     fn with(self, remedy: impl Into<String>) -> Check {
@@ -120,7 +120,7 @@ fn checks(report: &Report) -> Vec<Check> {
 impl Document {
     fn new(checks: Vec<Check>) -> Document {
         let count = |result| checks.iter().filter(|check| check.result == result).count();
-        Document { schema: output::SCHEMA, failed: count(Verdict::Fail), warned: count(Verdict::Warn), checks }
+        Document { schema: output::SCHEMA, failed: count(CheckResult::Fail), warned: count(CheckResult::Warn), checks }
     }
 }
 

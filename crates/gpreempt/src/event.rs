@@ -7,7 +7,7 @@ use crate::output::{count, from_micros, plain, span};
 /// Longest job name in a line.
 const LONGEST_JOB: usize = 40;
 
-/// One line: when, which gpu, which process of which job, what.
+/// Formats an event as one line: time, gpu, process, job, event.
 pub(crate) fn line(event: &Event) -> String {
     let gpu = event.gpu.as_deref().unwrap_or("-");
     let pid = event.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
@@ -23,29 +23,31 @@ fn what(kind: &EventKind) -> String {
                 rule.as_ref().map_or_else(String::new, |rule| format!(", rule {rule}"))
             )
         }
-        EventKind::Appeared { level: None, .. } => "appeared; no rule matches, so it is left alone".to_owned(),
+        EventKind::Appeared { level: None, .. } => {
+            "appeared; matches no rule: never stopped, never protected".to_owned()
+        }
         EventKind::Gone => "gone".to_owned(),
         EventKind::Preempted { reason, by, bound, after_us, took_us, queues, seen_ns: _ } => format!(
             "stopped{} ({reason}, {bound}){}, {} in {}",
             account(by.as_deref()),
-            // A hold by hand ends no inversion.
+            // A hold ends no inversion.
             if *after_us > 0.0 { format!(" after {}", from_micros(*after_us)) } else { String::new() },
             count((*queues).into(), "queue", "queues"),
             from_micros(*took_us)
         ),
         EventKind::Resumed { reason, stopped_us, took_us } => {
-            format!("runs again ({reason}) after {}, in {}", from_micros(*stopped_us), from_micros(*took_us))
+            format!("resumed ({reason}) after {}, in {}", from_micros(*stopped_us), from_micros(*took_us))
         }
         EventKind::WouldPreempt { reason, by } => {
             format!("would have been stopped{} ({reason})", account(by.as_deref()))
         }
         EventKind::InversionEnded { lasted_us, winnable_us } => format!(
-            "inversion ended by itself after {}; stopping would have won about {} (estimate)",
+            "inversion ended by itself after {}; a stop would have saved about {} (estimate)",
             from_micros(*lasted_us),
             from_micros(*winnable_us)
         ),
         EventKind::Failed { action, message } => format!("{action} failed: {message}"),
-        EventKind::LevelSet { from, to, by_uid } => format!("level {from} is now {to}, set by uid {by_uid}"),
+        EventKind::LevelSet { from, to, by_uid } => format!("level {from} -> {to}, set by uid {by_uid}"),
         EventKind::Held { seconds, by_uid } => format!("held for {} by uid {by_uid}", span(*seconds as f64)),
         EventKind::Released => "hold ended".to_owned(),
         EventKind::Unmanaged { by_uid } => format!("unmanaged by uid {by_uid}: never stopped, never protected"),
@@ -62,26 +64,10 @@ fn account(by: Option<&str>) -> String {
     by.map_or_else(String::new, |by| format!(" for {by}"))
 }
 
-/// Milliseconds since 1970 as date and time in UTC.
+/// Formats milliseconds since 1970 as date and time in UTC.
 fn utc(ms: u64) -> String {
-    let (days, ms) = (ms / 86_400_000, ms % 86_400_000);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
-}
-
-/// The date of a day counted from 1970. Years are taken to begin in March, so that the leap day is their last, and come in
-/// cycles of 400 years.
-fn date(days: u64) -> (u64, u64, u64) {
-    const CYCLE: u64 = 146_097;
-    let since_march_0000 = days + 719_468;
-    let (cycle, day) = (since_march_0000 / CYCLE, since_march_0000 % CYCLE);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day_of_month = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (cycle * 400 + year + carry, month, day_of_month)
+    let time = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    time.map_or_else(|| format!("{ms} ms after 1970"), |time| format!("{time:.3}"))
 }
 
 #[cfg(test)]
@@ -96,6 +82,7 @@ mod tests {
         assert_eq!(utc(951_827_696_789), "2000-02-29T12:34:56.789Z");
         assert_eq!(utc(1_709_251_199_999), "2024-02-29T23:59:59.999Z");
         assert_eq!(utc(4_107_542_400_000), "2100-03-01T00:00:00.000Z");
+        assert_eq!(utc(u64::MAX), "18446744073709551615 ms after 1970", "a wrong clock is shown, not hidden");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `gpreempt hold`: stop a job by hand.
+//! `gpreempt hold`: stops a job for a time.
 
 use std::io::Write;
 

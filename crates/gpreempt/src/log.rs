@@ -1,10 +1,11 @@
-//! `gpreempt log`: what happened.
+//! `gpreempt log`: past events.
 
 use std::io::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Result;
 use gpreempt_proto::{Answer, Event, Request, VERSION};
+use linux_host::clock;
 use serde::Serialize;
 
 use crate::cli::Log;
@@ -13,16 +14,15 @@ use crate::{client, event, output};
 #[derive(Serialize)]
 struct Document<'a> {
     schema: u32,
-    /// Whether there were older ones that the daemon has forgotten.
+    /// Whether older events were left out or dropped.
     truncated: bool,
     events: &'a [Event],
 }
 
 pub(crate) fn run(options: &Log, out: &mut impl Write) -> Result<()> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let since = options.since.map(|since| now.saturating_sub(since).as_millis());
+    let before_now = |time: Duration| clock::wall_ms().saturating_sub(time.as_millis().try_into().unwrap_or(u64::MAX));
     let request = Request::Log {
-        since_ms: since.map(|since| since.try_into().unwrap_or(u64::MAX)),
+        since_ms: options.since.map(before_now),
         target: options.whom.target(),
         limit: usize::try_from(options.limit).ok(),
     };
@@ -39,10 +39,10 @@ fn write(events: &[Event], truncated: bool, limit: usize, out: &mut impl Write) 
     if events.len() >= limit {
         writeln!(out, "The newest {limit} events; --limit shows more, --since, --pid and --job fewer.")?;
     } else if truncated {
-        writeln!(out, "Older events are forgotten; `log_events` in the configuration keeps more.")?;
+        writeln!(out, "Older events were dropped; raise `log_events` in the configuration to keep more.")?;
     }
     if events.is_empty() {
-        writeln!(out, "Nothing happened.")?;
+        writeln!(out, "No events.")?;
     }
     for event in events {
         writeln!(out, "{}", event::line(event))?;
@@ -71,10 +71,10 @@ mod tests {
     fn what_is_left_out_is_said_first() {
         assert_eq!(
             written(&[gone(1)], true, 10),
-            "Older events are forgotten; `log_events` in the configuration keeps more.\n\
+            "Older events were dropped; raise `log_events` in the configuration to keep more.\n\
              1970-01-01T00:00:00.001Z 0000:c1:00.0       7 train: gone\n"
         );
         assert!(written(&[gone(1)], true, 1).starts_with("The newest 1 events; --limit shows more"));
-        assert_eq!(written(&[], false, 10), "Nothing happened.\n");
+        assert_eq!(written(&[], false, 10), "No events.\n");
     }
 }

@@ -1,14 +1,14 @@
-//! Messages of the daemon and its helpers: lines on stderr.
+//! Log messages of the daemon, guardian and actuator: lines on stderr.
 
 use std::io;
 
 use tracing_subscriber::EnvFilter;
 
-/// The variable that chooses messages: a level such as `debug`, or `gpreemptd::engine=trace,info`.
+/// The environment variable that selects messages: a level such as `debug`, or `gpreemptd::host=trace,info`.
 const VARIABLE: &str = "GPREEMPT_LOG";
 const USUAL: &str = "info";
 
-/// Runs one of them with its messages switched on.
+/// Runs a function with log messages enabled.
 pub(crate) fn with<T>(run: impl FnOnce() -> T) -> T {
     start();
     run()

@@ -29,24 +29,24 @@ mod watch;
 use std::io::{self, StdoutLock, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
-use gpreempt_lab::input::InputError;
+use clap::FromArgMatches;
 use gpreempt_output as output;
-use gpreempt_trials::environment::workload;
 use gpreempt_trials::{bench, demo, load, soak};
 use gpreemptd::actuate;
 
 use crate::cli::{Cli, Command};
+use crate::output::UserError;
 
 /// Wrong usage or wrong input; clap ends with the same code.
 const EXIT_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
-    let mut out = Stdout { inner: io::stdout().lock(), abandoned: false };
-    match run(Cli::parse(), &mut out) {
+    let mut out = Stdout { inner: io::stdout().lock(), closed: false };
+    let cli = Cli::from_arg_matches(&cli::command().get_matches()).unwrap_or_else(|error| error.exit());
+    match run(cli, &mut out) {
         Ok(code) => code,
-        // Whoever reads our output has seen enough (`| head`). That is not a failure.
-        Err(_) if out.abandoned => ExitCode::SUCCESS,
+        // The reader closed the pipe, as `| head` does. That is not a failure.
+        Err(_) if out.closed => ExitCode::SUCCESS,
         Err(error) => report(&error),
     }
 }
@@ -84,16 +84,16 @@ fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stdout that remembers whether its reader left. An error alone does not tell: a trace may go to a pipe, too, and losing
-/// that one is a failure.
+/// Stdout that remembers whether its reader closed the pipe. The error alone does not tell: a trace may go to a pipe,
+/// too, and losing that one is a failure.
 struct Stdout {
     inner: StdoutLock<'static>,
-    abandoned: bool,
+    closed: bool,
 }
 
 impl Stdout {
     fn watch<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
-        self.abandoned |= result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        self.closed |= result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
         result
     }
 }
@@ -110,26 +110,13 @@ impl Write for Stdout {
     }
 }
 
-/// Who knows errors that are about what the user gave.
-const IS_INPUT: [fn(&anyhow::Error) -> bool; 5] =
-    [vgpu::is_input, config::is_input, daemon::is_input, run::is_input, workload::is_input];
-
-/// Says what went wrong and what to do about it.
+/// Prints an error and returns the exit code that it stands for.
 fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(usage) = error.downcast_ref::<clap::Error>() {
         let _ = usage.print();
         return ExitCode::from(EXIT_INPUT);
     }
-    let input = error.downcast_ref::<InputError>();
-    // Nobody is left to tell when stderr is closed, too.
-    let mut err = io::stderr().lock();
-    let _ = writeln!(err, "error: {error:#}");
-    if let Some(InputError::NotFound { .. }) = input {
-        let _ = writeln!(err, "`gpreempt lab list` describes what is built in.");
-    }
-    match input {
-        Some(_) => ExitCode::from(EXIT_INPUT),
-        None if IS_INPUT.iter().any(|is_input| is_input(error)) => ExitCode::from(EXIT_INPUT),
-        None => ExitCode::FAILURE,
-    }
+    // With stderr closed there is no place left to report to.
+    let _ = writeln!(io::stderr(), "error: {error:#}");
+    if error.is::<UserError>() { ExitCode::from(EXIT_INPUT) } else { ExitCode::FAILURE }
 }

@@ -1,4 +1,4 @@
-//! `gpreempt notify`: look now.
+//! `gpreempt notify`: tells the daemon that work was submitted.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::cli::Notify;
 use crate::client;
 
 pub(crate) fn run(options: &Notify, out: &mut impl Write) -> Result<()> {
-    // This command submits nothing itself: who calls it does.
+    // This command submits nothing itself; its parent does.
     let pid = options.pid.unwrap_or_else(std::os::unix::process::parent_id);
     client::order(Request::Notify { pid: Some(pid) }, &options.report, out)
 }

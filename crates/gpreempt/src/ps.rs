@@ -1,4 +1,4 @@
-//! `gpreempt ps`: who uses the gpus.
+//! `gpreempt ps`: processes on the gpus, their jobs, levels and states.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -29,7 +29,7 @@ const HEADER: [&str; 14] = [
 ];
 const TEXTS: [usize; 7] = [0, 2, 3, 4, 5, 7, 11];
 
-/// What a narrow terminal can do without, most dispensable first: what the notes or other commands tell, too.
+/// Columns that a narrow terminal leaves out, in this order: the notes or other commands show their contents, too.
 const DISPENSABLE: [usize; 9] = [3, 13, 9, 12, 4, 8, 10, 0, 2];
 
 pub(crate) fn run(report: &Report, out: &mut impl Write) -> Result<()> {
@@ -40,7 +40,7 @@ pub(crate) fn run(report: &Report, out: &mut impl Write) -> Result<()> {
     write(&status, output::room(), out)
 }
 
-/// Writes everything for a terminal of so many columns, or for none.
+/// Writes the report for a terminal of `room` columns, or for a file.
 fn write(status: &Status, room: Option<usize>, out: &mut impl Write) -> Result<()> {
     writeln!(out, "{}", heading(status))?;
     if status.tenants.is_empty() {
@@ -68,7 +68,7 @@ fn write(status: &Status, room: Option<usize>, out: &mut impl Write) -> Result<(
 fn heading(status: &Status) -> String {
     let mode = match status.mode {
         Mode::Enforce => "Enforcing",
-        Mode::Observe => "Only observing, nothing is stopped (`mode = \"enforce\"` acts)",
+        Mode::Observe => "Only observing, nothing is stopped (`mode = \"enforce\"` in the configuration acts)",
         Mode::Other => "In a mode that this release does not know",
     };
     let config = status.config.as_deref().unwrap_or("no configuration");
@@ -117,7 +117,7 @@ fn state(state: State) -> Cell {
     }
 }
 
-/// Why it is stopped and for whom, or why it never is.
+/// Returns why a tenant is stopped, and by which job.
 fn why(tenant: &TenantStatus) -> Option<String> {
     let why = tenant.why.as_ref()?;
     Some(match &why.by {
@@ -126,7 +126,7 @@ fn why(tenant: &TenantStatus) -> Option<String> {
     })
 }
 
-/// What does not fit a table.
+/// Returns the lines below the table.
 fn notes(status: &Status) -> Vec<String> {
     let mut notes: Vec<String> = status.gpus.iter().flat_map(gpu_notes).collect();
     notes.extend(status.jobs.iter().flat_map(job_notes));
@@ -262,7 +262,7 @@ mod tests {
         let text = written(&Status { daemon_pid: 7, ..Status::default() }, None);
         assert_eq!(
             text,
-            "Only observing, nothing is stopped (`mode = \"enforce\"` acts): daemon 7, up 0, no configuration.\n\
+            "Only observing, nothing is stopped (`mode = \"enforce\"` in the configuration acts): daemon 7, up 0, no configuration.\n\
              No process has a compute queue on a gpu.\n"
         );
     }

@@ -1,4 +1,4 @@
-//! `gpreempt reload`: read the configuration again.
+//! `gpreempt reload`: makes the daemon read its configuration again.
 
 use std::io::Write;
 

@@ -1,11 +1,11 @@
-//! `gpreempt run`: a program at a level.
+//! `gpreempt run`: runs a program at a level.
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use gpreempt_proto::Mode;
 use gpreemptd::config::{Config, JOB_VARIABLE, LEVEL_VARIABLE, Verdict};
 use gpreemptd::identity::Identity;
@@ -13,19 +13,12 @@ use kfd::Pid;
 
 use crate::cli::Launch;
 use crate::client;
-
-/// The program cannot be started.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot run `{program}`: {error}")]
-pub(crate) struct CannotRun {
-    program: String,
-    error: io::Error,
-}
+use crate::output::UserError;
 
 pub(crate) fn run(options: &Launch) -> Result<()> {
     let (program, arguments) = options.command.split_first().context("there is no program to run")?;
     for warning in prepare(options) {
-        // Whoever closed stderr does not want to know.
+        // With stderr closed there is no place to print it.
         let _ = writeln!(io::stderr(), "gpreempt: {warning}");
     }
     let mut command = Command::new(program);
@@ -35,16 +28,11 @@ pub(crate) fn run(options: &Launch) -> Result<()> {
         command.env(JOB_VARIABLE, job);
     }
     let error = command.exec();
-    Err(CannotRun { program: program.to_string_lossy().into_owned(), error }.into())
+    Err(UserError::new(anyhow!("cannot run `{}`: {error}", program.to_string_lossy())).into())
 }
 
-/// Whether the error is about what the user gave us.
-pub(crate) fn is_input(error: &anyhow::Error) -> bool {
-    error.is::<CannotRun>()
-}
-
-/// Lets the daemon trace this process, which the program keeps, and says what the user should know before the program has
-/// the terminal.
+/// Lets the daemon trace this process, which the program keeps, and says what the user should know before the program
+/// has the terminal.
 fn prepare(options: &Launch) -> Vec<String> {
     let asked = client::connect(&options.reach).map_err(Into::into).and_then(|mut client| client::status(&mut client));
     let status = match asked {
@@ -107,7 +95,7 @@ mod tests {
         let identity = identity(&options).unwrap();
         let said = |rules: &str| refused(Config::parse("test.toml", rules).unwrap().verdict(&identity));
         let rule = "[[rule]]\nname = \"all\"\nuser = \"*\"\nlevel = 3\n";
-        assert_eq!(said(rule), ["GPREEMPT_LEVEL=12 is more than the rule allows: it gets 3 (rule all)"]);
+        assert_eq!(said(rule), ["GPREEMPT_LEVEL=12 is above max_level of the rule: the process gets 3 (rule all)"]);
         assert_eq!(said(&format!("{rule}max_level = 15\n")), [""; 0]);
         assert!(said("").concat().contains("no rule"));
     }

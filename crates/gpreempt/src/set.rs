@@ -1,4 +1,4 @@
-//! `gpreempt set`: another level.
+//! `gpreempt set`: changes the level of a job.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `gpreempt stats`: counters and times.
+//! `gpreempt stats`: counters and latencies.
 
 use std::io::Write;
 
@@ -46,12 +46,12 @@ fn show(mut table: Table, dispensable: &[usize], room: Option<usize>, out: &mut 
 fn daemon(stats: &DaemonStats) -> [String; 3] {
     let share = |seconds: f64| percent((stats.uptime_s > 0.0).then(|| seconds / stats.uptime_s));
     let period = match stats.watch_period_us {
-        Some(period) => format!("rings are looked at every {}", from_micros(period)),
-        None => "no ring needs watching".to_owned(),
+        Some(period) => format!("rings are polled every {}", from_micros(period)),
+        None => "no rings are polled".to_owned(),
     };
     [
         format!(
-            "Up {}. Of one core: daemon {}, of that deciding {}; actuator {}.",
+            "Up {}. Processor use, of one core: daemon {} (deciding thread {}), actuator {}.",
             span(stats.uptime_s),
             share(stats.cpu_s),
             share(stats.watch_cpu_s),
@@ -67,7 +67,7 @@ fn daemon(stats: &DaemonStats) -> [String; 3] {
         format!(
             "Actuator: {}, {}.",
             count(stats.actuator_starts, "start", "starts"),
-            count(stats.actuator_kills, "end by the guardian", "ends by the guardian")
+            count(stats.actuator_kills, "kill by the guardian", "kills by the guardian")
         ),
     ]
 }

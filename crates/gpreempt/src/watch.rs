@@ -1,4 +1,4 @@
-//! `gpreempt watch`: what happens, as it happens.
+//! `gpreempt watch`: events as they happen.
 
 use std::io::Write;
 use std::thread;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::cli::Watch;
 use crate::{client, event};
 
-/// A line for programs.
+/// A line of JSON output.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Line<'a> {
@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Watch, out: &mut impl Write) -> Result<()> {
         match (answer?, options.json) {
             (Answer::Event(event), false) => writeln!(out, "{}", event::line(&event))?,
             (Answer::Missed { events }, false) => {
-                writeln!(out, "{events} events left out: they came faster than they were read")?;
+                writeln!(out, "{events} events missed: they came faster than they were read")?;
             }
             (Answer::Event(event), true) => write_json(&Line::Event { schema: VERSION, event: &event }, out)?,
             (Answer::Missed { events }, true) => {
@@ -53,7 +53,7 @@ fn write_json(line: &Line<'_>, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Ctrl-C is how a watch ends: no failure, and no line cut off in the middle.
+/// Ends the watch on Ctrl-C without an error and without cutting a line off.
 fn stop_on_signal(stopper: Stopper) -> Result<()> {
     let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
     signals.thread_block().context("cannot block signals")?;

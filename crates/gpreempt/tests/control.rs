@@ -147,7 +147,7 @@ fn the_log_is_asked_for_what_matters() {
     let text = daemon.printed(&["log", "--since", "10m", "--job", "train"]);
     assert_eq!(
         text,
-        "1970-01-01T00:00:01.000Z 0000:c1:00.0    4711 train: runs again (nothing_above) after 1.50 ms, in 20.0 us\n"
+        "1970-01-01T00:00:01.000Z 0000:c1:00.0    4711 train: resumed (nothing_above) after 1.50 ms, in 20.0 us\n"
     );
     let Request::Log { since_ms: Some(since), target, limit } = daemon.asked() else { panic!("no log") };
     assert!(since > 1_700_000_000_000, "{since} is no time of these years");

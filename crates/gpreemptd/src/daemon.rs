@@ -18,9 +18,9 @@ use sd_notify::NotifyState;
 
 use crate::config::{Config, ConfigError};
 use crate::control::{Handle, Publisher, Server, ServerError};
-use crate::engine::{Engine, Setup};
+use crate::host::{Host, Setup};
 use crate::inbox::Input;
-use crate::{clock, failing, scout};
+use crate::{clock, discovery, panic_hook};
 
 /// Where an operator's configuration is, if it is there.
 pub const CONFIG: &str = "/etc/gpreempt/gpreempt.toml";
@@ -28,7 +28,7 @@ pub const CONFIG: &str = "/etc/gpreempt/gpreempt.toml";
 /// How often the main thread looks after the others.
 const ROUND: u16 = 200;
 
-/// An engine that has not moved for this long is not vouched for.
+/// A host that has not moved for this long is not vouched for.
 const STUCK: Nanos = Nanos::from_secs(2);
 
 /// What the command line says.
@@ -95,7 +95,7 @@ fn load(options: &Options) -> Result<Config, ConfigError> {
 ///
 /// If it cannot start, or its deciding thread fails.
 pub fn run(options: &Options) -> Result<(), Error> {
-    failing::end_with_any_thread();
+    panic_hook::abort_on_panic();
     // Its memory holds what it read from others. Where the limit cannot be lowered, it is somebody else's decision.
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     let config = load(options)?;
@@ -108,31 +108,33 @@ pub fn run(options: &Options) -> Result<(), Error> {
     // Before any thread starts, so that none of them takes a signal.
     let signals = block_signals()?;
     let server = Server::bind(&socket)?;
-    let (to_engine, inbox) = mpsc::channel();
+    let (to_host, inbox) = mpsc::channel();
     let board = Publisher::new(config.log_events)?;
     let reload = {
         let options = options.clone();
         move || load(&options).map_err(|error| error.to_string())
     };
-    let serving = server.start(Arc::clone(&board), to_engine.clone(), Box::new(reload))?;
+    let serving = server.start(Arc::clone(&board), to_host.clone(), Box::new(reload))?;
     let mode = config.mode;
     let alive = Arc::new(AtomicU64::new(0));
-    let engine = Engine::new(Setup {
-        scout: scout::start(scout::Settings { scan: config.scan, variables: config.variables() }, to_engine.clone())?,
+    let host = Host::new(Setup {
+        discovery: discovery::start(
+            discovery::Settings { scan: config.scan, variables: config.variables() },
+            to_host.clone(),
+        )?,
         program: std::env::current_exe()?,
         directory,
         board,
-        to_self: to_engine.clone(),
         alive: Arc::clone(&alive),
         config,
     })
     .map_err(|error| Error::Core(error.to_string()))?;
-    let deciding = thread::Builder::new().name("engine".into()).spawn(move || engine.run(&inbox))?;
+    let deciding = thread::Builder::new().name("decide".into()).spawn(move || host.run(&inbox))?;
     tracing::info!("serving {}; {}", socket.display(), mode_in_words(mode));
     let _ = sd_notify::notify(false, &[NotifyState::Ready]);
     let outcome = attend(&signals, &serving, &deciding, &alive);
     let _ = sd_notify::notify(false, &[NotifyState::Stopping]);
-    let _ = to_engine.send(Input::Stop);
+    let _ = to_host.send(Input::Stop);
     let ended = deciding.join();
     // Last, so that whoever asked for something is answered.
     drop(serving);
@@ -158,7 +160,7 @@ fn block_signals() -> io::Result<SignalFd> {
     Ok(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
-/// Obeys signals and vouches for the engine until the daemon is to end.
+/// Obeys signals and vouches for the host until the daemon is to end.
 fn attend(signals: &SignalFd, serving: &Handle, deciding: &JoinHandle<()>, alive: &AtomicU64) -> Result<(), Error> {
     let watchdog = sd_notify::watchdog_enabled(false, &mut 0);
     loop {

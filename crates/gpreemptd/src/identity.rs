@@ -1,6 +1,6 @@
-//! Who a process is: what the kernel vouches for, and what it says of itself.
+//! The identity of a process: facts from the kernel, which rules may trust, and claims of the process itself.
 
-mod container;
+pub mod cgroup;
 mod procfs;
 
 use std::collections::BTreeMap;
@@ -8,51 +8,51 @@ use std::fmt::Write;
 use std::io;
 
 use kfd::Pid;
+use linux_host::process::Status;
 
-pub use container::recognise;
-pub(crate) use procfs::{Status, executable, started};
+pub(crate) use procfs::{executable, started, status};
 
-/// Variables of the environment that are always kept.
+/// Prefix of the environment variables that are always kept.
 const OWN_VARIABLES: &str = "GPREEMPT_";
-/// Most variables that are kept of one process.
-const MOST_VARIABLES: usize = 64;
-/// Most bytes that are kept of anything that a process says of itself.
-const MOST_KEPT: usize = 4096;
+/// Most environment variables that are kept of one process.
+const MAX_VARIABLES: usize = 64;
+/// Most bytes that are kept of a text that the process chooses.
+const MAX_KEPT: usize = 4096;
 
 /// A process, as rules see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Its leader, in the namespace of this daemon.
+    /// Process number in the namespace of the daemon.
     pub pid: u32,
-    /// When it started, in clock ticks since boot: with the pid, unique until the next boot.
+    /// Start time in clock ticks since boot: with the pid, unique until the next boot.
     pub started: u64,
-    /// The number in its own pid namespace, where that differs.
+    /// Process number in its own pid namespace, if that is another.
     pub container_pid: Option<u32>,
     /// Trusted: effective user.
     pub uid: u32,
     /// Trusted: effective group.
     pub gid: u32,
-    /// Trusted: its cgroup (v2 path; under v1 that of the `pids` or `memory` controller).
+    /// Trusted: path of the control group. Under version 1 that of the `pids` or `memory` controller.
     pub cgroup: String,
-    /// What the cgroup is called by people, if recognised: container id (12 digits), pod, Slurm job.
+    /// [`cgroup::WorkUnit`] of the control group as tools call it: Slurm job, pod, or container id of 12 digits.
     pub container: Option<String>,
-    /// Said by itself: path of its executable.
+    /// Claimed: path of the executable.
     pub executable: String,
-    /// Said by itself: its command line.
+    /// Claimed: command line.
     pub command: Vec<String>,
-    /// Said by itself: variables of its environment whose names begin with `GPREEMPT_`, and those that rules ask for.
+    /// Claimed: environment variables whose names begin with `GPREEMPT_`, and those that rules match.
     pub environment: BTreeMap<String, String>,
 }
 
 impl Identity {
-    /// Reads who a process is. What only its owner may see (executable, environment) is empty for others.
+    /// Reads the identity of a process. Executable and environment are empty if this user may not see them.
     ///
     /// # Errors
     ///
-    /// If the process is gone, or its number passed to another meanwhile.
+    /// If the process is gone, or its number belongs to another process meanwhile.
     pub fn read(pid: Pid, variables: &[String]) -> io::Result<Identity> {
         let begun = started(pid)?;
-        let status = Status::read(pid)?;
+        let status = status(pid)?;
         let cgroup = procfs::cgroup(pid)?;
         let identity = Identity {
             pid: pid.0,
@@ -60,7 +60,7 @@ impl Identity {
             container_pid: status.pid_in_namespace,
             uid: status.uid,
             gid: status.gid,
-            container: recognise(&cgroup),
+            container: container(&cgroup),
             cgroup,
             executable: executable(pid).unwrap_or_default(),
             command: procfs::command(pid),
@@ -77,8 +77,8 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Takes what the kernel vouches for as it is now: a process may become another user's, or be moved to another cgroup. What
-    /// it says of itself is kept: many programs write over their own environment. Says whether anything changed.
+    /// Takes over user, group and control group as they are now: a process may change user or be moved. Claims are kept,
+    /// because many programs overwrite their own environment. Returns whether anything changed.
     pub(crate) fn update(&mut self, status: &Status) -> bool {
         let cgroup = procfs::cgroup(self.pid()).unwrap_or_else(|_| self.cgroup.clone());
         let now = (status.uid, status.gid, cgroup);
@@ -86,32 +86,31 @@ impl Identity {
             return false;
         }
         (self.uid, self.gid, self.cgroup) = now;
-        self.container = recognise(&self.cgroup);
+        self.container = container(&self.cgroup);
         true
     }
 
-    /// The process.
+    /// Returns the process number.
     #[must_use]
     pub fn pid(&self) -> Pid {
         Pid(self.pid)
     }
 
-    /// Name of the executable without its directories, safe to print.
+    /// Returns the name of the executable without its directories, safe to print.
     #[must_use]
     pub fn program(&self) -> String {
         let path = if self.executable.is_empty() { self.command.first() } else { Some(&self.executable) };
         let name = path.and_then(|path| path.rsplit('/').next()).unwrap_or_default();
         printable(name)
     }
-
-    /// The command line in one piece, safe to print.
-    #[must_use]
-    pub fn command_line(&self) -> String {
-        printable(&self.command.join(" "))
-    }
 }
 
-/// A text that a process chose, with everything escaped that would change how a terminal or a log shows the rest.
+/// Returns what tools call a control group.
+fn container(cgroup: &str) -> Option<String> {
+    cgroup::work_unit(cgroup).map(|unit| unit.to_string())
+}
+
+/// Escapes every character of a text chosen by a process that would change how a terminal or log shows the rest.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let misleads = |character: char| {

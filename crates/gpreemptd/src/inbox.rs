@@ -5,19 +5,19 @@ use std::sync::mpsc::{Receiver, channel};
 
 use gpreempt_proto::{Answer, Refusal, RefusalKind, Request};
 
-use crate::actuate::Told;
+use crate::actuate::ActuatorEvent;
 use crate::config::Config;
-use crate::scout::Scouted;
+use crate::discovery::DiscoveryEvent;
 
 /// A message for the deciding thread. Sending one wakes it.
 #[derive(Debug)]
 pub enum Input {
     /// Processes, queues and gpus.
-    Scouted(Scouted),
+    Discovery(DiscoveryEvent),
     /// From the actuator process.
-    Told(Told),
-    /// A change that a client asked for. Questions are answered elsewhere, from what the engine publishes.
-    Asked(Asked),
+    Actuator(ActuatorEvent),
+    /// A change that a client asked for. Questions are answered elsewhere, from what the host publishes.
+    Request(ClientRequest),
     /// Somebody submitted work: look now.
     Notified {
         /// Who.
@@ -35,30 +35,30 @@ pub enum Input {
 
 /// A change that a client asked for.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ClientRequest {
     /// Who, from the socket itself.
     pub uid: u32,
     /// What; only requests that change something.
     pub request: Request,
     /// Where the answer goes.
-    pub answer: Reply,
+    pub answer: Responder,
 }
 
 /// Where one answer goes. Whoever asked may be gone meanwhile. Dropped without an answer, it says that the daemon ends.
-pub struct Reply(Option<Box<dyn FnOnce(Answer) + Send>>);
+pub struct Responder(Option<Box<dyn FnOnce(Answer) + Send>>);
 
-impl Reply {
+impl Responder {
     /// An answer is handed to this function.
-    pub fn new(take: impl FnOnce(Answer) + Send + 'static) -> Reply {
-        Reply(Some(Box::new(take)))
+    pub fn new(take: impl FnOnce(Answer) + Send + 'static) -> Responder {
+        Responder(Some(Box::new(take)))
     }
 
     /// The answer comes out of a channel.
     #[must_use]
-    pub fn channel() -> (Reply, Receiver<Answer>) {
+    pub fn channel() -> (Responder, Receiver<Answer>) {
         let (sender, receiver) = channel();
         // Whoever does not wait any more does not need the answer.
-        (Reply::new(move |answer| drop(sender.send(answer))), receiver)
+        (Responder::new(move |answer| drop(sender.send(answer))), receiver)
     }
 
     /// Answers.
@@ -69,7 +69,7 @@ impl Reply {
     }
 }
 
-impl Drop for Reply {
+impl Drop for Responder {
     fn drop(&mut self) {
         if let Some(take) = self.0.take() {
             let message = "the daemon ends; whether it was done shows when it runs again".to_owned();
@@ -78,8 +78,8 @@ impl Drop for Reply {
     }
 }
 
-impl fmt::Debug for Reply {
+impl fmt::Debug for Responder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reply")
+        f.write_str("Responder")
     }
 }

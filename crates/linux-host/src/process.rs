@@ -217,6 +217,8 @@ pub fn this_thread_cpu() -> Option<Duration> {
 mod tests {
     use std::process::{Command, Stdio};
 
+    use proptest::prelude::*;
+
     use super::*;
 
     const LINE: &str = "12 (a ) R 1 (b) S 7 12 12 0 -1 4194304 100 0 0 0 150 50 0 0 20 -5 1 0 500 1000 10";
@@ -246,6 +248,13 @@ mod tests {
         assert_eq!((status.uid, status.gid, status.pid_in_namespace, status.pending), (2, 6, Some(1), 0x4001));
         assert_eq!(Status::parse("State:\tS\n"), None, "there is no user");
         assert_eq!(Status::parse(""), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_strange(text in any::<String>()) {
+            let _ = (Stat::parse(&text), Status::parse(&text));
+        }
     }
 
     #[test]

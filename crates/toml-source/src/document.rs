@@ -11,6 +11,8 @@ use crate::{Diagnostics, Field, InvalidDocument, Source, nearest};
 #[derive(Debug)]
 pub struct Document<'s> {
     root: DeTable<'s>,
+    /// Takes the place of required tables that are absent.
+    empty: DeTable<'s>,
     pub(crate) diagnostics: Diagnostics<'s>,
 }
 
@@ -28,7 +30,7 @@ impl<'s> Document<'s> {
             diagnostics.add(error.span().unwrap_or(0..0), message);
         }
         let root = diagnostics.finish(root.into_inner())?;
-        Ok(Document { root, diagnostics: Diagnostics::new(source) })
+        Ok(Document { root, empty: DeTable::new(), diagnostics: Diagnostics::new(source) })
     }
 
     /// Returns the table at the top. Every key other than `keys` is reported.
@@ -59,6 +61,8 @@ pub struct Table<'d> {
     keys: Option<&'static [&'static str]>,
     /// Known keys that unknown ones were probably meant to be.
     misspelt: Vec<&'static str>,
+    /// Whether the table itself is absent, which was reported.
+    absent: bool,
 }
 
 impl<'d> Table<'d> {
@@ -69,7 +73,7 @@ impl<'d> Table<'d> {
         span: Range<usize>,
         keys: Option<&'static [&'static str]>,
     ) -> Table<'d> {
-        let mut table = Table { document, path, table, span, keys, misspelt: Vec::new() };
+        let mut table = Table { document, path, table, span, keys, misspelt: Vec::new(), absent: false };
         table.report_unknown_keys();
         table
     }
@@ -124,9 +128,24 @@ impl<'d> Table<'d> {
         self.field(key).required()
     }
 
-    /// Returns whether the absence of a key was reported already, as the misspelling that stands in its place.
-    pub(crate) fn is_misspelt(&self, key: &str) -> bool {
-        self.misspelt.contains(&key)
+    /// Returns a required table with these keys. If it is absent or no table, that is reported and an empty one returned
+    /// whose keys are not reported as well.
+    #[must_use]
+    pub fn section(&self, key: &str, keys: &'static [&'static str]) -> Table<'d> {
+        let absent = || Table {
+            path: self.path_of(key),
+            table: &self.document.empty,
+            keys: Some(keys),
+            misspelt: Vec::new(),
+            absent: true,
+            ..self.clone()
+        };
+        self.required(key).table(keys).unwrap_or_else(absent)
+    }
+
+    /// Returns whether the absence of a key was reported already: with its table, or as a misspelling in its place.
+    pub(crate) fn is_reported(&self, key: &str) -> bool {
+        self.absent || self.misspelt.contains(&key)
     }
 
     /// Returns whether a key is given.

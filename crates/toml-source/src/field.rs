@@ -80,7 +80,7 @@ impl<'a, 'd> Field<'a, 'd> {
         let found = self.value.map(|value| read(value.get_ref()));
         if let Some(None) = found {
             self.reject(expected());
-        } else if found.is_none() && self.required && !self.table.is_misspelt(self.key) {
+        } else if found.is_none() && self.required && !self.table.is_reported(self.key) {
             self.reject(expected());
         }
         found.flatten()
@@ -337,6 +337,19 @@ mod tests {
         let error = document.finish(()).expect_err("is misspelt");
         assert_eq!(error.diagnostics.len(), 1, "{error}");
         assert_eq!(error.diagnostics[0].message, "unknown key `hdqs` in the top of the file; did you mean `hqds`?");
+    }
+
+    #[test]
+    fn the_keys_of_an_absent_section_are_not_missed_as_well() {
+        let source = Source::new("n", "a = 1");
+        let document = Document::parse(&source).expect("is TOML");
+        let root = document.root(&["a", "b"]);
+        for key in ["a", "b"] {
+            assert_eq!(root.section(key, &["c"]).required("c").whole(1..=9), None);
+        }
+        let error = document.finish(()).expect_err("two are wrong");
+        let messages: Vec<&str> = error.diagnostics.iter().map(|found| found.message.as_str()).collect();
+        assert_eq!(messages, ["b: found nothing, expected a table, [b]", "a: found 1, expected a table, [a]"]);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct Run {
 pub enum NoCode {
     /// The fetch failed.
     Fault(Fault),
-    /// The bytes mean nothing.
+    /// The bytes are no instruction.
     Illegal(Illegal),
 }
 
@@ -46,7 +46,7 @@ pub struct Code {
 }
 
 impl Code {
-    /// Nothing decoded yet.
+    /// Creates an empty cache of decoded code.
     pub fn new(target: Target) -> Self {
         let recent = Box::new([(u64::MAX, 0); SLOTS]);
         Self { target, runs: Vec::new(), by_address: HashMap::new(), recent, generation: 0 }
@@ -57,13 +57,13 @@ impl Code {
         self.target
     }
 
-    /// Memory may hold other code now.
+    /// Marks all code as possibly outdated: runs are compared with memory when they are next entered.
     pub fn invalidate(&mut self) {
         self.generation += 1;
         self.recent.fill((u64::MAX, 0));
     }
 
-    /// Position of the run that starts at `pc`, decoded now if need be.
+    /// Returns the position of the run that starts at `pc`; decodes it if necessary.
     #[inline(always)]
     pub fn find(&mut self, pc: u64, memory: &mut Port<'_>) -> Result<usize, NoCode> {
         let slot = (pc >> 2) as usize % SLOTS;
@@ -74,7 +74,7 @@ impl Code {
         self.look_up(pc, slot, memory)
     }
 
-    /// A run by position.
+    /// Returns a run by position.
     #[inline(always)]
     pub fn run(&self, index: usize) -> &Run {
         &self.runs[index]
@@ -164,7 +164,7 @@ fn fetch(pc: u64, memory: &mut Port<'_>) -> Result<([u32; MAX_DWORDS], Option<Fa
     Ok((words, None))
 }
 
-/// Whether the instruction may be followed by another than the next in memory.
+/// Returns whether the instruction may be followed by another than the next in memory.
 fn leaves(inst: &Inst) -> bool {
     let opcode = inst.op.opcode;
     match inst.op.encoding {

@@ -1,4 +1,4 @@
-//! From dwords to [`Inst`].
+//! Decodes dwords into [`Inst`].
 //!
 //! Source: "AMD Instinct MI300 Instruction Set Architecture", chapter "Microcode Formats"; checked against llvm-mc.
 
@@ -23,7 +23,7 @@ const LITERAL: u16 = 255;
 const SDWA: u16 = 249;
 const DPP: u16 = 250;
 
-/// Which encoding the first dword belongs to, its opcode, and the dwords it has without a literal.
+/// Returns the encoding of the first dword, its opcode, and the number of dwords without a literal.
 fn classify(words: [u32; 2]) -> Option<(Encoding, u16, u8)> {
     let w = words[0];
     let bits = |low: u32, count: u32| ((w >> low) & ((1 << count) - 1)) as u16;
@@ -169,7 +169,7 @@ fn needs_literal(inst: &Inst, encoding: Encoding, op: &Op) -> bool {
     }
 }
 
-/// Takes in the DPP or SDWA dword; false if the combination does not exist.
+/// Decodes the DPP or SDWA dword; returns false if the combination does not exist.
 fn extend(inst: &mut Inst, encoding: Encoding) -> bool {
     if !matches!(encoding, Encoding::Vop1 | Encoding::Vop2 | Encoding::Vopc) {
         return !matches!(encoding, Encoding::Vop3 | Encoding::Vop3p)

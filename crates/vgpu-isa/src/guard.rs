@@ -1,11 +1,11 @@
-//! Accesses that survive memory which is not there: user pointers that their owner unmapped, or never backed.
+//! Guarded accesses: they survive missing memory, such as user pointers that their owner unmapped or never backed.
 //!
-//! Each access is one instruction in one function. Whoever installs a SIGSEGV and SIGBUS handler asks [`recover`] first:
-//! if the fault happened in such a function, the handler continues at the address it returns, and the access reports that
-//! it failed.
+//! Each access is one instruction in one function. A handler of SIGSEGV and SIGBUS must call [`recover`] first: if the
+//! fault happened in such a function, the handler continues at the returned address, and the access reports its
+//! failure.
 
-/// Copies bytes; `false` if a page was missing and a handler recovered (see the module's text). Some bytes may have been
-/// copied then.
+/// Copies bytes; `false` if a page was missing and a handler recovered (see the module's text). Some bytes may have
+/// been copied then.
 ///
 /// # Safety
 /// The ranges must not overlap a Rust reference in use. A missing page is a crash unless a handler uses [`recover`].
@@ -15,12 +15,12 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, length: usize) -> bool {
     unsafe { guarded_copy(to, from, length) == 0 }
 }
 
-/// Writes `new` to a word if it holds `old`, atomically. Returns what it held, or nothing if it is not there or not
-/// writable and a handler recovered.
+/// Writes `new` to a word if it holds `old`, atomically. Returns the previous value; `None` if the word is missing or
+/// not writable and a handler recovered.
 ///
 /// # Safety
-/// The word must be aligned and only be touched by atomics and plain accesses of other agents. A missing page is a crash
-/// unless a handler uses [`recover`].
+/// The word must be aligned and only be touched by atomics and plain accesses of other agents. A missing page is a
+/// crash unless a handler uses [`recover`].
 #[cfg(target_arch = "x86_64")]
 pub unsafe fn compare_exchange_u32(at: *mut u32, old: u32, new: u32) -> Option<u32> {
     let mut seen = 0;
@@ -32,7 +32,7 @@ pub unsafe fn compare_exchange_u32(at: *mut u32, old: u32, new: u32) -> Option<u
 /// Like [`compare_exchange_u32`], for 64 bits.
 ///
 /// # Safety
-/// As there.
+/// As for [`compare_exchange_u32`].
 #[cfg(target_arch = "x86_64")]
 pub unsafe fn compare_exchange_u64(at: *mut u64, old: u64, new: u64) -> Option<u64> {
     let mut seen = 0;
@@ -41,7 +41,7 @@ pub unsafe fn compare_exchange_u64(at: *mut u64, old: u64, new: u64) -> Option<u
     (failed == 0).then_some(seen)
 }
 
-/// Where to continue if the instruction at `at` is a guarded access.
+/// Returns where to continue if the instruction at `at` is a guarded access.
 #[cfg(target_arch = "x86_64")]
 pub fn recover(at: usize) -> Option<usize> {
     let accesses = [
@@ -91,7 +91,7 @@ unsafe extern "sysv64" fn guarded_failure() -> u64 {
 /// Copies bytes, unguarded on this architecture.
 ///
 /// # Safety
-/// Both ranges must be there.
+/// Both ranges must be mapped.
 #[cfg(not(target_arch = "x86_64"))]
 pub unsafe fn copy(to: *mut u8, from: *const u8, length: usize) -> bool {
     // SAFETY: promised by the caller.
@@ -102,7 +102,7 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, length: usize) -> bool {
 /// Writes `new` to a word if it holds `old`, atomically; unguarded on this architecture.
 ///
 /// # Safety
-/// The word must be there and aligned.
+/// The word must be mapped and aligned.
 #[cfg(not(target_arch = "x86_64"))]
 pub unsafe fn compare_exchange_u32(at: *mut u32, old: u32, new: u32) -> Option<u32> {
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -114,7 +114,7 @@ pub unsafe fn compare_exchange_u32(at: *mut u32, old: u32, new: u32) -> Option<u
 /// Like [`compare_exchange_u32`], for 64 bits.
 ///
 /// # Safety
-/// As there.
+/// As for [`compare_exchange_u32`].
 #[cfg(not(target_arch = "x86_64"))]
 pub unsafe fn compare_exchange_u64(at: *mut u64, old: u64, new: u64) -> Option<u64> {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -5,7 +5,7 @@ use crate::wave::Wave;
 
 /// Instruction formats, by the name the manuals use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the variants are the names of the ISA manual")]
 pub enum Encoding {
     Sop1,
     Sop2,
@@ -26,7 +26,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// All of them.
+    /// All encodings.
     pub const ALL: [Self; 16] = [
         Self::Sop1,
         Self::Sop2,
@@ -46,7 +46,7 @@ impl Encoding {
         Self::Mubuf,
     ];
 
-    /// The name in capital letters.
+    /// Returns the name in capital letters.
     pub fn name(self) -> &'static str {
         const NAMES: [&str; 16] = [
             "SOP1", "SOP2", "SOPC", "SOPK", "SOPP", "SMEM", "VOP1", "VOP2", "VOP3", "VOP3P", "VOPC", "DS", "FLAT",
@@ -85,7 +85,7 @@ pub enum Flow {
     Stop,
 }
 
-/// Why a wave cannot go on.
+/// Why a wave cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// A memory access failed.
@@ -115,7 +115,7 @@ pub enum Stop {
     Exception(u32),
 }
 
-/// What surrounds a wave while it runs: memory, LDS, clock.
+/// The environment of a wave while it runs: memory, LDS, clock.
 pub struct Env<'a> {
     /// GPU memory.
     pub memory: Port<'a>,
@@ -198,9 +198,9 @@ pub enum Form {
 /// A decoded instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Inst {
-    /// What executes it.
+    /// Handler that executes it.
     pub handler: Handler,
-    /// What it is.
+    /// The operation.
     pub op: &'static Op,
     /// The first two dwords as they stand in memory (the second is zero for short ones).
     pub words: [u32; 2],
@@ -210,8 +210,8 @@ pub struct Inst {
     pub dst: u16,
     /// Scalar destination of VOP3B and VOPC.
     pub sdst: u16,
-    /// Sources by operand code: 0-127 scalar registers, 128-254 constants, 255 literal, 256-511 vector registers, 512-767
-    /// accumulation registers.
+    /// Sources by operand code: 0-127 scalar registers, 128-254 constants, 255 literal, 256-511 vector registers,
+    /// 512-767 accumulation registers.
     pub src: [u16; 3],
     /// Absolute value, one bit for each source.
     pub abs: u8,
@@ -233,6 +233,6 @@ pub struct Inst {
     pub plain: bool,
     /// No modifier but the signs of float sources: the straight path of most operations applies them.
     pub signed: bool,
-    /// Bytes.
+    /// Length in bytes.
     pub size: u8,
 }

@@ -20,8 +20,8 @@ pub trait Lane: 'static {
     const RESULT: Type;
     /// The destination register is the last source (fmac and the like; `SOURCES` counts it).
     const ACCUMULATES: bool = false;
-    /// A 16-bit result leaves the other half of the destination alone. Most operations clear it; those that gfx9 brought
-    /// (VOP3 only, with op_sel) and the half precision multiply-adds of VOP2 keep it.
+    /// A 16-bit result leaves the other half of the destination alone. Most operations clear it; those that gfx9
+    /// brought (VOP3 only, with op_sel) and the half precision multiply-adds of VOP2 keep it.
     const KEEPS_HIGH: bool = false;
 
     /// The result of one lane in the usual mode. 16-bit sources arrive with the upper half clear; the upper half of a
@@ -86,7 +86,7 @@ pub trait Compare: 'static {
     /// Denormal sources are flushed if the mode says so (not by the class operations, which look at bits).
     const FLUSHES: bool = true;
 
-    /// Whether it holds. Narrow sources arrive in the low bits.
+    /// Returns whether the comparison holds. Narrow sources arrive in the low bits.
     fn lane(a: u64, b: u64) -> bool;
 }
 
@@ -159,7 +159,7 @@ fn with_signs<'a>(lanes: &Lanes, clear: u32, flip: u32, buffer: &'a mut LaneBuff
     &buffer.write(Aligned(lanes.map(|lane| lane & !clear ^ flip))).0
 }
 
-/// The bits that count of a source.
+/// Returns the significant bits of a source.
 const fn kind_mask(types: &[Type], n: usize) -> u32 {
     if n < types.len() { types[n].mask() } else { !0 }
 }
@@ -262,8 +262,8 @@ fn compare_body<O: Compare>(wave: &mut Wave, inst: &Inst) -> Flow {
             }
         };
         let (a, b) = (fetch(0, buffer_a), fetch(1, buffer_b));
-        // SAFETY: both point to registers of the wave or to the buffers, which live and are not written until the end of
-        // this block.
+        // SAFETY: both point to registers of the wave or to the buffers, which live and are not written until the end
+        // of this block.
         let ((a_low, a_high), (b_low, b_high)) = unsafe { ((&*a.0, &*a.1), (&*b.0, &*b.1)) };
         let join = |low: &Lanes, high: &Lanes, lane: usize, n: usize| {
             let low = u64::from(low[lane] & O::SOURCES[n].mask());

@@ -5,8 +5,10 @@
 //! [`run::run`] executes it. An operation is an entry of a table: mnemonic, opcode, and a handler; most vector
 //! operations are functions of one lane ([`lanes`]).
 
-// The formats are bit fields and the registers arrays of lanes: both read best the way the manuals write them.
-#![allow(clippy::precedence, clippy::needless_range_loop)]
+#![allow(
+    clippy::needless_range_loop,
+    reason = "registers are arrays of lanes, and a lane number indexes several of them at once, as in the manuals"
+)]
 
 pub mod code;
 pub mod decode;

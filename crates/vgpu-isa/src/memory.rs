@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::guard;
 
-/// What an access wanted to do.
+/// Kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Load.
@@ -20,7 +20,7 @@ pub enum Access {
 pub struct Fault {
     /// GPU address of the access.
     pub address: u64,
-    /// What it wanted.
+    /// Kind of the access.
     pub access: Access,
     /// Whether a mapping exists but forbids the access.
     pub mapped: bool,
@@ -43,7 +43,7 @@ pub struct Mapping {
     pub guarded: bool,
 }
 
-// SAFETY: a mapping is a description. Who dereferences `host` answers for it (see `Space::insert`).
+// SAFETY: a mapping is a description. Code that dereferences `host` is responsible for it (see `Space::insert`).
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -61,11 +61,11 @@ impl Space {
         Self::default()
     }
 
-    /// Adds a mapping; whatever it overlaps is replaced there.
+    /// Adds a mapping; it replaces the parts of other mappings that it overlaps.
     ///
     /// # Safety
-    /// The memory at `host` must stay readable (and writable, if `writable`) for `end - start` bytes until the mapping is
-    /// removed, unless `guarded` is set. Others may read and write it at the same time: it is device memory.
+    /// The memory at `host` must stay readable (and writable, if `writable`) for `end - start` bytes until the mapping
+    /// is removed, unless `guarded` is set. Others may read and write it at the same time: it is device memory.
     pub unsafe fn insert(&mut self, mapping: Mapping) {
         if mapping.start >= mapping.end {
             return;
@@ -94,12 +94,12 @@ impl Space {
         self.mappings = kept;
     }
 
-    /// All mappings in order of address.
+    /// Returns all mappings in order of address.
     pub fn mappings(&self) -> &[Mapping] {
         &self.mappings
     }
 
-    /// The mapping that holds an address.
+    /// Returns the mapping that holds an address.
     #[inline]
     pub fn find(&self, address: u64) -> Option<&Mapping> {
         let after = self.mappings.partition_point(|m| m.start <= address);
@@ -129,8 +129,9 @@ impl<'a> Port<'a> {
         self.space
     }
 
-    /// Where `length` bytes at `address` are in this process, if they lie in one unguarded mapping that allows the access.
-    /// `None` means: take the careful way ([`Port::read`], [`Port::write`]), which splits, guards, and reports faults.
+    /// Where `length` bytes at `address` are in this process, if they lie in one unguarded mapping that allows the
+    /// access. `None` means: take the careful way ([`Port::read`], [`Port::write`]), which splits, guards, and reports
+    /// faults.
     #[inline(always)]
     pub fn direct(&mut self, address: u64, length: u64, access: Access) -> Option<*mut u8> {
         let m = &self.last;
@@ -169,7 +170,7 @@ impl<'a> Port<'a> {
         Ok((m.host.wrapping_add((address - m.start) as usize), m.end - address, m.guarded))
     }
 
-    /// Reads bytes, across mappings if need be.
+    /// Reads bytes, across mappings if necessary.
     pub fn read(&mut self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
         self.fetch(address, out, Access::Read)
     }
@@ -191,7 +192,7 @@ impl<'a> Port<'a> {
         Ok(())
     }
 
-    /// Writes bytes, across mappings if need be. What lies before a fault is written.
+    /// Writes bytes, across mappings if necessary. Bytes before a fault are written.
     pub fn write(&mut self, mut address: u64, mut bytes: &[u8]) -> Result<(), Fault> {
         while !bytes.is_empty() {
             let (host, left, guarded) = self.piece(address, Access::Write)?;
@@ -254,8 +255,8 @@ impl<'a> Port<'a> {
         self.write(address, &value.to_le_bytes())
     }
 
-    /// Replaces the 32-bit word at `address` by `change(old)` atomically; returns the old value. A misaligned address is
-    /// a fault, as on hardware.
+    /// Replaces the 32-bit word at `address` by `change(old)` atomically; returns the old value. A misaligned address
+    /// is a fault, as on hardware.
     pub fn atomic_u32(&mut self, address: u64, mut change: impl FnMut(u32) -> u32) -> Result<u32, Fault> {
         let Target { host, guarded } = self.atomic_target(address, 4)?;
         if guarded {
@@ -318,12 +319,12 @@ struct Target {
     guarded: bool,
 }
 
-/// A store that its mapping promised but that cannot be done.
+/// Returns the fault of a store that its mapping allows but that failed.
 fn gone(address: u64) -> Fault {
     Fault { address, access: Access::Write, mapped: true }
 }
 
-/// Changes a word through an exchange that tells what it saw, or nothing if the word is not there.
+/// Changes a word through a compare-exchange that returns the value it saw, or `None` if the word is missing.
 fn update<T: Copy + PartialEq>(
     guess: T,
     mut change: impl FnMut(T) -> T,

@@ -1,4 +1,4 @@
-//! The long way of vector operations: modifiers, DPP, SDWA, relative registers, float modes.
+//! The slow path of vector operations: modifiers, DPP, SDWA, relative registers, float modes.
 //!
 //! The order is the manual's: the register index is made, the register read, the lane or part selected (DPP, SDWA,
 //! op_sel), the sign modified, denormals flushed; after the operation the output modifier, clamp, and the part of the
@@ -110,7 +110,7 @@ pub(crate) fn relative(wave: &Wave, inst: &Inst) -> Inst {
     inst
 }
 
-/// The sources with all that modifies them.
+/// Returns the sources with all modifiers applied.
 pub(crate) fn fetch(wave: &Wave, inst: &Inst, how: Reading<'_>) -> Sources {
     let inst = &relative(wave, inst);
     let mut sources = Sources { low: [[0; LANES]; 3], high: [[0; LANES]; 3], skipped: 0 };
@@ -164,7 +164,7 @@ fn raw(wave: &Wave, inst: &Inst, code: u16, kind: Type, low: &mut Lanes, high: &
 pub(crate) struct Writing {
     /// Type of the result.
     pub(crate) kind: Type,
-    /// See [`Lane::KEEPS_HIGH`].
+    /// Whether a 16-bit result keeps the other half; see [`Lane::KEEPS_HIGH`].
     pub(crate) keeps_high: bool,
 }
 

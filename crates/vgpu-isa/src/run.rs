@@ -5,24 +5,25 @@ use crate::inst::{Encoding, Env, Flow, Inst, Stop};
 use crate::names;
 use crate::wave::{Wave, mode, status};
 
-/// Why [`run`] came back.
+/// Why [`run`] returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunEnd {
-    /// The instructions granted are used up.
+    /// The budget of instructions is used up.
     Budget,
     /// The wave ended.
     End,
     /// The wave reached a barrier; it continues after it.
     Barrier,
-    /// The wave gives way for a moment: it sleeps, is halted, or asks for an interrupt ([`Wave::take_interrupt`]).
+    /// The wave yields: it sleeps, is halted, or asks for an interrupt ([`Wave::take_interrupt`]).
     Sleep,
-    /// The wave cannot go on; its program counter is at the instruction that stopped it.
+    /// The wave cannot continue; its program counter is at the instruction that stopped it.
     Stopped(Stop),
 }
 
-/// Runs a wave for at most `budget` instructions; takes what it used from `budget`.
+/// Runs a wave for at most `budget` instructions; subtracts those it executed from `budget`.
 ///
-/// Between two instructions the whole state is in `wave` (and LDS): a wave may be stopped, moved and continued anywhere.
+/// Between two instructions the whole state is in `wave` (and LDS): a wave may be stopped, moved and continued
+/// anywhere.
 pub fn run(wave: &mut Wave, code: &mut Code, env: &mut Env<'_>, budget: &mut u64) -> RunEnd {
     if wave.status & (status::HALT | status::PRIV) == status::HALT {
         return RunEnd::Sleep;
@@ -50,8 +51,8 @@ pub fn run(wave: &mut Wave, code: &mut Code, env: &mut Env<'_>, budget: &mut u64
     RunEnd::Budget
 }
 
-/// Runs instructions that follow each other, at most `granted`: what the last one says, how many there were, and where
-/// the last one was.
+/// Runs consecutive instructions, at most `granted`. Returns the flow of the last one, their number, and the address of
+/// the last one.
 #[inline(always)]
 fn straight(wave: &mut Wave, insts: &[Inst], env: &mut Env<'_>, granted: u64) -> (Flow, u64, u64) {
     let skipping = wave.mode() & mode::VSKIP != 0;
@@ -73,7 +74,7 @@ fn straight(wave: &mut Wave, insts: &[Inst], env: &mut Env<'_>, granted: u64) ->
     (Flow::Next, done, pc)
 }
 
-/// Whether the instruction does nothing while MODE.VSKIP is set.
+/// Returns whether the instruction does nothing while MODE.VSKIP is set.
 fn is_vector(inst: &Inst) -> bool {
     !matches!(
         inst.op.encoding,

@@ -6,7 +6,7 @@ use crate::exec;
 use crate::inst::{Encoding, Handler, Op, Target};
 
 struct Table {
-    /// Position by encoding and opcode; the last one that fits the target wins nothing: numbers are unique per target.
+    /// Position by encoding and opcode. Numbers are unique per target.
     by_code: Vec<[Vec<Option<&'static Op>>; 2]>,
     all: Vec<&'static Op>,
     wide: bool,
@@ -60,17 +60,17 @@ fn cpu_is_wide() -> bool {
     false
 }
 
-/// Whether this CPU runs the handlers for wide vectors.
+/// Returns whether this CPU can run the handlers for wide vectors.
 pub fn is_wide() -> bool {
     table().wide
 }
 
-/// The operation with this number, if it is implemented.
+/// Returns the operation of an opcode, if it is implemented.
 pub fn find(encoding: Encoding, opcode: u16, target: Target) -> Option<&'static Op> {
     *table().by_code[encoding as usize][target as usize].get(usize::from(opcode))?
 }
 
-/// The handler for this CPU.
+/// Returns the handler for this CPU.
 pub fn handler(op: &Op) -> Handler {
     if table().wide { op.wide } else { op.portable }
 }

@@ -28,8 +28,12 @@ pub mod mode {
     pub const ROUND_32: u32 = 0x3;
     /// Rounding of double and half precision.
     pub const ROUND_64_16: u32 = 0xC;
-    /// Denormals of single precision: bit 0 keeps sources, bit 1 keeps results.
-    pub const DENORM_32: u32 = 0x30;
+    /// Denormals of single precision, two bits.
+    pub const DENORM_32: u32 = DENORM_32_SOURCES | DENORM_32_RESULTS;
+    /// Keeps single precision sources that are denormal; otherwise they are read as zero.
+    pub const DENORM_32_SOURCES: u32 = 0x10;
+    /// Keeps single precision results that are denormal; otherwise they are flushed to zero.
+    pub const DENORM_32_RESULTS: u32 = 0x20;
     /// Denormals of double and half precision.
     pub const DENORM_64_16: u32 = 0xC0;
     /// Clamp turns NaN into zero.
@@ -78,7 +82,7 @@ pub mod status {
     pub const INST_ATC: u32 = 1 << 23;
 }
 
-/// Why vector operations have to leave their straight path.
+/// Reasons why vector operations leave their straight path.
 pub mod unusual {
     /// The float mode is not [`super::mode::USUAL`] as far as arithmetic is concerned.
     pub const FLOAT: u32 = 1;
@@ -95,7 +99,7 @@ pub struct Scratch {
     pub memory: Box<[u8]>,
 }
 
-/// The whole state of one wave. What every wave uses comes first, so that a small one is one piece of memory.
+/// The whole state of one wave. The fields that every wave uses come first, so that they are adjacent in memory.
 #[repr(C, align(64))]
 #[derive(Clone, Debug)]
 pub struct Wave {
@@ -127,7 +131,7 @@ pub struct Wave {
     pub index: u32,
     /// Private memory.
     pub scratch: Scratch,
-    /// An interrupt nobody has delivered yet: its payload, and [`INTERRUPT`].
+    /// An interrupt that is not delivered yet: its payload, and [`INTERRUPT`].
     interrupt: u64,
     /// Vector registers start with a cache line.
     align: [u64; 5],
@@ -143,7 +147,7 @@ const _: () = assert!(std::mem::offset_of!(Wave, v).is_multiple_of(64));
 const INTERRUPT: u64 = 1 << 32;
 
 impl Wave {
-    /// A wave with all registers zero, all lanes on, in the usual float mode.
+    /// Creates a wave with all registers zero, all lanes on, in the usual float mode.
     pub fn new() -> Box<Self> {
         // SAFETY: every field is an integer, a bool (zero is false) or an array of them, except the box in `scratch`,
         // which is overwritten before anything can look at it.
@@ -157,7 +161,7 @@ impl Wave {
         wave
     }
 
-    /// Makes the record ready for another wave. Registers keep what they held, as on hardware.
+    /// Prepares the record for another wave. Registers keep their contents, as on hardware.
     pub fn reset(&mut self) {
         self.pc = 0;
         self.scc = false;
@@ -169,31 +173,25 @@ impl Wave {
         self.interrupt = 0;
     }
 
-    /// Lanes that are on.
+    /// Returns the lanes that are on (EXEC).
     #[inline(always)]
     pub fn exec(&self) -> u64 {
         u64::from(self.s[EXEC]) | u64::from(self.s[EXEC + 1]) << 32
     }
 
-    /// Turns lanes on and off.
+    /// Sets the lanes that are on (EXEC).
     #[inline(always)]
     pub fn set_exec(&mut self, mask: u64) {
         self.set_s64(EXEC, mask);
     }
 
-    /// The vector condition code.
+    /// Returns the vector condition code.
     #[inline(always)]
     pub fn vcc(&self) -> u64 {
         self.s64(VCC)
     }
 
-    /// Sets the vector condition code.
-    #[inline(always)]
-    pub fn set_vcc(&mut self, mask: u64) {
-        self.set_s64(VCC, mask);
-    }
-
-    /// A pair of scalar registers. The second of the last register is register 127.
+    /// Returns a pair of scalar registers. The second of the last register is register 127.
     #[inline(always)]
     pub fn s64(&self, index: usize) -> u64 {
         u64::from(self.s[index & 127]) | u64::from(self.s[(index + 1) & 127]) << 32
@@ -206,7 +204,7 @@ impl Wave {
         self.s[(index + 1) & 127] = (value >> 32) as u32;
     }
 
-    /// The MODE register.
+    /// Returns the MODE register.
     #[inline(always)]
     pub fn mode(&self) -> u32 {
         self.mode
@@ -217,32 +215,32 @@ impl Wave {
         use mode::{DENORM_32, DENORM_64_16, FP16_OVFL, GPR_IDX_EN, IEEE, ROUND_32, ROUND_64_16, USUAL};
         const ARITHMETIC: u32 = ROUND_32 | ROUND_64_16 | DENORM_32 | DENORM_64_16 | FP16_OVFL | IEEE;
         self.mode = value;
-        self.unusual = u32::from(value & ARITHMETIC != USUAL & ARITHMETIC) * unusual::FLOAT
-            | u32::from(value & GPR_IDX_EN != 0) * unusual::INDEXED;
+        self.unusual = (u32::from(value & ARITHMETIC != USUAL & ARITHMETIC) * unusual::FLOAT)
+            | (u32::from(value & GPR_IDX_EN != 0) * unusual::INDEXED);
     }
 
-    /// Why vector operations have to leave the straight path: bits of [`unusual`].
+    /// Returns why vector operations must leave the straight path: bits of [`unusual`].
     #[inline(always)]
     pub fn unusual(&self) -> u32 {
         self.unusual
     }
 
-    /// Asks for an interrupt of the host (s_sendmsg). The wave gives way then, so that it can be delivered.
+    /// Requests an interrupt of the host (s_sendmsg). The wave then yields, so that it can be delivered.
     pub fn interrupt(&mut self, payload: u32) {
         self.interrupt = INTERRUPT | u64::from(payload);
     }
 
-    /// The payload of an interrupt the wave asked for, once.
+    /// Takes the payload of a requested interrupt; `None` if there is none.
     pub fn take_interrupt(&mut self) -> Option<u32> {
         let pending = std::mem::take(&mut self.interrupt);
         (pending & INTERRUPT != 0).then_some(pending as u32)
     }
 
-    /// The STATUS register as a program reads it.
+    /// Returns the STATUS register as a program reads it.
     pub fn status_register(&self) -> u32 {
-        let derived = u32::from(self.scc) * status::SCC
-            | u32::from(self.exec() == 0) * status::EXECZ
-            | u32::from(self.vcc() == 0) * status::VCCZ;
+        let derived = (u32::from(self.scc) * status::SCC)
+            | (u32::from(self.exec() == 0) * status::EXECZ)
+            | (u32::from(self.vcc() == 0) * status::VCCZ);
         self.status & !(status::SCC | status::EXECZ | status::VCCZ) | derived
     }
 }

@@ -1,5 +1,4 @@
 //! Decoded code follows memory when it is told to, and runs of instructions end where they must.
-#![allow(clippy::precedence)]
 
 use vgpu_isa::code::{Code, NoCode};
 use vgpu_isa::inst::{Env, Stop, Target};

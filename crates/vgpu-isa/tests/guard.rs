@@ -1,6 +1,5 @@
 //! Memory that its owner took away: accesses report it instead of crashing.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#![allow(clippy::precedence)]
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -62,7 +61,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the pages any more.
+        // SAFETY: the pages are no longer used.
         unsafe { libc::munmap(self.0.cast(), 2 * PAGE) };
     }
 }

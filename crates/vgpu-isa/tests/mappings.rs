@@ -1,5 +1,5 @@
-//! Memory instructions where the address space is not one plain mapping: borders, guarded and read-only memory, addresses
-//! around four gigabytes, and two waves at once.
+//! Memory instructions where the address space is not one plain mapping: borders, guarded and read-only memory,
+//! addresses around four gigabytes, and two waves at once.
 
 use vgpu_isa::decode::decode;
 use vgpu_isa::inst::{Env, Flow, Stop, Target};

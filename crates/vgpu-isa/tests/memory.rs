@@ -1,5 +1,4 @@
 //! Address spaces: mappings that overlap, accesses across them, faults, atomics.
-#![allow(clippy::precedence)]
 
 use proptest::prelude::*;
 use vgpu_isa::memory::{Access, Fault, Mapping, Port, Space};

@@ -18,10 +18,10 @@ struct Open {
     entry: libc::dirent64,
 }
 
-/// How many there are: almost always none, and then nobody takes the lock.
+/// How many there are: almost always none, and then the lock is not taken.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static OPEN: Mutex<Table> = Mutex::new(None);
-/// The lock while the process forks: the child must find it free, whoever lists a directory at that moment.
+/// The lock while the process forks: the child must find it free, even if a thread lists a directory at that moment.
 static FORKING: AtomicPtr<MutexGuard<'static, Table>> = AtomicPtr::new(std::ptr::null_mut());
 
 type Table = Option<HashMap<usize, Box<Open>>>;
@@ -39,7 +39,7 @@ pub(crate) fn watch_forks() {
     extern "C" fn after() {
         let guard = FORKING.swap(std::ptr::null_mut(), Ordering::AcqRel);
         if !guard.is_null() {
-            // SAFETY: comes from `before`, and the lock it holds lets nobody else get there.
+            // SAFETY: comes from `before`, and the lock it holds keeps other threads out.
             drop(unsafe { Box::from_raw(guard) });
         }
     }

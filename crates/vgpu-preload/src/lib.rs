@@ -2,8 +2,8 @@
 //!
 //! A hook looks at its path or descriptor, hands what belongs to the virtual gpu to [`vgpu::client`], and passes
 //! everything else to the next definition of the function. Programs that never touch a gpu pay one comparison of the
-//! path. All memory of this library, the engine included, comes from an allocator of its own: a hook may be called
-//! inside the program's malloc, and the engine must not wait for a lock that a stopped program holds.
+//! path. All memory of this library, the executors' included, comes from an allocator of its own: a hook may be called
+//! inside the program's malloc, and executors must not wait for a lock that a stopped program holds.
 
 mod attribute;
 mod directory;
@@ -18,7 +18,7 @@ mod text;
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
-/// Runs when the library is loaded: a child of a fork must find its locks free, whoever held them.
+/// Runs when the library is loaded: a child of a fork must find its locks free, whichever thread held them.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = {

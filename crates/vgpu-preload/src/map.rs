@@ -1,4 +1,4 @@
-//! Mapping memory: none of these calls is ours, but the driver has to learn what becomes of memory that is shared with it.
+//! Mapping memory: these calls pass through, but the driver has to learn when memory that it shares is unmapped.
 //!
 //! The system calls are made here. The allocator of this library maps memory, too, and comes through these functions:
 //! looking for the next definition could wait for the program's locks.
@@ -27,7 +27,7 @@ macro_rules! mmap_hooks {
                 fd: c_int,
                 offset: libc::off_t,
             ) -> *mut c_void {
-                // What lies there goes before anybody else can get the addresses.
+                // What lies there goes before another thread can get the addresses.
                 if flags & libc::MAP_FIXED != 0 {
                     unmapped(at, length);
                 }

@@ -113,7 +113,7 @@ fn fopen_ours(path: *const c_char, mode: *const c_char) -> Option<*mut libc::FIL
         // SAFETY: a descriptor of ours and the caller's mode.
         let file = unsafe { libc::fdopen(fd, mode) };
         if file.is_null() {
-            // SAFETY: nobody else knows the descriptor.
+            // SAFETY: no other code knows the descriptor.
             unsafe { libc::close(fd) };
             return Some(Err(libc::EINVAL));
         }

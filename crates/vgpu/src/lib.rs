@@ -3,13 +3,13 @@
 pub mod client;
 mod control;
 pub mod device;
-pub mod driver;
 mod executor;
 pub mod kill_points;
 pub mod launch;
 pub mod options;
-pub mod profile;
 pub mod protocol;
 pub mod supervisor;
 pub mod sys;
-pub mod sysfs;
+
+pub use vgpu_driver as driver;
+pub use vgpu_driver::{profile, sysfs};

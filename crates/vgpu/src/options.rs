@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+pub use vgpu_driver::DebugPermission;
 
 /// How long the real driver waits for a preemption before it takes the gpu for hung.
 pub const DEFAULT_PREEMPTION_TIMEOUT_MS: u32 = 9000;
@@ -32,18 +33,6 @@ impl FromStr for Storm {
             _ => Err(StormError),
         }
     }
-}
-
-/// When the driver lets one process debug another. Kernels differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DebugPermission {
-    /// As Linux 6.12 checks it: the first call must come from the thread that traces the process, later ones from its
-    /// process.
-    #[default]
-    Current,
-    /// As the first version of the interface checked it: every call must come from the thread that traces the process.
-    Original,
 }
 
 /// What can be chosen when a virtual gpu is started, beside its profile.

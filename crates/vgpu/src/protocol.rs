@@ -1,4 +1,4 @@
-//! What processes say to the supervisor and what it answers. Both ends come from the same build (see
+//! Requests to the supervisor and its replies. Both ends come from the same build (see
 //! [`crate::launch::BUILD_ID`]), so the format may change with every version.
 
 mod status;
@@ -18,7 +18,7 @@ pub const SOCKET_VARIABLE: &str = "GPREEMPT_VGPU";
 /// Names of memory files start with this; the path of the file they stand for follows.
 pub const FILE_PREFIX: &str = "gpreempt-vgpu:";
 
-/// Which device a call is made on.
+/// The device that a call is made on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Device {
     /// `/dev/kfd`.
@@ -27,20 +27,20 @@ pub enum Device {
     Render,
 }
 
-/// What a process asks.
+/// A request of a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
     /// Be this gpu, or say whether the one that is there will do. First message of a launcher's connection, which keeps
-    /// the supervisor alive as long as anybody holds it open.
+    /// the supervisor alive as long as it is open.
     Configure {
         /// What the launcher wants.
         setup: Box<Setup>,
         /// A process that keeps the supervisor alive, too.
         hold: Option<u32>,
     },
-    /// How is the gpu?
+    /// Asks for the status of the gpu.
     Status,
-    /// What is at this path?
+    /// Asks for the file or directory at a path.
     Lookup {
         /// Absolute and normalised.
         path: String,
@@ -54,27 +54,27 @@ pub enum Request {
     },
     /// An ioctl.
     Call {
-        /// On what.
+        /// The device.
         device: Device,
-        /// Its number.
+        /// Number of the ioctl.
         number: u32,
-        /// The rest.
+        /// Arguments and memory.
         call: Call,
         /// Where it is made.
         site: Site,
     },
     /// An ioctl that had to wait, once more.
     Retry {
-        /// Its number.
+        /// Number of the ioctl.
         number: u32,
-        /// As it was answered.
+        /// The call as it was answered.
         call: Call,
         /// Where it is made.
         site: Site,
     },
     /// An ioctl that had to wait is given up.
     Abandon {
-        /// What it waited for.
+        /// Reason of the wait.
         blocked: Blocked,
         /// Where it was made.
         site: Site,
@@ -99,31 +99,31 @@ pub struct Site {
     pub argument: u64,
 }
 
-/// What a process is told when it opens the gpu.
+/// Answer to a process that opens the gpu.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Welcome {
-    /// What gpu it is.
+    /// Profile of the gpu.
     pub profile: Profile,
-    /// How it behaves.
+    /// Options it was started with.
     pub options: Options,
     /// Index of the process's slot on the chip.
     pub slot: u32,
-    /// What the supervisor knows the process by.
+    /// The supervisor's key of the process.
     pub process: ProcessKey,
 }
 
-/// What the supervisor answers.
+/// A reply of the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// It is so.
+    /// The request is carried out.
     Done,
-    /// It cannot be, and why.
+    /// The request is refused; the text says why.
     Refused(String),
-    /// What is at the path.
+    /// The node at the path, if there is one.
     Found(Option<Node>),
     /// The process is known from now on. The chip's file comes along.
     Attached(Box<Welcome>),
-    /// How the gpu is.
+    /// Status of the gpu.
     Status(Box<Status>),
     /// The call's result (negative: error number) and the call with its answers.
     Returned(i64, Call),

@@ -19,7 +19,12 @@ pub fn kernel_new(storage: Static) -> Result<Scheduler<Static>, Error> {
 }
 
 #[unsafe(no_mangle)]
-pub fn kernel_setup(core: &mut Scheduler<Static>, gpu: u8, params: GpuParams, job: JobParams) -> Result<TenantId, Error> {
+pub fn kernel_setup(
+    core: &mut Scheduler<Static>,
+    gpu: u8,
+    params: GpuParams,
+    job: JobParams,
+) -> Result<TenantId, Error> {
     core.set_gpu(GpuId(gpu), params)?;
     core.set_resetting(GpuId(gpu), false)?;
     let id = core.add_job(job)?;

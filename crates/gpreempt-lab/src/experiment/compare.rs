@@ -1,4 +1,4 @@
-//! Mechanisms side by side on the same arrivals, and each side alone as the yardstick.
+//! Compares mechanisms on the same arrivals, with each side running alone as the baseline.
 
 use std::num::NonZero;
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ use crate::outcome::{RunOutcome, TaskOutcome};
 use crate::profile::Profile;
 use crate::workload::{Load, Role, Workload};
 
-/// The table.
+/// The result of a comparison: one row per mechanism.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// Name of the device.
@@ -25,37 +25,37 @@ pub struct Comparison {
     pub seed: u64,
     /// Simulated time of each run.
     pub duration: Nanos,
-    /// First `alone`, then the mechanisms in the order they were given.
+    /// The baseline `alone` first, then the mechanisms in the order they were given.
     pub rows: Vec<Row>,
 }
 
-/// One mechanism.
+/// The figures of one mechanism.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Its name; `alone` for the yardstick.
+    /// The mechanism's name; `alone` for the baseline.
     pub mechanism: &'static str,
-    /// The online tasks' side.
+    /// Figures of the online tasks.
     pub online: OnlineFigures,
-    /// The offline tasks' side.
+    /// Figures of the offline tasks.
     pub offline: OfflineFigures,
-    /// Times a job was stopped.
+    /// Number of stops of jobs.
     pub preemptions: u64,
-    /// Cycles, context switches or resets.
+    /// Number of cycles, context switches or resets.
     pub cycles: u64,
     /// Gpu time they took, summed over gpus.
     pub cycle_time: Nanos,
     /// Kernels that ran more than once.
     pub repeated_kernels: u64,
-    /// The longest time an offline task had work and nothing of it advanced.
+    /// The longest time in which an offline task had work and none of it advanced.
     pub longest_starved: Nanos,
-    /// Events simulated.
+    /// Number of simulated events.
     pub events: u64,
 }
 
 /// Requests of all online tasks together. A request unfinished at the end counts as [`TaskOutcome::latency`] says.
 #[derive(Clone, Debug)]
 pub struct OnlineFigures {
-    /// Median latency; zero, like the others, if there is none.
+    /// Median latency; zero, like the other percentiles, if no request counts.
     pub p50: Nanos,
     /// 95th percentile.
     pub p95: Nanos,
@@ -63,27 +63,27 @@ pub struct OnlineFigures {
     pub p99: Nanos,
     /// The slowest request.
     pub max: Nanos,
-    /// Median of each request's latency over the median of its own task alone: tasks of different length count alike. None
-    /// if there is nothing to compare.
+    /// Median over all requests of latency divided by the median latency of the same task alone, so that tasks of
+    /// different length count alike. `None` if there is nothing to compare.
     pub times_alone_p50: Option<f64>,
-    /// 99th percentile of the same.
+    /// 99th percentile of the same quotient.
     pub times_alone_p99: Option<f64>,
     /// Requests completed.
     pub completed: u64,
     /// Arrivals dropped for a newer one.
     pub skipped: u64,
-    /// Arrivals neither complete nor dropped at the end.
+    /// Arrivals that were neither complete nor dropped at the end.
     pub unfinished: u64,
 }
 
 impl OnlineFigures {
-    /// Share of the arrivals that were served; none if there were none. Latency speaks of those only.
+    /// Returns the share of arrivals that were served; `None` without arrivals. Latency covers these only.
     #[must_use]
     pub fn served(&self) -> Option<f64> {
         ratio(self.completed as f64, (self.completed + self.skipped + self.unfinished) as f64)
     }
 
-    /// There is a latency to show.
+    /// Returns whether there is a latency to show.
     #[must_use]
     pub fn has_latency(&self) -> bool {
         self.max > Nanos::ZERO
@@ -97,13 +97,13 @@ pub struct OfflineFigures {
     pub requests_per_second: f64,
     /// Kernels completed per second, repetitions not counted.
     pub kernels_per_second: f64,
-    /// Kernels over the same without online tasks, for each task, and the mean over the tasks: kernels of different length
-    /// do not add up. None if no task completed a kernel alone.
+    /// Kernels divided by the kernels of the same task without online tasks, averaged over the tasks, because kernels
+    /// of different length do not add up. `None` if no task completed a kernel alone.
     pub share_of_alone: Option<f64>,
 }
 
-/// Runs every mechanism, and first each side alone, spread over the cores. `progress` is told how many runs of how many
-/// are done, from whichever thread finished one. The result does not depend on the number of threads.
+/// Runs each side alone and every mechanism, spread over the cores. Calls `progress` with the number of finished runs
+/// and of all runs, from the thread that finished one. The result does not depend on the number of threads.
 #[must_use]
 pub fn compare(
     profile: &Profile,
@@ -132,7 +132,8 @@ pub fn compare(
     }
 }
 
-/// The workload with the tasks of one role silent. They keep their places, and so the others their arrivals.
+/// Returns the workload with the tasks of one role silent. They keep their indices, so that the others keep their
+/// arrivals.
 fn only(workload: &Workload, role: Role) -> Workload {
     let mut workload = workload.clone();
     for task in &mut workload.tasks {
@@ -143,7 +144,7 @@ fn only(workload: &Workload, role: Role) -> Workload {
     workload
 }
 
-/// `work(0)` to `work(n - 1)`, in that order whatever the cores do.
+/// Returns the results of `work(0)` to `work(n - 1)` in that order, independent of the threads.
 fn in_parallel<T: Send + Sync>(
     n: usize,
     progress: &(dyn Fn(usize, usize) + Sync),
@@ -170,7 +171,7 @@ fn in_parallel<T: Send + Sync>(
     results.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 
-/// Makes rows against the same yardstick.
+/// Builds rows against the same baseline.
 struct Rows<'a> {
     online_alone: &'a RunOutcome,
     offline_alone: &'a RunOutcome,
@@ -249,7 +250,7 @@ fn sum(outcome: &RunOutcome, role: Role, figure: fn(&TaskOutcome) -> u64) -> u64
     of_role(outcome, role).map(figure).sum()
 }
 
-/// The latencies of all online tasks.
+/// Returns the merged latencies of all online tasks.
 fn merged(outcome: &RunOutcome) -> Histogram<u64> {
     let mut merged = Histogram::new(3).expect("three digits are allowed");
     for task in of_role(outcome, Role::Online) {
@@ -259,11 +260,11 @@ fn merged(outcome: &RunOutcome) -> Histogram<u64> {
     merged
 }
 
-/// Histograms hold whole numbers.
+/// Scale of quotients: histograms hold integers.
 const THOUSANDTHS: f64 = 1_000.0;
 
-/// How many times longer each online request took than its own task's median alone, in [`THOUSANDTHS`]. Tasks that completed
-/// nothing alone have no yardstick and are left out.
+/// Returns the latency of each online request divided by the median of its task alone, in [`THOUSANDTHS`]. Tasks that
+/// completed nothing alone have no baseline and are left out.
 fn slowdowns(outcome: &RunOutcome, alone: &RunOutcome) -> Histogram<u64> {
     let mut slowdowns = Histogram::new(3).expect("three digits are allowed");
     for (task, alone) in of_role(outcome, Role::Online).zip(of_role(alone, Role::Online)) {

@@ -1,18 +1,19 @@
-//! The model against a publication: how long XSched needs to take a task off a GV100, over the length of its kernels.
+//! Compares the model with a publication: the time XSched needs to take a task off a GV100, by the length of its
+//! kernels.
 //!
-//! The published program (XpuOS/xsched-artifacts, `cuda/fig9/main/levels.cu`) keeps 64 kernels of 64 small blocks coming
-//! through one queue, threshold 8 and batch 4. It sleeps for a random time, suspends the queue, waits until the hardware
-//! queue is empty, sleeps, resumes, and so on, 300 times for each kernel length. Here the same loop drives the model's
-//! `xsched-*` mechanisms, by their own code.
+//! The published program (XpuOS/xsched-artifacts, `cuda/fig9/main/levels.cu`) keeps 64 kernels of 64 small blocks
+//! coming through one queue, threshold 8 and batch 4. It sleeps for a random time, suspends the queue, waits until the
+//! hardware queue is empty, sleeps, resumes, and so on, 300 times for each kernel length. Here the same loop drives the
+//! model's `xsched-*` mechanisms, by their own code.
 //!
 //! Two of the sixty published rows calibrate the device:
-//! - Level 1 at 1000 us gives the ratio of real to nominal kernel length. The program converts microseconds to clock ticks
-//!   with the nominal clock; eight kernels took 10.58 ms instead of 8 ms.
+//! - Level 1 at 1000 us gives the ratio of real to nominal kernel length. The program converts microseconds to clock
+//!   ticks with the nominal clock; eight kernels took 10.58 ms instead of 8 ms.
 //! - Level 3 at 500 us, the length the paper discusses, gives the time of an interrupt.
 //!
-//! The others are predictions. What deviates, and why: level 3 varies by some microseconds from row to row, without any
-//! trend, and the model has one constant; level 2 is the rest of one kernel plus the time in which the hardware runs through
-//! the commands that were thrown out, for which the model has only an estimate.
+//! The others are predictions. Known deviations: level 3 varies by some microseconds from row to row without a trend,
+//! and the model has one constant; level 2 is the rest of one kernel plus the time in which the hardware skips the
+//! discarded commands, for which the model has only an estimate.
 
 use gpreempt_core::Nanos;
 use rand_core::Rng;
@@ -57,10 +58,10 @@ const INTERRUPT_ROW: (u8, u32) = (3, 500);
 const SAMPLES: usize = 300;
 /// The program sleeps for a random time below this, or for this much and a random time below it.
 const SLEEP_US: u64 = 800;
-/// What Linux adds to a sleep of an ordinary thread (`prctl(2)`, `PR_SET_TIMERSLACK`: 50 us by default).
+/// Time that Linux adds to a sleep of an ordinary thread (`prctl(2)`, `PR_SET_TIMERSLACK`: 50 us by default).
 const TIMER_SLACK: Nanos = Nanos::from_micros(50);
 
-/// The comparison.
+/// The result of the comparison.
 #[derive(Clone, Debug)]
 pub struct Plausibility {
     /// Name of the device.
@@ -82,18 +83,18 @@ pub struct PlausibilityRow {
     pub kernel_us: u32,
     /// Published 99th percentile of the time from suspend to an empty hardware queue, microseconds.
     pub published_p99_us: f64,
-    /// The model's.
+    /// The same percentile of the model, microseconds.
     pub predicted_p99_us: f64,
-    /// How far the model is off, percent of the published figure.
+    /// Deviation of the model, percent of the published figure.
     pub deviation_percent: f64,
-    /// The row calibrated the model, and so predicts nothing.
+    /// Whether the row calibrated the model; such a row is no prediction.
     pub calibration: bool,
 }
 
 /// Why a device cannot be compared with the publication.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Implausible {
-    /// What the device adds to every suspend is more than the whole published time.
+    /// The device adds more to every suspend than the whole published time.
     #[error(
         "profile {profile} cannot be compared with the publication: even kernels without any length would take longer to \
          suspend there than the published {published_us} us; compare its host.wakeup_us and host.submit_us with those of gv100"
@@ -104,7 +105,7 @@ pub enum Implausible {
         /// The published time that calibrates the length of kernels, microseconds.
         published_us: f64,
     },
-    /// The run ended before there was a percentile to tell.
+    /// The run ended with too few samples for a percentile.
     #[error(
         "level {level} with kernels of {kernel_us} us was suspended {taken} times instead of {needed}: too few for a 99th \
          percentile"
@@ -114,9 +115,9 @@ pub enum Implausible {
         level: u8,
         /// Nominal kernel length, microseconds.
         kernel_us: u32,
-        /// Suspends seen.
+        /// Number of suspends observed.
         taken: usize,
-        /// Suspends needed.
+        /// Number of suspends needed.
         needed: usize,
     },
 }
@@ -206,8 +207,8 @@ impl Model {
         })
     }
 
-    /// Enough for one sample: a full queue, as slowly as the host may fill it, an interrupt, the two sleeps, and the threads
-    /// that wake up on the way.
+    /// Enough for one sample: a full queue, as slowly as the host may fill it, an interrupt, the two sleeps, and the
+    /// threads that wake up on the way.
     fn sample(&self, kernel: Nanos) -> Nanos {
         let Profile { queues, cycle, host, .. } = &self.profile;
         let command = kernel.plus(micros(&host.submit_us)).plus(micros(&queues.fetch_us));
@@ -244,7 +245,7 @@ impl Model {
     }
 }
 
-/// The 99th percentile, if all samples were taken.
+/// Returns the 99th percentile if all samples were taken.
 fn p99(mut samples: Vec<Nanos>) -> Option<Nanos> {
     if samples.len() < SAMPLES {
         return None;

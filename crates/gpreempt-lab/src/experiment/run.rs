@@ -1,4 +1,4 @@
-//! One run.
+//! One simulated run.
 
 use crate::machine::Machine;
 use crate::mechanism::MechanismSpec;

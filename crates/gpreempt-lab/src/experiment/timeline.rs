@@ -25,7 +25,7 @@ const DURATION: Nanos = Nanos::from_millis(400);
 const TRAINING: usize = 0;
 const INFERENCE: usize = 1;
 
-/// What happened when.
+/// The recorded scenario and its main instants.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     /// The two tasks: training, then inference.
@@ -34,19 +34,19 @@ pub struct Timeline {
     pub outcome: RunOutcome,
     /// When the inference request arrived.
     pub arrival: Nanos,
-    /// Arrival to completion of the inference request; none if it did not complete.
+    /// Arrival to completion of the inference request; `None` if it did not complete.
     pub inference_latency: Option<Nanos>,
-    /// The same with the gpu to itself.
+    /// The same with the gpu for itself.
     pub inference_alone: Option<Nanos>,
     /// When the training job completed.
     pub training_end: Option<Nanos>,
-    /// How much later that is than with the gpu to itself.
+    /// Delay against a run with the gpu for itself.
     pub training_delay: Option<Nanos>,
-    /// When the mechanism noticed that the request waits.
+    /// When the mechanism noticed the waiting request.
     pub detected: Option<Nanos>,
     /// When the training job was first stopped or held back.
     pub stopped: Option<Nanos>,
-    /// When it was let go again.
+    /// When it was resumed.
     pub resumed: Option<Nanos>,
     /// Kernels that ran more than once.
     pub repeated_kernels: u64,
@@ -54,7 +54,7 @@ pub struct Timeline {
     pub kernels_executed: u64,
 }
 
-/// The scenario for a device: training kernels that fill it, inference kernels that fill a quarter of it.
+/// Returns the scenario for a device: training kernels that fill it, inference kernels that fill a quarter of it.
 #[must_use]
 pub fn scenario(profile: &Profile) -> Workload {
     let kernel = |duration| Kernel { workgroups: 0, duration, waves: 4, vgprs: 64, lds: 0, collective: false };
@@ -114,7 +114,7 @@ pub fn timeline(profile: &Profile, mechanism: &MechanismSpec, seed: u64) -> Time
     }
 }
 
-/// The span of a task's only request.
+/// Returns the span of a task's only request.
 fn request(outcome: &RunOutcome, task: usize) -> Option<TraceEvent> {
     let is_request = |event: &&TraceEvent| event.task == Some(task) && matches!(event.what, TraceKind::Request { .. });
     outcome.trace.iter().find(is_request).cloned()

@@ -1,4 +1,4 @@
-//! Keeping the books: what keeps a task from running and for how long it starves, the trace, and the outcome.
+//! Accounting: the time in which tasks are stopped or starve, the trace, and the outcome of a run.
 
 use gpreempt_core::Nanos;
 
@@ -21,17 +21,17 @@ pub(super) struct Figures {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Starvation {
     since: Nanos,
-    /// When the last such time ended; never, while one lasts.
+    /// When the last such time ended; [`Nanos::NEVER`] while one lasts.
     until: Nanos,
     pub(super) longest: Nanos,
 }
 
 impl Starvation {
-    /// From `now` on the task starves, or does not.
+    /// Notes that from `now` on the task starves, or no longer.
     pub(super) fn set(&mut self, now: Nanos, starves: bool) {
         match (self.until == Nanos::NEVER, starves) {
             (false, true) => {
-                // Between two cycles that follow each other a task runs for no time at all: that is no relief.
+                // Between two consecutive cycles a task runs for no time at all: the starvation continues.
                 if self.until != now {
                     self.since = now;
                 }
@@ -47,7 +47,7 @@ impl Starvation {
 }
 
 impl Machine {
-    /// Sets and clears bits of [`block`], and books the time the mechanism keeps the queue from running.
+    /// Sets and clears bits of [`block`], and accounts the time for which the mechanism keeps the queue from running.
     pub(super) fn set_block(&mut self, q: usize, set: u8, clear: u8) {
         let now = self.now;
         let queue = &mut self.queues[q];
@@ -71,7 +71,7 @@ impl Machine {
         self.account_kept(task);
     }
 
-    /// Counts a preemption when a task that is kept from running has work, once until it is let go.
+    /// Counts a preemption when a task that is kept from running has work, once until it may run again.
     pub(super) fn account_kept(&mut self, task: usize) {
         let client = &mut self.clients[task];
         if client.kept == 0 {
@@ -82,7 +82,7 @@ impl Machine {
         }
     }
 
-    /// Books that what runs on a gpu no longer advances, or does so again.
+    /// Notes that the work on a gpu no longer advances, or advances again.
     pub(super) fn account_frozen(&mut self, g: usize, frozen: bool) {
         for batch in self.gpus[g].batches.iter().filter(|batch| !batch.spins()) {
             let client = &mut self.clients[self.queues[batch.queue as usize].task];
@@ -90,7 +90,7 @@ impl Machine {
         }
     }
 
-    /// Ends the stretch of time in which a queue's head kernel was on the gpu.
+    /// Ends the span in which a queue's head kernel was on the gpu.
     pub(super) fn close_span(&mut self, q: usize) {
         let queue = &mut self.queues[q];
         let Some(at) = queue.span.take() else {
@@ -106,19 +106,19 @@ impl Machine {
         }
     }
 
-    /// Writes into the trace, if there is one.
+    /// Adds to the trace, if the run is recorded.
     pub(super) fn record(&mut self, at: Nanos, length: Nanos, task: Option<usize>, gpu: usize, what: TraceKind) {
         if let Some(trace) = self.trace.as_mut() {
             trace.push(TraceEvent { at, length, task, gpu, what });
         }
     }
 
-    /// Notes that the mechanism noticed that `task` waits on `gpu` behind a lower level.
+    /// Records that the mechanism detected that `task` waits on `gpu` behind a lower level.
     pub fn detected(&mut self, task: usize, gpu: usize) {
         self.record(self.now, Nanos::ZERO, Some(task), gpu, TraceKind::Detected);
     }
 
-    /// Closes the books at the end of the run.
+    /// Completes the accounts at the end of the run.
     pub(super) fn close(&mut self) {
         self.now = self.duration;
         for g in 0..self.gpus.len() {
@@ -138,7 +138,7 @@ impl Machine {
         }
     }
 
-    /// The result of a finished run.
+    /// Returns the result of a finished run.
     pub(super) fn outcome(self, mechanism: &'static str) -> RunOutcome {
         let mut trace = self.trace.unwrap_or_default();
         // Spans are written when they end. The sort is stable, so that equal starts keep that order.

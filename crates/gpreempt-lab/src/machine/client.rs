@@ -1,4 +1,4 @@
-//! The host side of a task: when its requests arrive, and what became of them.
+//! The host side of a task: the arrival of its requests and their results.
 
 use std::sync::Arc;
 
@@ -33,17 +33,17 @@ pub(super) struct Client {
     pub(super) kernels_per_request: u32,
     pub(super) arrivals: Arrivals,
     pub(super) current: Option<Request>,
-    /// The newest arrival that found a request in flight.
+    /// The newest arrival during a request in flight.
     pub(super) missed: Option<Nanos>,
-    /// A shim decides when its kernels enter the rings.
+    /// Whether a shim decides when its kernels enter the rings.
     pub(super) intercepted: bool,
     /// Kernels of the request that are complete on every gpu.
     pub(super) counted: u32,
-    /// Queues the mechanism keeps from running.
+    /// Number of queues that the mechanism keeps from running.
     pub(super) kept: usize,
-    /// This stop has been counted as a preemption.
+    /// Whether the current stop was counted as a preemption.
     pub(super) preempted: bool,
-    /// Its batches that advance, on all gpus.
+    /// Number of its batches that advance, on all gpus.
     advancing: usize,
     pub(super) starvation: Starvation,
     pub(super) started: u64,
@@ -65,7 +65,7 @@ impl Client {
             gpus: Arc::new([]),
             queues: Vec::new(),
             shapes: 0,
-            // A request with four thousand million kernels does not fit into memory to begin with.
+            // A request with 2^32 kernels does not fit into memory.
             kernels_per_request: u32::try_from(task.kernels.len()).unwrap_or(u32::MAX),
             arrivals: Arrivals::new(&task.load, index, seed),
             current: None,
@@ -86,14 +86,14 @@ impl Client {
         }
     }
 
-    /// Counts an arrival that finds a request in flight: only the newest such is served.
+    /// Counts an arrival during a request in flight: only the newest one is served.
     pub(super) fn miss(&mut self, arrival: Nanos) {
         if self.missed.replace(arrival).is_some() {
             self.skipped += 1;
         }
     }
 
-    /// Books that one more of its batches advances, or one less.
+    /// Notes that one more of its batches advances, or one less.
     pub(super) fn account_batch(&mut self, now: Nanos, advances: bool) {
         if advances {
             self.advancing += 1;
@@ -103,19 +103,19 @@ impl Client {
         self.account_starved(now);
     }
 
-    /// Books the begin or the end of a time in which it has work and nothing of it advances.
+    /// Notes the begin or the end of a time in which it has work and none of it advances.
     pub(super) fn account_starved(&mut self, now: Nanos) {
         self.starvation.set(now, self.current.is_some() && self.advancing == 0);
     }
 
-    /// Closes its books at the end of the run.
+    /// Completes its accounts at the end of the run.
     pub(super) fn close(&mut self, now: Nanos) {
         self.starvation.set(now, false);
         let median = (!self.latency.is_empty()).then(|| self.latency.value_at_quantile(0.5));
         for arrival in [self.current.map(|request| request.arrival), self.missed].into_iter().flatten() {
             self.unfinished += 1;
             let age = now.since(arrival).0;
-            // A younger one says nothing: it might have been the fastest of all.
+            // A younger one proves nothing: it might have been the fastest of all.
             if self.role == Role::Online && median.is_none_or(|median| age > median) {
                 self.latency.record(age).expect("the histogram grows");
             }
@@ -123,7 +123,7 @@ impl Client {
     }
 }
 
-/// The arrivals of one task: the same whatever the mechanism does, because every task draws from its own stream.
+/// The arrivals of one task. They do not depend on the mechanism, because every task draws from its own random stream.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     load: Load,
@@ -136,7 +136,7 @@ impl Arrivals {
         Arrivals { load: load.clone(), rng: stream(seed, index as u64), count: 0 }
     }
 
-    /// Whether there is any arrival at all.
+    /// Returns whether there is any arrival.
     pub(super) fn any(load: &Load) -> bool {
         match load {
             Load::Trace { at } => !at.is_empty(),
@@ -144,7 +144,7 @@ impl Arrivals {
         }
     }
 
-    /// The next arrival that does not depend on a completion; `last` is the one before it.
+    /// Returns the next arrival that does not depend on a completion; `last` is the one before it.
     pub(super) fn next(&mut self, last: Nanos) -> Option<Nanos> {
         let count = self.count;
         self.count += 1;
@@ -159,7 +159,7 @@ impl Arrivals {
         }
     }
 
-    /// Host time between a completion and the next request, for a closed loop.
+    /// Returns the host time between a completion and the next request, for a closed loop.
     pub(super) fn think(&self) -> Option<Nanos> {
         match self.load {
             Load::Closed { think } => Some(think),
@@ -168,7 +168,8 @@ impl Arrivals {
     }
 }
 
-/// The random numbers of one task. State and stream are scrambled first: streams of neighbouring numbers are related.
+/// Returns the random number generator of one task. State and stream are scrambled first: streams of neighbouring
+/// numbers are related.
 fn stream(seed: u64, index: u64) -> Pcg64 {
     let state = scramble(seed);
     let stream = scramble(state ^ scramble(index));
@@ -187,7 +188,7 @@ fn from_trace(at: &Arc<[Nanos]>, count: u64) -> Option<Nanos> {
     at.get(usize::try_from(count).ok()?).copied()
 }
 
-/// An exponential gap of at least one nanosecond.
+/// Returns an exponential gap of at least one nanosecond.
 fn exponential(rng: &mut Pcg64, mean: Nanos) -> Nanos {
     // 53 random bits in (0, 1]: zero, whose logarithm is infinite, cannot occur.
     let uniform = ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;

@@ -1,8 +1,8 @@
 //! Collectives: kernels whose workgroups spin until every gpu of the task has started the same one.
 //!
 //! A rank takes part while its first workgroups are resident and its gpu is not frozen. If one rank leaves, by being
-//! stopped or because its gpu is in a cycle, the others spin on: they occupy their slots and advance nothing. A rank that
-//! has already passed the kernel no longer holds the others up; that only happens when a kernel is repeated.
+//! stopped or because its gpu is in a cycle, the others spin on: they occupy their slots and advance nothing. A rank
+//! that has already passed the kernel no longer holds the others up; that only happens when a kernel is repeated.
 
 use gpreempt_core::Nanos;
 
@@ -34,7 +34,7 @@ impl Machine {
         there && !self.gpus[queue.gpu].frozen()
     }
 
-    /// Lets the batches of a queue spin or advance.
+    /// Sets whether the batches of a queue spin or advance.
     fn spin(&mut self, q: usize, spin: bool) {
         let now = self.now;
         let g = self.queues[q].gpu;

@@ -1,7 +1,7 @@
-//! Cycles: the calls that stop and resume tasks, what one costs, and what it does.
+//! Cycles: the calls that stop and resume tasks, their cost and their effect.
 //!
-//! A cycle takes every wave off a gpu and puts those that stay, or come back, on again. Everybody on the gpu pays for it.
-//! One lock serialises the cycles of a gpu. Resets and rotations of an over-subscribed runlist go the same way.
+//! A cycle saves every wave of a gpu and restores those that stay or come back. Every task on the gpu loses that time.
+//! One lock serialises the cycles of a gpu. Resets and rotations of an over-subscribed runlist are cycles, too.
 
 use gpreempt_core::Nanos;
 
@@ -13,10 +13,10 @@ use crate::outcome::TraceKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(super) u64);
 
-/// Through what the waves are taken off the gpu.
+/// The interface through which waves are taken off the gpu. Decides cost and the place of save areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchPath {
-    /// The stock debug trap. Its bookkeeping moves the save area of what it stops into host memory.
+    /// The stock debug trap. It moves the save areas of the queues it stops into host memory.
     DebugTrap,
     /// The patched call, or `UPDATE_QUEUE`: the save area stays where it is.
     Driver,
@@ -29,13 +29,13 @@ pub enum SwitchPath {
 pub struct CycleDone {
     /// The call that asked for it.
     pub ticket: Ticket,
-    /// Where.
+    /// Number of the gpu.
     pub gpu: usize,
     /// How long the gpu stood still. The call took longer if it waited for another one.
     pub cost: Nanos,
 }
 
-/// What a cycle changes; tasks are named by their queue on the gpu.
+/// The changes that a cycle makes; tasks are given by their queue on the gpu.
 #[derive(Debug)]
 enum CycleWork {
     Switch { stop: Vec<usize>, resume: Vec<usize>, how: SwitchPath },
@@ -43,7 +43,7 @@ enum CycleWork {
     Rotate,
 }
 
-/// A call on its way to, or waiting for, a gpu.
+/// A call on its way to the driver, or waiting for a gpu.
 #[derive(Debug)]
 pub(super) struct Call {
     ticket: Ticket,
@@ -60,7 +60,7 @@ pub(super) struct Running {
     after: Arrangement,
 }
 
-/// What a cycle leaves behind.
+/// The queues that run after a cycle, and the mapped part of the runlist.
 #[derive(Debug)]
 struct Arrangement {
     /// Queues that are mapped and not stopped.
@@ -77,24 +77,24 @@ impl Machine {
         self.call(gpu, CycleWork::Switch { stop, resume, how }, host)
     }
 
-    /// [`Machine::switch`] that only stops.
+    /// Stops tasks; see [`Machine::switch`].
     pub fn stop(&mut self, gpu: usize, tasks: &[usize], how: SwitchPath, host: Nanos) -> Ticket {
         self.switch(gpu, tasks, &[], how, host)
     }
 
-    /// [`Machine::switch`] that only resumes.
+    /// Resumes tasks; see [`Machine::switch`].
     pub fn resume(&mut self, gpu: usize, tasks: &[usize], how: SwitchPath, host: Nanos) -> Ticket {
         self.switch(gpu, &[], tasks, how, host)
     }
 
-    /// Kills the resident workgroups of `tasks` on one gpu, empties their rings and holds them. Their progress is known only
-    /// `lag` kernels late: [`Machine::resubmit`] begins that far before the kernel that was killed.
+    /// Kills the resident workgroups of `tasks` on one gpu, empties their rings and holds them. Their progress is known
+    /// only `lag` kernels late: [`Machine::resubmit`] begins that far before the kernel that was killed.
     pub fn reset(&mut self, gpu: usize, tasks: &[usize], lag: u32) -> Ticket {
         let victims = self.queues_on(gpu, tasks);
         self.call(gpu, CycleWork::Reset { victims, lag }, Nanos::ZERO)
     }
 
-    /// What [`Machine::switch`] would cost if it began now.
+    /// Returns the time that [`Machine::switch`] would take if it began now.
     #[must_use]
     pub fn switch_cost(&self, gpu: usize, stop: &[usize], resume: &[usize], how: SwitchPath) -> Nanos {
         let stop = self.queues_on(gpu, stop);
@@ -124,7 +124,7 @@ impl Machine {
         ticket
     }
 
-    /// A call reaches the driver.
+    /// Handles a call that reaches the driver.
     pub(super) fn call_arrives(&mut self, ticket: Ticket) {
         if let Some(call) = self.calls.remove(&ticket) {
             self.take_lock(call);
@@ -155,7 +155,7 @@ impl Machine {
         self.settle_collectives_of(g);
     }
 
-    /// Which queues run after `work`.
+    /// Returns the queues that run after `work`.
     fn arrange(&self, g: usize, work: &CycleWork) -> Arrangement {
         let stopped = |q: usize| self.queues[q].blocked & block::STOPPED != 0;
         let window = self.gpus[g].window;
@@ -173,9 +173,10 @@ impl Machine {
         Arrangement { runs, window }
     }
 
-    /// What `work` costs: firmware and grace, and the transfer of what leaves the gpu and of what comes back.
+    /// Returns the time of `work`: firmware and grace period, and the transfer of the waves that are saved and
+    /// restored.
     fn cost(&self, g: usize, work: &CycleWork, after: &Arrangement) -> Nanos {
-        let (fixed, everybody) = match work {
+        let (fixed, all) = match work {
             CycleWork::Reset { .. } => return self.device.reset,
             CycleWork::Switch { how: SwitchPath::ContextSwitch, .. } => (self.device.firmware, true),
             CycleWork::Switch { .. } => (self.device.firmware.plus(self.device.grace), true),
@@ -191,7 +192,7 @@ impl Machine {
             if !stays {
                 free.give(&shape.each, batch.count);
             }
-            let times = match (everybody, stays) {
+            let times = match (all, stays) {
                 (true, true) => 2,
                 (_, false) => 1,
                 (false, true) => 0,
@@ -212,7 +213,7 @@ impl Machine {
         fixed.plus(self.device.transfer(vram, false)).plus(self.device.transfer(host, true))
     }
 
-    /// The cycle in progress ends: its changes take effect and the gpu runs again.
+    /// Ends the cycle in progress: its changes take effect and the gpu runs again.
     pub(super) fn end_cycle(&mut self, g: usize) {
         let Some(Running { call, began, cost, after }) = self.gpus[g].cycle.take() else {
             return;
@@ -282,7 +283,7 @@ impl Machine {
         }
     }
 
-    /// Moves what a queue has on the gpu into its save area; `clock` is when the gpu stopped advancing.
+    /// Moves the resident workgroups of a queue into its save area; `clock` is when the gpu stopped advancing.
     fn unload(&mut self, q: usize, clock: Nanos) {
         for (count, left) in self.take_off(q, clock) {
             self.queues[q].saved.push(Saved { count, left });
@@ -290,13 +291,13 @@ impl Machine {
         self.relist(q);
     }
 
-    /// Throws a queue's head kernel away, and what its ring holds.
+    /// Discards a queue's head kernel and the contents of its ring.
     fn kill(&mut self, q: usize, lag: u32, clock: Nanos) {
         self.take_off(q, clock);
         let queue = &mut self.queues[q];
         let client = &self.clients[queue.task];
         if client.current.is_none() || queue.done == client.kernels_per_request {
-            // It finished before the reset came.
+            // It finished before the reset.
             self.set_block(q, block::HELD | block::KEPT, 0);
             return;
         }

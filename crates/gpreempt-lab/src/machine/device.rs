@@ -1,7 +1,7 @@
-//! The numbers of a profile in the units the engine computes with, and what a workgroup takes of a gpu.
+//! The numbers of a profile in the units of the engine, and the resources of a workgroup.
 //!
-//! A gpu is one pool: the per-CU numbers times the CUs. Fragmentation between CUs is not modelled, nor is the allocation
-//! granularity of registers; both would make a full gpu slightly less full for every mechanism alike.
+//! A gpu is one pool: the per-CU numbers times the CUs. Fragmentation between CUs is not modelled, nor is the
+//! allocation granularity of registers; both would make a full gpu slightly less full for every mechanism alike.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use gpreempt_core::Nanos;
 use crate::profile::{Profile, Sourced};
 use crate::workload::Kernel;
 
-/// A profile's microseconds as a duration. Profiles are validated when they are read; nonsense becomes zero.
+/// Returns a profile's microseconds as a duration. Profiles are validated when they are read; NaN becomes zero.
 #[must_use]
 pub fn micros(number: &Sourced) -> Nanos {
-    // A float cast saturates, so the largest value is merely late and a NaN is zero.
+    // A float cast saturates, and NaN becomes zero.
     Nanos((number.value * 1_000.0).round() as u64)
 }
 
-/// How many workgroups of a kernel fill a device.
+/// Returns the number of workgroups of a kernel that fill a device.
 #[must_use]
 pub fn full_gpu(profile: &Profile, kernel: &Kernel) -> u32 {
     Device::new(profile).shape(kernel).capacity
@@ -28,7 +28,7 @@ fn whole(number: &Sourced) -> u64 {
     number.value.round() as u64
 }
 
-/// What a workgroup occupies, and what a gpu offers.
+/// Resources that a workgroup occupies, or that a gpu has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Resources {
     pub(super) workgroups: u64,
@@ -38,7 +38,7 @@ pub(super) struct Resources {
 }
 
 impl Resources {
-    /// How many of `wanted` workgroups that need `each` fit here now.
+    /// Returns how many of `wanted` workgroups fit now, each of which needs `each`.
     #[inline]
     pub(super) fn fit(&self, each: &Resources, wanted: u32) -> u32 {
         let n = u64::from(wanted);
@@ -67,7 +67,7 @@ impl Resources {
         n as u32
     }
 
-    /// Takes `n` workgroups that fit.
+    /// Takes the resources of `n` workgroups that fit.
     #[inline]
     pub(super) fn take(&mut self, each: &Resources, n: u32) {
         let n = u64::from(n);
@@ -84,7 +84,7 @@ impl Resources {
         self.lds_bytes -= each.lds_bytes * n;
     }
 
-    /// Gives `n` workgroups back.
+    /// Returns the resources of `n` workgroups.
     #[inline]
     pub(super) fn give(&mut self, each: &Resources, n: u32) {
         let n = u64::from(n);
@@ -110,24 +110,24 @@ pub(super) struct Shape {
     pub(super) workgroups: u32,
     pub(super) duration: Nanos,
     pub(super) each: Resources,
-    /// Workgroups an empty gpu holds.
+    /// Number of workgroups that fit on an empty gpu.
     pub(super) capacity: u32,
-    /// What the save area receives for one workgroup.
+    /// Bytes of one workgroup in the save area.
     pub(super) save_bytes: u64,
     pub(super) collective: bool,
 }
 
-/// The shapes of all kernels, made once for each list of kernels: tasks of one model share theirs, and a file of a few lines
-/// can name a long model many times.
+/// The shapes of all kernels, made once for each list of kernels: tasks of one model share theirs, and a file of a few
+/// lines can name a long model many times.
 #[derive(Debug, Default)]
 pub(super) struct ShapeTable {
     shapes: Vec<Shape>,
-    /// Where the shapes of a list begin, by its address.
+    /// Index of the first shape of a list, by the list's address.
     begins: BTreeMap<*const Kernel, usize>,
 }
 
 impl ShapeTable {
-    /// The place of the first of a list's shapes; the others follow it.
+    /// Returns the index of the first of a list's shapes; the others follow it.
     pub(super) fn begin_of(&mut self, kernels: &Arc<[Kernel]>, device: &Device) -> usize {
         let ShapeTable { shapes, begins } = self;
         *begins.entry(Arc::as_ptr(kernels).cast()).or_insert_with(|| {
@@ -184,15 +184,15 @@ impl Device {
         }
     }
 
-    /// Time to move `bytes` to or from a save area in VRAM, or in host memory. A gigabyte per second is a byte per
-    /// nanosecond.
+    /// Returns the time to move `bytes` to or from a save area in VRAM, or in host memory. A gigabyte per second is a
+    /// byte per nanosecond.
     pub(super) fn transfer(&self, bytes: u64, in_host: bool) -> Nanos {
         let bandwidth = if in_host { self.host_bytes_per_ns } else { self.vram_bytes_per_ns };
         Nanos((bytes as f64 / bandwidth).round() as u64)
     }
 
-    /// What the dispatcher needs to know of a kernel. A workgroup larger than the gpu is taken to fill it, and an empty
-    /// grid to have one workgroup: both would never complete.
+    /// Returns the shape of a kernel. A workgroup larger than the gpu counts as one that fills it, and an empty grid as
+    /// one workgroup: otherwise neither would ever complete.
     pub(super) fn shape(&self, kernel: &Kernel) -> Shape {
         let waves = u64::from(kernel.waves.max(1));
         // 64 lanes of 4 bytes.

@@ -1,7 +1,7 @@
-//! Who gets the free slots: placing workgroups on a gpu, and what happens when they end.
+//! Dispatch: places workgroups in the free slots of a gpu, and ends them.
 //!
-//! Slots that the first in line cannot use go to the next one, as on hardware, where queues of different pipes are served
-//! side by side. Nothing is reserved: a workgroup that needs much at once can be overtaken by small ones.
+//! Slots that the first queue cannot use go to the next one, as on hardware, where queues of different pipes are served
+//! side by side. Nothing is reserved: small workgroups can overtake one that needs many resources at once.
 
 use gpreempt_core::Nanos;
 
@@ -11,7 +11,7 @@ use super::event::MachineEvent;
 use super::gpu::{Batch, Wanting};
 use super::queue::Saved;
 
-/// In which order the hardware serves the queues that want slots.
+/// The order in which the hardware serves the queues that want slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dispatch {
     /// The queue whose head kernel was submitted first gets all it can use, then the next.
@@ -25,13 +25,13 @@ pub enum Dispatch {
 /// coarse enough that a full gpu is dealt out in a few steps.
 const ROUND_ROBIN_PARTS: u32 = 16;
 
-/// Workgroups that would end within this part of their time before or after others on the gpu end with them. Without it a
-/// gpu that is never idle breaks up into ever smaller batches, because every kernel leaves a remainder to the next; with it
-/// the error is below two percent of one workgroup's time, either way.
+/// Workgroups that would end within this part of their time before or after others on the gpu end with them. Without it
+/// a gpu that is never idle breaks up into ever smaller batches, because every kernel leaves a remainder to the next;
+/// with it the error is below two percent of one workgroup's time, either way.
 const SNAP_PARTS: u64 = 64;
 
 impl Machine {
-    /// Puts a queue on or off its gpu's list of those that want slots, as its state asks.
+    /// Adds a queue to, or removes it from, its gpu's list of queues that want slots, according to its state.
     pub(super) fn relist(&mut self, q: usize) {
         let queue = &mut self.queues[q];
         let wants = queue.wants_slots();
@@ -60,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// Starts on every touched gpu what can start.
+    /// Starts the workgroups that can start on every touched gpu.
     pub(super) fn settle(&mut self) {
         while let Some(g) = self.dirty.pop() {
             self.gpus[g].dirty = false;
@@ -92,7 +92,7 @@ impl Machine {
         }
     }
 
-    /// What was saved comes back before anything new starts.
+    /// Restores saved workgroups before new ones start.
     fn place_saved_first(&mut self, g: usize) {
         let mut i = 0;
         while let Some(&Wanting { queue, .. }) = self.gpus[g].wanting.get(i) {
@@ -117,7 +117,8 @@ impl Machine {
         }
     }
 
-    /// Starts up to `at_most` workgroups of the queue at place `i` of the list, and takes it off when there are no more.
+    /// Starts up to `at_most` workgroups of the queue at place `i` of the list, and takes it off when there are no
+    /// more.
     fn serve(&mut self, g: usize, i: usize, entry: Wanting, at_most: u32) -> Served {
         let room = self.gpus[g].free.fit(&self.shapes[entry.shape].each, at_most);
         if room == 0 || self.place_new(entry.queue, room) == 0 {
@@ -153,7 +154,7 @@ impl Machine {
         count
     }
 
-    /// Puts back what of a queue's saved workgroups fits.
+    /// Restores the saved workgroups of a queue that fit.
     pub(super) fn place_saved(&mut self, q: usize) {
         while let Some(mut saved) = self.queues[q].saved.pop() {
             let queue = &self.queues[q];
@@ -173,7 +174,7 @@ impl Machine {
         }
     }
 
-    /// Lets workgroups that fit occupy their slots.
+    /// Places workgroups that fit.
     fn put(&mut self, q: usize, Saved { count, left }: Saved) {
         let queue = &mut self.queues[q];
         let Some(head) = queue.head.as_mut() else {
@@ -194,7 +195,7 @@ impl Machine {
             batch.end = other.end;
             batch.needed = other.end.since(self.now);
             if other.queue == batch.queue {
-                // One batch from now on; what the other has done so far is booked.
+                // One batch from now on; the progress of the other so far is accounted.
                 let ran = other.needed.since(batch.needed);
                 let client = &mut self.clients[queue.task];
                 client.busy = client.busy.plus(share_of_gpu(ran, other.count, shape));
@@ -209,7 +210,7 @@ impl Machine {
         gpu.batches.push(batch);
     }
 
-    /// Makes sure that the end of the earliest batch will be noticed.
+    /// Schedules the event for the end of the earliest batch.
     pub(super) fn expect_completion(&mut self, g: usize) {
         let gpu = &mut self.gpus[g];
         if gpu.frozen() {
@@ -249,7 +250,7 @@ impl Machine {
         true
     }
 
-    /// Gives the slots of a batch back that was taken off its gpu with `left` still to do, and counts what it did.
+    /// Frees the slots of a batch that was taken off its gpu with `left` still to do, and accounts its progress.
     pub(super) fn retire(&mut self, g: usize, batch: Batch, left: Nanos) {
         let shape = &self.shapes[batch.shape as usize];
         self.gpus[g].free.give(&shape.each, batch.count);
@@ -264,14 +265,14 @@ impl Machine {
     }
 }
 
-/// What became of a queue's turn.
+/// The result of a queue's turn.
 struct Served {
     any: bool,
     /// How much further the next queue is in the list: it moves up when this one leaves.
     next: usize,
 }
 
-/// The batch whose end is nearest to that of `new`, if one is near enough; of two, the one of the same queue.
+/// Returns the batch whose end is nearest to that of `new`, if one is near enough; of two, the one of the same queue.
 fn nearest<'a>(batches: &'a mut [Batch], new: &Batch) -> Option<&'a mut Batch> {
     let mut nearest = None;
     let mut distance = new.needed.0 / SNAP_PARTS + 1;
@@ -285,7 +286,7 @@ fn nearest<'a>(batches: &'a mut [Batch], new: &Batch) -> Option<&'a mut Batch> {
     nearest
 }
 
-/// What `count` workgroups did in a time, as time of the whole gpu.
+/// Returns the progress of `count` workgroups in a time, as time of the whole gpu.
 fn share_of_gpu(time: Nanos, count: u32, shape: &Shape) -> Nanos {
     Nanos(time.times(u64::from(count)).0 / u64::from(shape.capacity))
 }

@@ -1,7 +1,7 @@
-//! MachineEvent is going to happen: a heap ordered by time, and by order of scheduling among equals.
+//! The event queue: a heap ordered by time and, among equal times, by the order of scheduling.
 //!
-//! Nothing is ever taken out early. MachineEvent schedules an event remembers the instant it expects, and an event that finds
-//! another expectation is stale and ignored; that is cheaper than a heap with removal and needs no epoch counters.
+//! Events are never removed early. The part of the machine that schedules an event remembers the instant it expects; an
+//! event at another instant is stale and ignored. That is cheaper than a heap with removal and needs no epoch counters.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -15,7 +15,7 @@ use super::cycle::Ticket;
 pub(super) enum MachineEvent {
     /// The earliest batch of a gpu ends.
     Completion { gpu: u32 },
-    /// A queue looks at its ring.
+    /// A queue fetches from its ring.
     Fetch { queue: u32 },
     /// A request of a task arrives.
     Arrival { task: u32 },
@@ -25,11 +25,11 @@ pub(super) enum MachineEvent {
     CycleEnd { gpu: u32 },
     /// The firmware rotates an over-subscribed runlist.
     Quantum { gpu: u32 },
-    /// A mechanism's timer.
+    /// A mechanism's timer is due.
     Timer { token: u64 },
 }
 
-/// An instant and what happens then.
+/// An event and its instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scheduled {
     pub(super) at: Nanos,
@@ -58,7 +58,7 @@ impl PartialEq for Scheduled {
 
 impl Eq for Scheduled {}
 
-/// The events to come.
+/// The future events.
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
     heap: BinaryHeap<Scheduled>,
@@ -66,7 +66,7 @@ pub(super) struct EventQueue {
 }
 
 impl EventQueue {
-    /// Lets `what` happen at `at`; never, if that is [`Nanos::NEVER`].
+    /// Schedules `what` at `at`; does nothing if that is [`Nanos::NEVER`].
     pub(super) fn schedule(&mut self, at: Nanos, what: MachineEvent) {
         if at == Nanos::NEVER {
             return;
@@ -76,7 +76,7 @@ impl EventQueue {
         self.heap.push(Scheduled { at, sequence, what });
     }
 
-    /// The next event before `end`.
+    /// Removes and returns the next event, if it is before `end`.
     pub(super) fn next_before(&mut self, end: Nanos) -> Option<Scheduled> {
         self.heap.pop().filter(|event| event.at < end)
     }

@@ -1,4 +1,4 @@
-//! One gpu: what is free, what runs, who wants slots, and the runlist.
+//! State of one gpu: free resources, resident batches, queues that want slots, and the runlist.
 
 use std::collections::VecDeque;
 
@@ -54,15 +54,15 @@ impl Wanting {
 pub(super) struct Gpu {
     pub(super) free: Resources,
     pub(super) batches: Vec<Batch>,
-    /// The completion event that counts.
+    /// Instant of the completion event that is not stale.
     pub(super) next_end: Nanos,
     /// Queues that want slots, the earliest doorbell first.
     pub(super) wanting: Vec<Wanting>,
-    /// One of them may have saved workgroups that did not fit yet.
+    /// Whether one of them may have saved workgroups that did not fit yet.
     pub(super) saved_wait: bool,
-    /// Something changed that may let workgroups start.
+    /// Whether a change may let workgroups start.
     pub(super) dirty: bool,
-    /// Whose turn it is under round robin.
+    /// The queue whose turn it is under round robin.
     pub(super) turn: usize,
     /// Queues in the order of the runlist: newest process first.
     pub(super) runlist: Vec<usize>,
@@ -70,9 +70,9 @@ pub(super) struct Gpu {
     pub(super) window: usize,
     /// When the firmware last rotated it.
     pub(super) rotated: Nanos,
-    /// The rotation event that counts.
+    /// Instant of the rotation event that is not stale.
     pub(super) rotation: Nanos,
-    /// A rotation is under way, or waits for another cycle.
+    /// Whether a rotation is in progress, or waits for another cycle.
     pub(super) rotating: bool,
     /// The cycle in progress. The gpu is frozen meanwhile.
     pub(super) cycle: Option<Running>,
@@ -100,12 +100,12 @@ impl Gpu {
         }
     }
 
-    /// Nothing on it advances.
+    /// Returns whether a cycle is in progress, so that nothing on the gpu advances.
     pub(super) fn frozen(&self) -> bool {
         self.cycle.is_some()
     }
 
-    /// The earliest end of a batch.
+    /// Returns the earliest end of a batch.
     pub(super) fn earliest_end(&self) -> Nanos {
         self.batches.iter().map(|batch| batch.end).min().unwrap_or(Nanos::NEVER)
     }

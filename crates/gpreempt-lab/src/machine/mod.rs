@@ -1,20 +1,20 @@
 //! The machine: a deterministic discrete-event model of gpus, their queues and the tasks that use them.
 //!
-//! A run is a function of profile, workload, mechanism and seed. Time is virtual; events are ordered by instant and, among
-//! equals, by the order in which they were scheduled.
+//! A run is a function of profile, workload, mechanism and seed. Time is virtual; events are ordered by instant and,
+//! among equals, by the order in which they were scheduled.
 //!
-//! - A **gpu** is a pool of slots and registers. Workgroups of one kernel that start together are one batch with one end;
-//!   a gpu knows its few batches and waits for the earliest end only. ([`dispatch`](self::Dispatch))
-//! - A **queue** belongs to one task on one gpu. Its kernels run one after the other. The ring is a formula, not a buffer:
-//!   a kernel becomes available at the pace of the host.
-//! - A **cycle** freezes a gpu, moves waves to save areas and back, and changes who runs. ([`Machine::switch`])
+//! - A **gpu** is a pool of slots and registers. Workgroups of one kernel that start together are one batch with one
+//!   end; a gpu knows its few batches and waits for the earliest end only. ([`dispatch`](self::Dispatch))
+//! - A **queue** belongs to one task on one gpu. Its kernels run one after the other. The ring is a formula, not a
+//!   buffer: a kernel becomes available at the pace of the host.
+//! - A **cycle** freezes a gpu, moves waves to save areas and back, and changes which queues run. ([`Machine::switch`])
 //! - A **client** submits a task's requests, one at a time.
 //!
-//! A mechanism acts on the machine through its public operations and learns of events by [`Mechanism`]'s hooks. The machine
-//! never calls it in the middle of a change: what happened is queued and told afterwards, at the same instant.
+//! A mechanism acts on the machine through its public operations and receives events through [`Mechanism`]'s hooks. The
+//! machine never calls it in the middle of a change: notices are queued and delivered afterwards, at the same instant.
 //!
-//! Task and gpu numbers are indices into the workload's lists. Those are checked when a workload is read; operations given
-//! a number that does not exist panic.
+//! Task and gpu numbers are indices into the workload's lists. Those are checked when a workload is read; operations
+//! given a number that does not exist panic.
 
 mod account;
 mod client;
@@ -52,7 +52,7 @@ use event::{EventQueue, MachineEvent};
 use gpu::Gpu;
 use queue::{Queue, block};
 
-/// Something a mechanism hears of.
+/// A notice for the mechanism.
 #[derive(Clone, Copy, Debug)]
 enum Notice {
     Submitted(usize),
@@ -88,27 +88,27 @@ pub struct Machine {
     trace: Option<Vec<TraceEvent>>,
 }
 
-/// What can be seen of a task's queue on one gpu.
+/// The observable state of a task's queue on one gpu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueView {
-    /// Work was submitted and is not complete.
+    /// Whether submitted work is not complete.
     pub unfinished: bool,
-    /// Workgroups on the gpu.
+    /// Number of resident workgroups.
     pub resident: u32,
-    /// Wave slots they occupy, thousandths of the gpu's.
+    /// Wave slots they occupy, in thousandths of the gpu's.
     pub occupancy_permille: u32,
-    /// Packets the host has written.
+    /// Number of packets the host has written.
     pub wptr: u64,
-    /// Packets the gpu has fetched, which is not to say completed.
+    /// Number of packets the gpu has fetched, completed or not.
     pub rptr: u64,
-    /// A cycle has stopped it and none has resumed it.
+    /// Whether a cycle has stopped it and none has resumed it.
     pub stopped: bool,
-    /// It has a hardware slot, or would have one if it were not stopped.
+    /// Whether it has a hardware slot, or would have one if it were not stopped.
     pub mapped: bool,
 }
 
 impl Machine {
-    /// An idle machine at time zero with the workload's first arrivals to come. `record` keeps a trace.
+    /// Creates an idle machine at time zero and schedules the workload's first arrivals. `record` keeps a trace.
     #[must_use]
     pub fn new(profile: &Profile, workload: &Workload, seed: u64, record: bool) -> Machine {
         let device = Device::new(profile);
@@ -136,7 +136,7 @@ impl Machine {
         let mut shapes = ShapeTable::default();
         for (index, task) in workload.tasks.iter().enumerate() {
             let mut client = Client::new(task, index, seed);
-            // A task that never submits is not there at all: it takes no place on a runlist.
+            // A task that never submits has no queue: it takes no place on a runlist.
             if Arrivals::any(&task.load) && !task.kernels.is_empty() {
                 client.shapes = shapes.begin_of(&task.kernels, &machine.device);
                 client.gpus = task.gpus.as_slice().into();
@@ -187,7 +187,7 @@ impl Machine {
         self.outcome(name)
     }
 
-    /// Lets an event happen. Returns whether it was still of interest.
+    /// Handles an event. Returns false if it was stale.
     fn handle(&mut self, what: MachineEvent) -> bool {
         match what {
             MachineEvent::Completion { gpu } => return self.complete(gpu as usize),
@@ -220,7 +220,7 @@ impl Machine {
         }
     }
 
-    /// The last kernel of a task's request is complete on the last gpu.
+    /// Completes a task's request, whose last kernel is complete on every gpu.
     fn request_finished(&mut self, task: usize) {
         let client = &mut self.clients[task];
         let Some(request) = client.current.take() else {
@@ -248,49 +248,49 @@ impl Machine {
         }
     }
 
-    /// The present instant.
+    /// Returns the current instant.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// How many tasks there are.
+    /// Returns the number of tasks.
     #[must_use]
     pub fn tasks(&self) -> usize {
         self.clients.len()
     }
 
-    /// How many gpus there are.
+    /// Returns the number of gpus.
     #[must_use]
     pub fn gpus(&self) -> usize {
         self.gpus.len()
     }
 
-    /// A task's level.
+    /// Returns a task's level.
     #[must_use]
     pub fn level(&self, task: usize) -> u8 {
         self.clients[task].level
     }
 
-    /// A task's role.
+    /// Returns a task's role.
     #[must_use]
     pub fn role(&self, task: usize) -> Role {
         self.clients[task].role
     }
 
-    /// The gpus a task has a queue on.
+    /// Returns the gpus on which a task has a queue.
     #[must_use]
     pub fn gpus_of(&self, task: usize) -> Arc<[usize]> {
         Arc::clone(&self.clients[task].gpus)
     }
 
-    /// Whether a task has a request in flight.
+    /// Returns whether a task has a request in flight.
     #[must_use]
     pub fn unfinished(&self, task: usize) -> bool {
         self.clients[task].current.is_some()
     }
 
-    /// What can be seen of a task's queue on a gpu, if it has one there.
+    /// Returns the observable state of a task's queue on a gpu; `None` if it has no queue there.
     #[must_use]
     pub fn view(&self, task: usize, gpu: usize) -> Option<QueueView> {
         let queue = &self.queues[self.queue_of(task, gpu)?];
@@ -308,8 +308,8 @@ impl Machine {
         })
     }
 
-    /// Calls the mechanism's `timer` with `token` at `at`, or at once if that is past. Timers cannot be taken back: a
-    /// mechanism that changes its mind ignores the token.
+    /// Calls the mechanism's `timer` with `token` at `at`, or at once if that is past. Timers cannot be cancelled: a
+    /// mechanism that no longer needs one ignores the token.
     pub fn set_timer(&mut self, at: Nanos, token: u64) {
         self.events.schedule(at.max(self.now), MachineEvent::Timer { token });
     }

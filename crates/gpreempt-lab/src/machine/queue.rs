@@ -1,19 +1,20 @@
-//! One user-mode queue: what the host wrote into its ring, and the kernel the gpu has fetched from it.
+//! One user-mode queue: the packets in its ring, and the kernel that the gpu has fetched from it.
 //!
 //! Packets are not stored. A request's kernels enter the ring at a fixed pace, so the instant at which each becomes
 //! available is a formula ([`Submission`]), and the ring's pointers are counts.
 
 use gpreempt_core::Nanos;
 
-/// Why a queue may not do something; bits of [`Queue::blocked`].
+/// Reasons why a queue does not run; bits of [`Queue::blocked`].
 pub(super) mod block {
     /// Stopped by a cycle: neither fetches nor dispatches, and has nothing resident.
     pub(in super::super) const STOPPED: u8 = 1;
-    /// Over-subscription: another process has the slot.
+    /// Not mapped: with an over-subscribed runlist another process has the slot.
     pub(in super::super) const UNMAPPED: u8 = 2;
     /// Held back: fetches nothing; a kernel that has started runs to its end.
     pub(in super::super) const HELD: u8 = 4;
-    /// Kept from running by the mechanism. Only books the time: another bit, or the launch limit of a shim, does the work.
+    /// Kept from running by the mechanism. For accounting only: another bit, or the launch limit of a shim, has the
+    /// effect.
     pub(in super::super) const KEPT: u8 = 8;
 }
 
@@ -28,7 +29,7 @@ pub(super) struct Submission {
 }
 
 impl Submission {
-    /// Nothing before `first` waits in the ring.
+    /// Returns a submission before which the ring is empty.
     pub(super) fn new(start: Nanos, first: u32, limit: u32) -> Submission {
         Submission { before: start, start, first, limit }
     }
@@ -41,7 +42,7 @@ impl Submission {
         Submission { before: self.start, start, first: self.limit, limit }
     }
 
-    /// When kernel `index`, below the limit, is in the ring.
+    /// Returns when kernel `index`, below the limit, is in the ring.
     pub(super) fn available(&self, index: u32, submit: Nanos) -> Nanos {
         match index.checked_sub(self.first) {
             Some(after) => self.start.plus(submit.times(u64::from(after))),
@@ -49,7 +50,7 @@ impl Submission {
         }
     }
 
-    /// How many of `first..limit` are in the ring.
+    /// Returns how many of `first..limit` are in the ring.
     pub(super) fn submitted(&self, now: Nanos, submit: Nanos) -> u64 {
         let all = u64::from(self.limit - self.first);
         if now < self.start {
@@ -101,7 +102,7 @@ pub(super) struct Queue {
     written: u64,
     /// Packets fetched.
     pub(super) rptr: u64,
-    /// Kernels of the request the ring received, whether or not they have been thrown out since.
+    /// Kernels of the request that the ring received, including those discarded since.
     pub(super) released: u32,
     /// The ring was emptied and waits for a resubmission.
     pub(super) cleared: bool,
@@ -111,7 +112,7 @@ pub(super) struct Queue {
     pub(super) done: u32,
     /// Kernels of the request that have started, at least once.
     pub(super) touched: u32,
-    /// The fetch event that counts.
+    /// Instant of the fetch event that is not stale.
     pub(super) wake: Nanos,
     pub(super) head: Option<Head>,
     /// Workgroups of the head kernel in the save area, the last one to be restored first.
@@ -164,7 +165,7 @@ impl Queue {
         self.blocked & (block::STOPPED | block::KEPT) != 0
     }
 
-    /// There are workgroups that could be placed on the gpu.
+    /// Returns whether there are workgroups that could be placed on the gpu.
     pub(super) fn wants_slots(&self) -> bool {
         self.head.is_some_and(|head| {
             self.runs()
@@ -184,7 +185,7 @@ impl Queue {
         self.submission = submission;
     }
 
-    /// Lets the kernels up to `limit` follow those already submitted.
+    /// Submits the kernels up to `limit` after those already submitted.
     pub(super) fn submit_more(&mut self, now: Nanos, start: Nanos, limit: u32, pace: Nanos) {
         let submission = self.submission.extended(now, start, limit, pace);
         if submission.first == self.submission.first {
@@ -194,7 +195,7 @@ impl Queue {
         }
     }
 
-    /// Throws out what is in the ring and was not fetched.
+    /// Discards the packets in the ring that were not fetched.
     pub(super) fn flush(&mut self, now: Nanos, pace: Nanos) {
         let nothing = Submission::new(now, self.next, self.next);
         self.submit(now, nothing, pace);

@@ -1,4 +1,4 @@
-//! The life of a kernel: submitted, fetched, finished; and the calls by which a shim controls its own submissions.
+//! The path of a kernel: submitted, fetched, finished; and the calls with which a shim controls its submissions.
 
 use gpreempt_core::Nanos;
 
@@ -33,7 +33,7 @@ impl Machine {
         self.notices.push_back(Notice::Submitted(task));
     }
 
-    /// Lets a queue fetch its next kernel, now or when there is one.
+    /// Fetches a queue's next kernel, now or when there is one.
     pub(super) fn advance(&mut self, q: usize) {
         let queue = &self.queues[q];
         if queue.head.is_some()
@@ -60,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// A fetch event: returns whether it was the one expected.
+    /// Handles a fetch event. Returns false if it was stale.
     pub(super) fn woken(&mut self, q: usize) -> bool {
         if self.queues[q].wake != self.now {
             return false;
@@ -91,7 +91,7 @@ impl Machine {
         self.relist(q);
     }
 
-    /// The last workgroup of a queue's head kernel has ended.
+    /// Completes a queue's head kernel, whose last workgroup has ended.
     pub(super) fn kernel_finished(&mut self, q: usize) {
         self.close_span(q);
         let queue = &mut self.queues[q];
@@ -129,8 +129,8 @@ impl Machine {
         self.expect_rotation(gpu);
     }
 
-    /// Lets the shim of an intercepted task write `count` more kernels of the request into the rings, one every submission
-    /// time from `from` on.
+    /// Writes `count` more kernels of an intercepted task's request into the rings, one every submission time from
+    /// `from` on.
     pub fn launch(&mut self, task: usize, count: u32, from: Nanos) {
         let from = from.max(self.now);
         for i in 0..self.clients[task].queues.len() {
@@ -145,8 +145,8 @@ impl Machine {
         }
     }
 
-    /// Writes what a task's rings had received and lost again, or have not fetched yet, into them once more from `from` on,
-    /// one kernel every submission time, and lifts the hold.
+    /// Writes the kernels that a task's rings lost, or have not fetched yet, into the rings again from `from` on, one
+    /// kernel every submission time, and ends the hold.
     pub fn resubmit(&mut self, task: usize, from: Nanos) {
         let from = from.max(self.now);
         for i in 0..self.clients[task].queues.len() {
@@ -161,12 +161,12 @@ impl Machine {
         }
     }
 
-    /// From now on only [`Machine::launch`] puts kernels of this task into its rings.
+    /// Intercepts a task: from now on only [`Machine::launch`] puts its kernels into its rings.
     pub fn intercept(&mut self, task: usize) {
         self.clients[task].intercepted = true;
     }
 
-    /// Kernels of the current request the shim has launched, and those that are complete on every gpu.
+    /// Returns how many kernels of the current request were launched and how many are complete on every gpu.
     #[must_use]
     pub fn progress(&self, task: usize) -> Progress {
         let queues = self.clients[task].queues.iter().map(|&q| &self.queues[q]);
@@ -178,7 +178,7 @@ impl Machine {
     }
 }
 
-/// How far a task's current request is.
+/// Progress of a task's current request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Kernels written into the rings.

@@ -1,9 +1,9 @@
 //! Over-subscription: more processes than address spaces, or more queues than hardware slots.
 //!
-//! The driver then builds a chained runlist, newest process first, and the firmware maps one part of it after the other. A
-//! stopped process keeps its place in the list, a stopped queue does not. A part stays mapped for a quantum while it has work
-//! and others wait, and not at all when it has none. Which part the firmware maps after the driver has rebuilt the list is
-//! not documented; the model goes on where it was.
+//! The driver then builds a chained runlist, newest process first, and the firmware maps one part of it after the
+//! other. A stopped process keeps its place in the list, a stopped queue does not. A part stays mapped for a quantum
+//! while it has work and others wait, and not at all when it has none. Which part the firmware maps after the driver
+//! has rebuilt the list is not documented; the model goes on where it was.
 
 use gpreempt_core::Nanos;
 
@@ -12,7 +12,7 @@ use super::event::MachineEvent;
 use super::queue::block;
 
 impl Machine {
-    /// The queues that run with the runlist's mapped part beginning at `window`.
+    /// Returns the queues that run when the runlist's mapped part begins at `window`.
     pub(super) fn mapped(&self, g: usize, window: usize, stopped: impl Fn(usize) -> bool) -> Vec<usize> {
         let runlist = &self.gpus[g].runlist;
         let active = runlist.iter().filter(|&&q| !stopped(q)).count();
@@ -31,14 +31,14 @@ impl Machine {
         mapped
     }
 
-    /// The runlist from place `window` on, around to where it began.
+    /// Returns the runlist from place `window` on, around to where it began.
     fn turned(&self, g: usize, window: usize) -> impl Iterator<Item = &usize> {
         let runlist = &self.gpus[g].runlist;
         runlist.iter().cycle().skip(window).take(runlist.len())
     }
 
-    /// Where the mapped part begins after a rotation: at the next process that waits for its turn. Those in between are
-    /// mapped or idle, and the firmware does not dwell on them.
+    /// Returns where the mapped part begins after a rotation: at the next process that waits. The processes in between
+    /// are mapped or idle, and the firmware skips them.
     pub(super) fn next_window(&self, g: usize) -> usize {
         let window = self.gpus[g].window;
         let steps = self.turned(g, window).position(|&q| self.waits_for_its_turn(q));
@@ -50,7 +50,7 @@ impl Machine {
         blocked & block::UNMAPPED != 0 && blocked & block::HELD == 0 && self.has_work(q)
     }
 
-    /// Mapped, with something to run.
+    /// Returns whether the queue is mapped and has something to run.
     fn uses_its_turn(&self, q: usize) -> bool {
         let queue = &self.queues[q];
         let started = queue.head.is_some_and(|head| head.started);
@@ -63,8 +63,8 @@ impl Machine {
         client.current.is_some() && queue.done < client.kernels_per_request
     }
 
-    /// When the firmware has to rotate: never while nobody waits, at once if nothing that is mapped has work, and otherwise
-    /// when the mapped part has had its quantum.
+    /// Returns when the firmware must rotate: never while no process waits, at once if no mapped queue has work, and
+    /// otherwise at the end of the quantum.
     fn rotation_due(&self, g: usize) -> Nanos {
         let gpu = &self.gpus[g];
         if !gpu.runlist.iter().any(|&q| self.waits_for_its_turn(q)) {
@@ -76,8 +76,8 @@ impl Machine {
         }
     }
 
-    /// Schedules a rotation if somebody needs one. It never begins within the change that calls for it, because that may be
-    /// the end of a cycle with another one behind it.
+    /// Schedules a rotation if a process needs one. It never begins within the change that requires it, because that
+    /// may be the end of a cycle that another one follows.
     pub(super) fn expect_rotation(&mut self, g: usize) {
         if self.gpus[g].rotating {
             return;
@@ -89,7 +89,7 @@ impl Machine {
         }
     }
 
-    /// A rotation may be due. Returns whether the event was the one expected.
+    /// Handles a rotation event. Returns false if it was stale.
     pub(super) fn quantum_over(&mut self, g: usize) -> bool {
         if self.gpus[g].rotation != self.now {
             return false;
@@ -104,13 +104,13 @@ impl Machine {
         true
     }
 
-    /// The mapped part is a new one, and so is its quantum.
+    /// Begins the quantum of a new mapped part.
     pub(super) fn rotated(&mut self, g: usize) {
         self.gpus[g].rotating = false;
         self.gpus[g].rotated = self.now;
     }
 
-    /// Maps what the first runlist holds.
+    /// Maps the first runlist.
     pub(super) fn first_runlist(&mut self, g: usize) {
         let mapped = self.mapped(g, 0, |_| false);
         for i in 0..self.gpus[g].runlist.len() {

@@ -1,11 +1,10 @@
-//! Preemption by wave save and restore, decided by `gpreempt-core` as it is.
+//! Preemption by compute wave save and restore (CWSR), decided by `gpreempt-core` itself.
 //!
-//! This file is a host of the core, as the daemon and the kernel are: it looks at every task's queues, asks the core what to
-//! do, calls the driver and reports how that went. The members of the family differ in how they come to look and in what a
-//! call costs; nothing else.
+//! This file is a host of the core, as the daemon is: it observes every task's queues, asks the core for a plan, calls
+//! the driver and reports the results. The variants differ only in when they observe and in the cost of a call.
 //!
-//! A host that polls every 50 us need not be simulated every 50 us: between two events that a look could show, all looks are
-//! alike. So a look happens at the first tick after such an event.
+//! A host that polls every 50 us need not be simulated every 50 us: between two events that an observation could show,
+//! all observations are equal. An observation is therefore made at the first tick after such an event.
 
 use std::collections::BTreeMap;
 
@@ -19,16 +18,16 @@ use crate::machine::{CycleDone, Machine, SwitchPath, Ticket, micros};
 use crate::profile::Profile;
 use crate::workload::Workload;
 
-/// How the host comes to look.
+/// When the host observes.
 #[derive(Clone, Copy, Debug)]
 enum Watch {
     /// At every tick of this period.
     Every(Nanos),
-    /// When a task tells that it has submitted, and at every tick of this period for everything else.
+    /// When a task notifies the host of a submission, and at every tick of this period for everything else.
     Notified(Nanos),
 }
 
-/// A member of the family.
+/// A variant of the mechanism.
 #[derive(Clone, Copy, Debug)]
 struct Variant {
     watch: Watch,
@@ -96,21 +95,21 @@ struct Tenant {
 /// The host.
 struct Cwsr {
     variant: Variant,
-    /// Time to wake the thread that looks, and time before a call reaches the driver.
+    /// Time to wake the thread that observes, and time before a call reaches the driver.
     wakeup: Nanos,
     call: Nanos,
     core: Scheduler<Heap>,
     tenants: Vec<Tenant>,
     jobs: Vec<JobId>,
-    /// What each call under way will have done.
+    /// The entries of each call in progress.
     calls: BTreeMap<Ticket, Vec<(TenantId, Action)>>,
-    /// The next look that is scheduled, and the core's next wish.
+    /// The next scheduled observation, and the next decision that the core asked for.
     look_at: Nanos,
     wake_at: Nanos,
 }
 
-/// What a cycle takes before one was measured: a full gpu, saved to where this actuator saves. Too much rather than too
-/// little: the first stops should not be the careless ones.
+/// Returns the assumed time of a cycle before one was measured: a full gpu, saved to where this actuator saves. Rather
+/// too long than too short, so that the first stops are not careless.
 fn first_estimate(profile: &Profile, actuator: ActuatorKind) -> Nanos {
     let compute = &profile.compute;
     let kib = compute.cus.value * (compute.vgpr_kib_per_cu.value + compute.lds_kib_per_cu.value);
@@ -123,7 +122,7 @@ fn first_estimate(profile: &Profile, actuator: ActuatorKind) -> Nanos {
     micros(&profile.cycle.firmware_us).plus(micros(&profile.cycle.grace_us)).plus(transfer)
 }
 
-/// Timers: every timer is a reason to look.
+/// Token of all timers: every timer causes an observation.
 const LOOK: u64 = 0;
 
 impl Cwsr {
@@ -172,14 +171,14 @@ impl Cwsr {
         host
     }
 
-    /// Time between two looks: the period it sleeps for, and the time it takes to wake up. That it is no round number also
-    /// keeps ticks from falling in step with arrivals at a fixed rate.
+    /// Returns the time between two observations: the period and the time to wake up. As it is no round number, ticks
+    /// do not stay in phase with arrivals at a fixed rate.
     fn tick(&self) -> Nanos {
         let (Watch::Every(period) | Watch::Notified(period)) = self.variant.watch;
         period.plus(self.wakeup)
     }
 
-    /// Something happened that the next tick will show.
+    /// Schedules an observation at the next tick, which will show what has just happened.
     fn tick_will_show(&mut self, machine: &mut Machine) {
         let tick = self.tick().0;
         self.schedule(machine, Nanos((machine.now().0 / tick + 1) * tick));
@@ -192,7 +191,7 @@ impl Cwsr {
         }
     }
 
-    /// Looks at every queue and asks the core.
+    /// Observes every queue and asks the core for a plan.
     fn look(&mut self, machine: &mut Machine) {
         let now = machine.now();
         for tenant in &mut self.tenants {
@@ -252,7 +251,7 @@ impl Cwsr {
         }
     }
 
-    /// One call to the driver, for entries of one gpu.
+    /// Makes one call to the driver, for entries of one gpu.
     fn switch(&mut self, machine: &mut Machine, entries: &[&Entry], route: SwitchPath) {
         let Some(gpu) = entries.first().map(|entry| usize::from(entry.gpu.0)) else {
             return;

@@ -1,4 +1,4 @@
-//! Who has to wait for whom: a task waits while one of a higher level, on a gpu they share, has unfinished work.
+//! Precedence of tasks: a task waits while a task of a higher level on a common gpu has unfinished work.
 
 use crate::machine::Machine;
 use crate::workload::Workload;
@@ -23,18 +23,18 @@ impl Levels {
         }
     }
 
-    /// The tasks that have to wait for `task`.
+    /// Returns the tasks that must wait for `task`.
     pub(crate) fn below(&self, task: usize) -> &[usize] {
         &self.below[task]
     }
 
-    /// A task that `task` has to wait for.
+    /// Returns a task for which `task` must wait.
     pub(crate) fn waits_for(&self, machine: &Machine, task: usize) -> Option<usize> {
         let mut above = self.above[task].iter().copied();
         above.find(|&other| machine.unfinished(other))
     }
 
-    /// Whether `task` has to wait.
+    /// Returns whether `task` must wait.
     pub(crate) fn must_wait(&self, machine: &Machine, task: usize) -> bool {
         self.waits_for(machine, task).is_some()
     }

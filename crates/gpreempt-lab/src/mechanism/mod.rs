@@ -1,7 +1,7 @@
-//! Mechanisms: ways to decide who runs, one file each behind one trait.
+//! Preemption mechanisms, one file each behind one trait.
 //!
-//! A mechanism sees the machine and acts on it in hooks. What it costs is what its operations cost: a cycle freezes a gpu,
-//! a launch takes host time, a hold is free because the mechanism already owns the submission path.
+//! A mechanism observes the machine and acts on it in hooks. Its cost is the cost of its operations: a cycle freezes a
+//! gpu, a launch takes host time, a hold is free because the mechanism already owns the submission path.
 
 mod cwsr;
 mod levels;
@@ -16,54 +16,54 @@ use crate::machine::{CycleDone, Dispatch, Machine};
 use crate::profile::Profile;
 use crate::workload::Workload;
 
-/// What a mechanism hears, and how the hardware serves queues under it. Hooks are called after the instant's changes are
-/// complete, in the order in which they happened.
+/// The hooks of a mechanism, and the order in which the hardware serves queues under it. The machine calls hooks after
+/// all changes of an instant, in the order in which they happened.
 pub trait Mechanism {
-    /// In which order the hardware serves the queues that want slots.
+    /// Returns the order in which the hardware serves the queues that want slots.
     fn dispatch(&self) -> Dispatch {
         Dispatch::Doorbell
     }
 
-    /// Whether to call [`Mechanism::kernel_done`]: most mechanisms need not hear of every kernel.
+    /// Returns whether to call [`Mechanism::kernel_done`]; most mechanisms do not need it.
     fn wants_kernels(&self) -> bool {
         false
     }
 
-    /// Time zero: nothing has arrived yet.
+    /// Called at time zero, before the first arrival.
     fn start(&mut self, _machine: &mut Machine) {}
 
-    /// A task began a request: its doorbells rang for the first time since it was idle, or since its last request. The
-    /// rings go on filling without further notice; [`Machine::view`] tells how far they are.
+    /// Called when a task begins a request: its doorbells ring for the first time since it was idle, or since its last
+    /// request. The rings continue to fill without further calls; [`Machine::view`] shows how far they are.
     fn submitted(&mut self, _machine: &mut Machine, _task: usize) {}
 
-    /// A task completed a request and has no other: no unfinished work is left.
+    /// Called when a task has completed its request and has no unfinished work left.
     fn drained(&mut self, _machine: &mut Machine, _task: usize) {}
 
-    /// A kernel of a task, repeated or not, is complete on a gpu.
+    /// Called when a kernel of a task, repeated or not, is complete on a gpu.
     fn kernel_done(&mut self, _machine: &mut Machine, _task: usize, _gpu: usize) {}
 
-    /// A timer set with [`Machine::set_timer`] is due.
+    /// Called when a timer set with [`Machine::set_timer`] is due.
     fn timer(&mut self, _machine: &mut Machine, _token: u64) {}
 
-    /// A cycle is over: one asked for by [`Machine::switch`] and its kin, or a rotation the firmware made.
+    /// Called at the end of a cycle: one of [`Machine::switch`] and similar calls, or a rotation of the firmware.
     fn cycle_done(&mut self, _machine: &mut Machine, _done: CycleDone) {}
 }
 
-/// A mechanism by name.
+/// Description and constructor of a mechanism.
 #[derive(Clone, Copy, Debug)]
 pub struct MechanismSpec {
-    /// As `--mechanism` takes it.
+    /// Name, as `--mechanism` takes it.
     pub name: &'static str,
     /// One sentence for listings.
     pub about: &'static str,
-    /// What decides its row beside the profile: a sentence each, with where the number comes from ("published", "design") or
-    /// the word "estimate".
+    /// Assumptions beside the profile, one sentence each, with the source of the number ("published", "design") or the
+    /// word "estimate".
     pub assumes: &'static [&'static str],
-    /// Makes one, ready to run the workload on a device of that profile.
+    /// Creates the mechanism for a workload on a device of a profile.
     pub build: fn(&Profile, &Workload) -> Box<dyn Mechanism>,
 }
 
-/// What wave save and restore through `actuator` takes for granted.
+/// Returns the assumptions of wave save and restore through `actuator`.
 const fn assumed_of_cwsr(actuator: &gpreempt_core::ActuatorKind) -> &'static [&'static str] {
     match actuator {
         gpreempt_core::ActuatorKind::Combined => &[
@@ -76,7 +76,7 @@ const fn assumed_of_cwsr(actuator: &gpreempt_core::ActuatorKind) -> &'static [&'
     }
 }
 
-/// The yardstick: nobody interferes.
+/// The baseline: no preemption.
 pub(crate) const NONE: MechanismSpec = none::SPEC;
 
 /// Every mechanism, in the order in which tables show them.
@@ -97,13 +97,13 @@ const ALL: &[MechanismSpec] = &[
     cwsr::KERNEL,
 ];
 
-/// Every mechanism, in the order in which tables show them.
+/// Returns every mechanism, in the order in which tables show them.
 #[must_use]
 pub fn all() -> &'static [MechanismSpec] {
     ALL
 }
 
-/// The mechanism of that name.
+/// Returns the mechanism of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static MechanismSpec> {
     ALL.iter().find(|entry| entry.name == name)

@@ -1,10 +1,10 @@
-//! Reset and resubmit, after REEF (OSDI 2022): kill what runs, and run it again later.
+//! Reset and resubmit, after REEF (OSDI 2022): kill the running kernels and run them again later.
 //!
-//! The scheduler sits on the submission path, so it hears of an online request at once. It empties the rings of the lower
-//! tasks, resets the compute units, and when the online work is done submits the rest of the killed requests again. How far
-//! they had come is known from a record the kernels write, and that record lags: some finished kernels run twice, besides
-//! the one that was killed. Only correct for kernels that may run twice, and for one gpu: the model also lets a rank repeat
-//! a collective the others have passed, where a real one would hang.
+//! The scheduler is on the submission path, so it knows of an online request at once. It empties the rings of the lower
+//! tasks, resets the compute units, and submits the rest of the killed requests again when the online work is done.
+//! Their progress is known from a record that the kernels write, and that record lags: some finished kernels run twice,
+//! besides the killed one. Only correct for kernels that may run twice, and for one gpu: the model also lets a rank
+//! repeat a collective that the others have passed, where a real one would hang.
 
 use super::levels::Levels;
 use super::{Mechanism, MechanismSpec};
@@ -39,7 +39,7 @@ struct Victim {
 struct Reef {
     levels: Levels,
     victims: Vec<Victim>,
-    /// Resets under way and whom they kill.
+    /// Resets in progress and their victims.
     resets: Vec<(Ticket, Vec<usize>)>,
 }
 
@@ -60,7 +60,7 @@ impl Reef {
         }
     }
 
-    /// Submits the rest of a victim's request again once nothing above it has work.
+    /// Submits the rest of a victim's request again once no task above it has work.
     fn reconsider(&mut self, machine: &mut Machine, task: usize) {
         let victim = &mut self.victims[task];
         if victim.evicted && victim.resets == 0 && !self.levels.must_wait(machine, task) {
@@ -73,7 +73,7 @@ impl Reef {
 impl Mechanism for Reef {
     fn submitted(&mut self, machine: &mut Machine, task: usize) {
         if self.levels.must_wait(machine, task) {
-            // It goes no further than the scheduler's own queue.
+            // The request stays in the scheduler's own queue.
             self.victims[task].evicted = true;
             for &gpu in machine.gpus_of(task).iter() {
                 machine.hold(task, gpu);

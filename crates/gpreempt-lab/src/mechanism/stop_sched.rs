@@ -1,7 +1,7 @@
 //! The whole-gpu switch: when a higher level waits behind a lower one, stop the gpu's scheduler and start it again.
 //!
-//! It takes everybody off the gpu and cannot choose who comes back: all do, with what they had. The cycle is paid for and
-//! nothing is won. It is here so that nobody has to try it on a machine.
+//! It takes all tasks off the gpu and cannot choose which come back: all do, with their waves. The cycle is paid for
+//! and nothing is gained. It is included so that it need not be tried on a machine.
 
 use gpreempt_core::Nanos;
 
@@ -11,14 +11,14 @@ use crate::machine::{Machine, SwitchPath, micros};
 
 pub(super) const SPEC: MechanismSpec = MechanismSpec {
     name: "stop-sched",
-    about: "the gpu's scheduler is stopped and started again on inversion (unsuitable: everybody comes back)",
+    about: "the gpu's scheduler is stopped and started again on inversion (unsuitable: every task comes back)",
     assumes: &["it looks every 5 ms: estimate of what a scan of all queues allows"],
     build: |profile, workload| {
         Box::new(StopSched { levels: Levels::new(workload), ioctl: micros(&profile.host.ioctl_us) })
     },
 };
 
-/// How often it looks, and so at most how often it acts.
+/// Period of observation, and so the shortest time between two actions.
 const PERIOD: Nanos = Nanos::from_millis(5);
 
 struct StopSched {
@@ -27,7 +27,7 @@ struct StopSched {
 }
 
 impl StopSched {
-    /// A task with work on `gpu` while one of a lower level has workgroups there.
+    /// Returns a task with work on `gpu` while a task of a lower level has workgroups there.
     fn inverted(&self, machine: &Machine, gpu: usize) -> Option<usize> {
         let view = |task| machine.view(task, gpu);
         (0..machine.tasks()).find(|&task| {

@@ -1,9 +1,9 @@
 //! Time-slice groups, after GPreempt (ATC 2025) on NVIDIA: the hardware's own rotation is the preemption.
 //!
-//! Two groups per gpu, the highest level there and everybody else. Lower tasks get a slice so short that waiting for its end
-//! is bearable; the upper group's is longer than its work. The hardware changes groups when a slice ends, or when the
-//! current group has nothing to do, and saves and restores contexts on the way. A group without work is not switched to, so
-//! that a task alone pays nothing.
+//! There are two groups per gpu: the highest level and all other tasks. Lower tasks get a slice so short that waiting
+//! for its end is acceptable; the upper group's slice is longer than its work. The hardware switches groups when a
+//! slice ends or the current group has no work, and saves and restores contexts. It does not switch to a group without
+//! work, so that a task alone pays nothing.
 
 use gpreempt_core::Nanos;
 
@@ -39,7 +39,7 @@ struct Groups {
     upper_runs: bool,
     slice_began: Nanos,
     switching: Option<Ticket>,
-    /// The timer that counts.
+    /// Token of the timer that is not stale.
     slice_ends: Nanos,
 }
 
@@ -68,7 +68,7 @@ impl Groups {
         machine.view(task, self.gpu).is_some_and(|queue| queue.unfinished)
     }
 
-    /// Does what the hardware would: goes on, waits for the end of the slice, or switches.
+    /// Does what the hardware would do: continues, waits for the end of the slice, or switches.
     fn reconsider(&mut self, machine: &mut Machine) {
         let (current, other, slice) = if self.upper_runs {
             (&self.upper, &self.lower, UPPER_SLICE)
@@ -82,7 +82,7 @@ impl Groups {
             self.switch(machine);
             return;
         }
-        // Slices follow each other without a gap while nobody else has work.
+        // Slices follow each other without a gap while no other group has work.
         let gone = machine.now().since(self.slice_began);
         let end = self.slice_began.plus(slice.times(gone.0.div_ceil(slice.0).max(1)));
         if end == machine.now() {
@@ -110,7 +110,7 @@ impl Groups {
         }
     }
 
-    /// The other group is the current one now.
+    /// Makes the other group the current one.
     fn switched(&mut self, machine: &mut Machine) {
         self.switching = None;
         self.upper_runs = !self.upper_runs;

@@ -1,12 +1,13 @@
 //! XSched (OSDI 2025): a shim holds commands back on the host and launches a few at a time.
 //!
-//! Every task submits to a software queue. A worker launches its commands, at most [`THRESHOLD`] in flight; when those are
-//! out it waits for a batch of [`BATCH`] to complete, wakes up and launches as many again. That is progressive launching: it
-//! bounds what a suspend has to wait for, and its wake-ups are what the shim costs when nobody else is there.
+//! Every task submits to a software queue. A worker launches its commands, at most [`THRESHOLD`] in flight; when those
+//! are out it waits for a batch of [`BATCH`] to complete, wakes up and launches as many again. That is progressive
+//! launching: it bounds what a suspend has to wait for, and its wake-ups are the cost of the shim for a task that is
+//! alone.
 //!
-//! A suspend stops the worker. What else it does is the level: 1 lets the commands in flight run, 2 throws out those that
-//! have not started, 3 also interrupts the one that runs. Level 3 is the published one for GV100: a trap ends the kernel,
-//! which is therefore executed again. The policy is XSched's default, the highest priority first.
+//! A suspend stops the worker. The level says what else it does: 1 lets the commands in flight run, 2 discards those
+//! that have not started, 3 also interrupts the one that runs. Level 3 is the published one for GV100: a trap ends the
+//! kernel, which is therefore executed again. The policy is XSched's default, the highest priority first.
 
 use gpreempt_core::Nanos;
 
@@ -16,10 +17,10 @@ use crate::machine::{CycleDone, Machine, Ticket, micros};
 use crate::profile::Profile;
 use crate::workload::Workload;
 
-/// What all levels take for granted.
+/// Assumptions of all levels.
 const LAUNCHING: &str =
     "at most 8 commands are in flight, and 4 complete between two launches: published (XSched artifact, OSDI 2025)";
-/// What the upper levels do.
+/// Assumption of the upper levels.
 const NOT_ON_AMD: &str = "works as on GV100: published; on AMD XSched has level 1 only";
 
 pub(super) const LEVEL_1: MechanismSpec = MechanismSpec {
@@ -56,11 +57,11 @@ const LAUNCH: u64 = 1;
 #[derive(Clone, Copy, Debug, Default)]
 struct XQueue {
     suspended: bool,
-    /// The worker is about to launch.
+    /// Whether the worker is about to launch.
     waking: bool,
     /// Interrupts that have not happened yet.
     interrupts: usize,
-    /// Resumed while an interrupt was under way.
+    /// Whether it was resumed while an interrupt was in progress.
     resume_after: bool,
 }
 
@@ -107,7 +108,7 @@ impl XSched {
         }
     }
 
-    /// Launches again, beginning with what a suspend threw out.
+    /// Launches again, beginning with the commands that a suspend discarded.
     pub(crate) fn resume(&mut self, machine: &mut Machine, task: usize) {
         if self.queues[task].interrupts > 0 {
             self.queues[task].resume_after = true;
@@ -126,7 +127,7 @@ impl XSched {
         self.wake_worker(machine, task);
     }
 
-    /// Whether a suspended task has nothing left on the hardware that would still run.
+    /// Returns whether a suspended task has nothing left on the hardware that would still run.
     pub(crate) fn is_off(&self, machine: &Machine, task: usize) -> bool {
         let progress = machine.progress(task);
         let empty = !machine.unfinished(task) || progress.launched == progress.completed;
@@ -135,7 +136,7 @@ impl XSched {
             && if self.level == 1 { empty } else { machine.gpus_of(task).iter().all(idle) }
     }
 
-    /// Has the worker launch, if it is time: when nothing waits, or when a batch of commands has completed.
+    /// Wakes the worker if it may launch: when nothing is in flight, or when a batch of commands has completed.
     fn wake_worker(&mut self, machine: &mut Machine, task: usize) {
         let queue = &mut self.queues[task];
         if !queue.suspended && !queue.waking && room(machine, task) >= BATCH {
@@ -152,7 +153,7 @@ impl XSched {
         }
     }
 
-    /// Suspends who has to wait and resumes who need not.
+    /// Suspends the tasks that must wait and resumes the others.
     fn decide(&mut self, machine: &mut Machine) {
         for task in 0..machine.tasks() {
             match self.levels.waits_for(machine, task) {
@@ -168,14 +169,14 @@ impl XSched {
         }
     }
 
-    /// The scheduler is another thread, or another process: it hears of changes after a wake-up.
+    /// Wakes the scheduler, which is another thread or process and acts after its wake-up time.
     fn tell_scheduler(&self, machine: &mut Machine) {
         machine.set_timer(machine.now().plus(self.wakeup), DECIDE);
     }
 }
 
-/// How many commands may be launched. The log of those in flight only shrinks by whole batches, but a request's last
-/// commands do not wait for others to fill theirs.
+/// Returns how many commands may be launched. The log of those in flight only shrinks by whole batches, but a request's
+/// last commands do not wait for others to fill theirs.
 fn room(machine: &Machine, task: usize) -> u32 {
     let progress = machine.progress(task);
     let in_flight = progress.launched - progress.completed;
@@ -198,7 +199,7 @@ impl Mechanism for XSched {
     }
 
     fn submitted(&mut self, machine: &mut Machine, task: usize) {
-        // First: a task that has to wait must be suspended before its worker wakes.
+        // The scheduler goes first: a task that must wait is suspended before its worker wakes.
         self.tell_scheduler(machine);
         self.wake_worker(machine, task);
     }

@@ -2,7 +2,7 @@
 
 use crate::input::Builtin;
 
-/// By name, in the order they are listed.
+/// Names and texts, in the order of listings.
 pub(super) const ALL: &[Builtin] = &[
     Builtin { name: "quick", text: include_str!("../../workloads/quick.toml") },
     Builtin { name: "disb-a", text: include_str!("../../workloads/disb-a.toml") },

@@ -1,11 +1,12 @@
 //! DISB's workload files, read as they are.
 //!
 //! DISB (github.com/SJTU-IPADS/disb) describes a benchmark as JSON: `time` in seconds and `tasks`, each with a `load`
-//! (`periodic` and `poisson` with `frequency` per second, `trace` in milliseconds, `continuous` for a closed loop) and a
-//! `client` with the name of its model. Keys the laboratory has no use for are ignored.
+//! (`periodic` and `poisson` with `frequency` per second, `trace` in milliseconds, `continuous` for a closed loop) and
+//! a `client` with the name of its model. Keys the laboratory has no use for are ignored.
 //!
-//! DISB itself has no roles. A task is online when its client's priority is 0 or its name ends in `_rt`, offline when the
-//! priority is greater or the name ends in `_be`; a task that says nothing is offline when it runs in a closed loop.
+//! DISB itself has no roles. A task is online when its client's priority is 0 or its name ends in `_rt`, offline when
+//! the priority is greater or the name ends in `_be`; a task that says nothing is offline when it runs in a closed
+//! loop.
 
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ fn coordinates(load: &Value) -> bool {
     load["type"] == "periodic" && load["priority"].as_f64().unwrap_or(0.0) <= 0.0
 }
 
-/// What a task is for, from the little DISB says about it.
+/// Derives the role of a task from what DISB says about it.
 fn role(id: &str, raw: &Value) -> Role {
     let client = &raw["client"];
     let client_name = client["name"].as_str().unwrap_or_default();
@@ -69,7 +70,7 @@ fn role(id: &str, raw: &Value) -> Role {
     if priority == Some(0.0) || ends("_rt") || !offline { Role::Online } else { Role::Offline }
 }
 
-/// DISB's and REEF's spellings of the networks we know.
+/// Returns our name of a network in DISB's or REEF's spelling.
 fn normalise(name: &str) -> String {
     let name = name.to_lowercase();
     let name = name.strip_suffix("-imagenet").unwrap_or(&name);

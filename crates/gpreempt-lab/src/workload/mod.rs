@@ -1,4 +1,4 @@
-//! What runs on the machine: tasks, the load that drives each, and the kernels of one request.
+//! Workloads: tasks, the load that drives each, and the kernels of one request.
 
 mod builtin;
 pub mod disb;
@@ -24,7 +24,7 @@ pub struct Workload {
     pub duration: Nanos,
     /// Gpus of the machine the workload is meant for.
     pub gpus: usize,
-    /// The processes.
+    /// The tasks, each one process.
     pub tasks: Vec<Task>,
 }
 
@@ -33,7 +33,7 @@ pub struct Workload {
 pub struct Task {
     /// Unique within the workload.
     pub name: String,
-    /// Whose latency or whose throughput counts.
+    /// Whether the task's latency or its throughput counts.
     pub role: Role,
     /// Software priority, 0 to 15, higher wins.
     pub level: u8,
@@ -45,7 +45,7 @@ pub struct Task {
     pub gpus: Vec<usize>,
 }
 
-/// What a task is for.
+/// The purpose of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Latency counts (inference).
@@ -54,8 +54,8 @@ pub enum Role {
     Offline,
 }
 
-/// When a task starts its requests. A task has at most one request in flight; of arrivals missed meanwhile only the newest
-/// is served, as DISB does, and the others are counted as skipped.
+/// When a task starts its requests. A task has at most one request in flight; of arrivals missed meanwhile only the
+/// newest is served, as DISB does, and the others are counted as skipped.
 #[derive(Clone, Debug)]
 pub enum Load {
     /// A fixed rate, the first request at `offset`.
@@ -87,7 +87,7 @@ pub enum Load {
 pub struct Kernel {
     /// Workgroups in the grid.
     pub workgroups: u32,
-    /// How long one workgroup occupies its place.
+    /// Run time of one workgroup.
     pub duration: Nanos,
     /// Waves of 64 lanes per workgroup.
     pub waves: u32,
@@ -95,11 +95,12 @@ pub struct Kernel {
     pub vgprs: u32,
     /// LDS bytes per workgroup.
     pub lds: u32,
-    /// A collective over all gpus of the task: its workgroups spin until every gpu has started it, then take `duration`.
+    /// A collective over all gpus of the task: its workgroups spin until every gpu has started it, then take
+    /// `duration`.
     pub collective: bool,
 }
 
-/// What a file may ask for, both ends included.
+/// Ranges of the numbers in a file, both ends included.
 mod limits {
     use std::ops::RangeInclusive;
 
@@ -147,7 +148,8 @@ impl Workload {
         if is_json { disb::read(&source, &stem) } else { toml::read(&source, &stem) }
     }
 
-    /// Checks that a workgroup of every kernel has room on a compute unit of the profile; one that has none would wait forever.
+    /// Checks that a workgroup of every kernel has room on a compute unit of the profile; one that has none would wait
+    /// forever.
     ///
     /// # Errors
     /// Names the first such kernel of each task and what it lacks.
@@ -167,7 +169,7 @@ impl Workload {
     }
 }
 
-/// What a compute unit of the profile lacks to hold one workgroup of the kernel.
+/// Returns what a compute unit of the profile lacks to hold one workgroup of the kernel.
 fn lacks(kernel: &Kernel, profile: &Profile) -> Option<String> {
     /// A vector register of a wave of 64 lanes.
     const VGPR_BYTES: f64 = 256.0;
@@ -190,13 +192,13 @@ fn lacks(kernel: &Kernel, profile: &Profile) -> Option<String> {
     })
 }
 
-/// The time of a request alone on a gpu that its kernels do not fill.
+/// Returns the time of a request alone on a gpu that its kernels do not fill.
 fn alone(kernels: &[Kernel]) -> Nanos {
     kernels.iter().fold(Nanos::ZERO, |sum, kernel| sum.plus(kernel.duration))
 }
 
-/// Shifts uniform loads of one rate against each other, in order, as DISB does: each begins where the request of the one
-/// before it would end if it ran alone. `which` are the tasks that take part.
+/// Shifts uniform loads of one rate against each other, in order, as DISB does: each begins where the request of the
+/// one before it would end if it ran alone. `which` are the tasks that take part.
 fn stagger(tasks: &mut [Task], which: &[usize]) {
     let mut next: Vec<(Nanos, Nanos)> = Vec::new();
     for task in which.iter().copied() {

@@ -8,7 +8,7 @@ use toml_source::{Document, Field, Key, Table};
 use super::Kernel;
 use crate::input::{self, Builtin, InputError};
 
-/// More kernels than any network has, and few enough to keep in memory.
+/// Most kernels of a request: more than any network has, and few enough to keep in memory.
 const MAX_KERNELS: u32 = 100_000;
 
 const BUILTIN: Builtin = Builtin { name: "models.toml", text: include_str!("../../models.toml") };
@@ -16,7 +16,7 @@ const BUILTIN: Builtin = Builtin { name: "models.toml", text: include_str!("../.
 /// A network.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// One sentence.
+    /// One sentence for listings.
     pub about: String,
     /// The kernels of one request, in order.
     pub kernels: Arc<[Kernel]>,

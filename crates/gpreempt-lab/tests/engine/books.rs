@@ -25,8 +25,8 @@ fn about(times: Option<f64>, expected: f64) -> bool {
 
 #[test]
 fn times_alone_compares_each_request_with_its_own_task() {
-    // Every request meets a kernel that came a moment before it: one of 200 us before those of 100 us, one of 1 ms before
-    // those of 10 ms.
+    // Every request meets a kernel that came a moment before it: one of 200 us before those of 100 us, one of 1 ms
+    // before those of 10 ms.
     let every_tenth = |offset: u64| at(&(0..100).map(|i| us(100_000 * i + offset)).collect::<Vec<_>>());
     let one = |length| kernels(1, FULL, us(length));
     let tasks = vec![
@@ -36,8 +36,8 @@ fn times_alone_compares_each_request_with_its_own_task() {
         online(every_tenth(50_000), one(9_999)),
     ];
     let online = row(&workload(Nanos::from_secs(10), tasks), "none").online;
-    // Half of the requests take 1.1 times as long as alone and half 3 times. Pooled quantiles would show the long requests
-    // only: 11 ms over 10 ms.
+    // Half of the requests take 1.1 times as long as alone and half 3 times. Pooled quantiles would show the long
+    // requests only: 11 ms over 10 ms.
     assert!(about(online.times_alone_p50, 1.1), "{online:?}");
     assert!(about(online.times_alone_p99, 3.0), "{online:?}");
     assert!(online.p99 > us(10_990), "the absolute columns stay pooled: {online:?}");

@@ -183,7 +183,8 @@ fn what_was_saved_comes_back_before_anything_new_starts() {
             machine.resume(0, &[0], SwitchPath::Driver, Nanos::ZERO);
         })
         .run(&workload(us(9_000), tasks));
-    // Cycle: the online half out and in, the offline half in. The second half of the offline follows when the first is done.
+    // Cycle: the online half out and in, the offline half in. The second half of the offline follows when the first is
+    // done.
     let resumed = 1_000 + FIXED + 3 * FULL_SAVE / 2;
     assert_eq!(latencies(&outcome, 0), [us(resumed + 900 + 900)]);
     assert_eq!(outcome.tasks[0].kernels, 1);

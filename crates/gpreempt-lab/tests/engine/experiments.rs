@@ -150,8 +150,8 @@ fn where_kernels_fill_the_gpu_save_and_restore_protects_on_a_stock_kernel_and_be
 
 #[test]
 fn where_kernels_leave_room_costly_stops_are_not_made() {
-    // Six small networks on a large gpu, and cycles of three milliseconds each: stopping five would take longer than the
-    // request they are stopped for.
+    // Six small networks on a large gpu, and cycles of three milliseconds each: stopping five would take longer than
+    // the request they are stopped for.
     let comparison = compared("disb-c", 5, &["none", "cwsr-watch"]);
     let (none, watch) = (row(&comparison, "none"), row(&comparison, "cwsr-watch"));
     assert!(watch.online.times_alone_p99.unwrap() < none.online.times_alone_p99.unwrap() * 1.25);

@@ -187,7 +187,8 @@ fn a_slot_nobody_uses_is_given_away_at_once() {
 fn the_quantum_counts_from_the_last_rotation() {
     let busy = || offline(at(&[us(0)]), kernels(1, FULL, us(10_000)));
     let latency = |arrival| latencies(&one_slot(vec![online(at(&[arrival]), kernels(1, FULL, us(50))), busy()]), 0)[0];
-    // Firmware, and the full gpu of the other saved: who asks within the quantum waits for its end, who asks later does not.
+    // Firmware, and the full gpu of the other saved: a request within the quantum waits for its end, a later one does
+    // not.
     assert_eq!(latency(us(400)), us(600 + 10 + 80 + 50));
     assert_eq!(latency(us(3_000)), us(10 + 80 + 50));
 }

@@ -137,7 +137,8 @@ fn the_long_slice_of_the_upper_group_ends_too() {
 
 #[test]
 fn xsched_waits_for_what_its_level_cannot_take_back() {
-    // The scheduler hears of the request after 3 us, as its worker does; the first launch takes another submission time.
+    // The scheduler hears of the request after 3 us, as its worker does; the first launch takes another submission
+    // time.
     let head = 3 + 1 + ALONE;
     // Level 1: the rest of kernel 5, and kernels 6 to 11: four were launched when the first four were complete.
     assert_eq!(online_latency("xsched-lv1"), us(REST + 6 * 1_000 + 200 + wakeups_of_the_worker()));

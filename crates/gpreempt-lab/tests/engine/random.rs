@@ -1,7 +1,7 @@
 //! Random workloads with fixed seeds: whatever happens, nothing is lost, doubled or left behind.
 //!
-//! The machine's own assertions run along: slots never go below zero and all come back, nothing is fetched beyond the write
-//! pointer, a request begins on an idle queue.
+//! The machine's own assertions run along: slots never go below zero and all come back, nothing is fetched beyond the
+//! write pointer, a request begins on an idle queue.
 
 use gpreempt_core::Nanos;
 use gpreempt_lab::experiment::run;
@@ -44,8 +44,8 @@ fn random_task(rng: &mut Pcg64, gpus: usize, name: usize) -> Task {
         task.gpus = vec![0];
     }
     if task.gpus.len() > 1 && below(rng, 2) == 0 {
-        // A collective small enough that the ranks of all tasks fit beside each other: otherwise two such jobs could hold
-        // parts of each other's gpus, as real ones do.
+        // A collective small enough that the ranks of all tasks fit beside each other: otherwise two such jobs could
+        // hold parts of each other's gpus, as real ones do.
         let mut all_reduce = kernel(2, us(30));
         all_reduce.collective = true;
         task.kernels = task.kernels.iter().cloned().chain([all_reduce]).collect();
@@ -135,7 +135,8 @@ fn a_mechanism_that_never_interrupts_serves_everybody() {
     for seed in 0..30 {
         let mut workload = random_workload(seed);
         for task in &mut workload.tasks {
-            // Nothing reserves room for a workgroup that takes a tenth of the gpu, and smaller ones may always be faster.
+            // Nothing reserves room for a workgroup that takes a tenth of the gpu, and smaller ones may always be
+            // faster.
             task.kernels = task.kernels.iter().map(|kernel| Kernel { waves: 1, ..kernel.clone() }).collect();
         }
         for name in ["none", "round-robin"] {

@@ -89,7 +89,7 @@ fn measure_one(bed: &Bed<'_>, period_us: Option<u32>, calibration: &Calibration)
     let mut online = setting.start_online(calibration, 0)?;
     let (mut offline, _) = setting.start_offline(calibration)?;
     daemon.wait_until_known(&[online.pid(), offline.pid()], bed.interrupt)?;
-    let watch = Thread::find(daemon.pid().context("the daemon does not run")?, "engine")?;
+    let watch = Thread::find(daemon.pid().context("the daemon does not run")?, "decide")?;
     let (before, begun, stats) = (watch.usage()?, Instant::now(), daemon.stats()?);
     sleep(WINDOW);
     let (used, window, activity) =

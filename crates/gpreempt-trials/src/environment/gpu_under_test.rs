@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use gpreempt_output::BlameUser as _;
 use kfd::KFD;
 use vgpu::launch::{self, Running, Setup, Started};
 use vgpu::profile::Profile;
@@ -80,9 +81,9 @@ impl GpuUnderTest {
             ask(yes)?;
             return Ok(GpuUnderTest::Hardware);
         }
-        let mut profile = Profile::load(&gpu.profile)?;
+        let mut profile = Profile::load(&gpu.profile).blame_user()?;
         if let Some(cus) = gpu.cus {
-            profile = profile.with_cus(cus)?;
+            profile = profile.with_cus(cus).blame_user()?;
         }
         Ok(GpuUnderTest::Started(launch::start(&Setup::new(profile), None, SUPERVISOR)?))
     }

@@ -1,28 +1,25 @@
 //! What the demo runs: `demo.toml`.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
-use serde::{Deserialize, Serialize};
+use anyhow::Result;
+use gpreempt_output::BlameUser as _;
+use toml_source::{Document, InvalidDocument, ReadError, ReadLimits, Source, Table};
 
 /// The built-in workload.
 pub(crate) const BUILT_IN: &str = include_str!("../../demo.toml");
 
 /// The whole file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Workload {
     pub(crate) online: Online,
     pub(crate) offline: Offline,
     pub(crate) blocks: Blocks,
-    #[serde(rename = "virtual")]
     pub(crate) virtual_gpu: VirtualGpu,
 }
 
 /// Requests that arrive at random.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Online {
     pub(crate) kernels: u32,
     pub(crate) kernel_us: f64,
@@ -32,8 +29,7 @@ pub(crate) struct Online {
 }
 
 /// Kernels without a pause.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Offline {
     pub(crate) kernel_ms: f64,
     pub(crate) fill: u32,
@@ -42,8 +38,7 @@ pub(crate) struct Offline {
 }
 
 /// How measurements are spread over time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Blocks {
     pub(crate) rounds: u32,
     pub(crate) requests: u32,
@@ -52,64 +47,80 @@ pub(crate) struct Blocks {
 }
 
 /// The gpu if there is none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct VirtualGpu {
     pub(crate) profile: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cus: Option<u32>,
 }
 
-/// What is wrong with a file that the user named.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Unusable(String);
+/// Files that are read. Pipes are allowed, so that a shell can generate a workload.
+const LIMITS: ReadLimits = ReadLimits { max_bytes: 1 << 20, regular_only: false };
 
-/// Whether an error is about what the user gave.
-pub fn is_input(error: &anyhow::Error) -> bool {
-    error.is::<Unusable>()
+/// Why a workload that the user named cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum WorkloadError {
+    /// The file cannot be read.
+    #[error("cannot read {file}: {error}; `gpreempt demo --print-config` prints one to start from")]
+    Unreadable { file: String, error: ReadError },
+    /// The file has mistakes: all of them, with their positions.
+    #[error(transparent)]
+    Invalid(#[from] InvalidDocument),
 }
 
 impl Workload {
-    /// The workload of a file, or the built-in one.
+    /// Reads the workload of a file, or the built-in one.
     pub(crate) fn load(file: Option<&Path>) -> Result<Workload> {
-        let (name, text) = match file {
-            None => ("the built-in workload".to_owned(), BUILT_IN.to_owned()),
-            Some(path) => {
-                let name = path.display().to_string();
-                let remedy = "`gpreempt demo --print-config` prints one to start from";
-                let text =
-                    fs::read_to_string(path).with_context(|| Unusable(format!("cannot read {name}; {remedy}")))?;
-                (name, text)
-            }
+        let source = match file {
+            None => Source::new("the built-in workload", BUILT_IN),
+            Some(path) => Source::read(path, LIMITS)
+                .map_err(|error| WorkloadError::Unreadable { file: path.display().to_string(), error })
+                .blame_user()?,
         };
-        let unusable = || Unusable(format!("{name} is no workload"));
-        let workload: Workload = toml::from_str(&text).with_context(unusable)?;
-        workload.check().with_context(unusable)?;
-        Ok(workload)
+        Ok(Workload::parse(&source).blame_user()?)
     }
 
-    fn check(&self) -> Result<()> {
-        let Workload { online, offline, blocks, .. } = self;
-        let within = |name: &str, value: f64, low: f64, high: f64| {
-            ensure!((low..=high).contains(&value), "{name} is {value}, expected {low} to {high}");
-            Ok(())
+    fn parse(source: &Source) -> Result<Workload, WorkloadError> {
+        let document = Document::parse(source)?;
+        let root = document.root(&["online", "offline", "blocks", "virtual"]);
+        let online = root.section("online", &["kernels", "kernel_us", "groups", "duty", "level"]);
+        let offline = root.section("offline", &["kernel_ms", "fill", "queued", "level"]);
+        let blocks = root.section("blocks", &["rounds", "requests", "alone_ms", "patience_ms"]);
+        let virtual_gpu = root.section("virtual", &["profile", "cus"]);
+        let whole = |table: &Table<'_>, key, range| table.required(key).whole(range).unwrap_or_default();
+        let number = |table: &Table<'_>, key, range| table.required(key).number(range, "").unwrap_or_default();
+        let level = |table: &Table<'_>| table.required("level").byte(0..=15);
+        let levels = (level(&online), level(&offline));
+        if let (Some(high), Some(low)) = levels
+            && high <= low
+        {
+            online.field("level").reject(format_args!("a level higher than offline.level, which is {low}"));
+        }
+        let workload = Workload {
+            online: Online {
+                kernels: whole(&online, "kernels", 1..=512),
+                kernel_us: number(&online, "kernel_us", 10.0..=1e6),
+                groups: whole(&online, "groups", 1..=65536),
+                duty: number(&online, "duty", 0.001..=0.95),
+                level: levels.0.unwrap_or_default(),
+            },
+            offline: Offline {
+                kernel_ms: number(&offline, "kernel_ms", 0.1..=10_000.0),
+                fill: whole(&offline, "fill", 1..=64),
+                queued: whole(&offline, "queued", 2..=64),
+                level: levels.1.unwrap_or_default(),
+            },
+            blocks: Blocks {
+                rounds: whole(&blocks, "rounds", 1..=1000),
+                requests: whole(&blocks, "requests", 1..=1_000_000),
+                alone_ms: whole(&blocks, "alone_ms", 10..=1_000_000).into(),
+                patience_ms: whole(&blocks, "patience_ms", 0..=1_000_000).into(),
+            },
+            virtual_gpu: VirtualGpu {
+                profile: virtual_gpu.required("profile").words("a profile in quotes").unwrap_or_default().to_owned(),
+                cus: virtual_gpu.field("cus").whole(1..=u32::MAX),
+            },
         };
-        within("online.kernels", online.kernels.into(), 1.0, 512.0)?;
-        within("online.kernel_us", online.kernel_us, 10.0, 1e6)?;
-        within("online.groups", online.groups.into(), 1.0, 65536.0)?;
-        within("online.duty", online.duty, 0.001, 0.95)?;
-        within("online.level", online.level.into(), 0.0, 15.0)?;
-        within("offline.kernel_ms", offline.kernel_ms, 0.1, 10_000.0)?;
-        within("offline.fill", offline.fill.into(), 1.0, 64.0)?;
-        within("offline.queued", offline.queued.into(), 2.0, 64.0)?;
-        within("offline.level", offline.level.into(), 0.0, 15.0)?;
-        within("blocks.rounds", blocks.rounds.into(), 1.0, 1000.0)?;
-        within("blocks.requests", blocks.requests.into(), 1.0, 1e6)?;
-        within("blocks.alone_ms", blocks.alone_ms as f64, 10.0, 1e6)?;
-        within("blocks.patience_ms", blocks.patience_ms as f64, 0.0, 1e6)?;
-        ensure!(online.level > offline.level, "online.level has to be higher than offline.level");
-        Ok(())
+        Ok(document.finish(workload)?)
     }
 
     /// Requests of one block.
@@ -125,6 +136,9 @@ impl Workload {
 
 #[cfg(test)]
 mod tests {
+    use gpreempt_output::UserError;
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -140,18 +154,18 @@ mod tests {
     fn mistakes_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let error = Workload::load(Some(&folder.path().join("none.toml"))).unwrap_err();
-        assert!(is_input(&error) && error.to_string().contains("--print-config"), "{error:#}");
+        assert!(error.is::<UserError>() && error.to_string().contains("--print-config"), "{error:#}");
         let file = folder.path().join("mine.toml");
         for (from, to, said) in [
-            ("duty = 0.3", "duty = 3", "online.duty is 3"),
-            ("level = 12", "level = 2", "has to be higher"),
-            ("rounds = 3", "rounds = 0", "blocks.rounds is 0"),
-            ("queued = 3", "queues = 3", "unknown field `queues`"),
+            ("duty = 0.3", "duty = 3", ":9:8: online.duty: found 3, expected a number from 0.001 to 0.95"),
+            ("level = 12", "level = 2", ":10:9: online.level: found 2, expected a level higher than offline.level"),
+            ("rounds = 3", "rounds = 0", ":19:10: blocks.rounds: found 0, expected a whole number from 1 to 1000"),
+            ("queued = 3", "queues = 3", ":15:1: unknown key `queues` in [offline]; did you mean `queued`?"),
         ] {
             assert!(BUILT_IN.contains(from), "{from}");
             fs::write(&file, BUILT_IN.replace(from, to)).unwrap();
             let error = Workload::load(Some(&file)).unwrap_err();
-            assert!(is_input(&error));
+            assert!(error.is::<UserError>());
             let error = format!("{error:#}");
             assert!(error.contains(said) && error.contains("mine.toml"), "{error}");
         }

@@ -9,18 +9,18 @@ use gpreempt_proto::{Mode, Target};
 
 use super::duration;
 
-/// Which daemon.
+/// Options that select the daemon.
 #[derive(Args)]
 pub(crate) struct Reach {
     /// Socket of the daemon.
     ///
-    /// Unless given: GPREEMPT_SOCKET; else /run/gpreempt/control.sock, if it exists; else gpreempt/control.sock below
-    /// XDG_RUNTIME_DIR, which is where a daemon without root listens.
+    /// Default: GPREEMPT_SOCKET; else /run/gpreempt/control.sock, if it exists; else gpreempt/control.sock below
+    /// XDG_RUNTIME_DIR, where a daemon without root listens.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) socket: Option<PathBuf>,
 }
 
-/// What commands that report have in common.
+/// Options of all commands that print a report.
 #[derive(Args)]
 pub(crate) struct Report {
     /// Print JSON instead of text.
@@ -37,9 +37,9 @@ pub(crate) struct Report {
 #[derive(Args)]
 #[group(multiple = false)]
 pub(crate) struct Whom {
-    /// A process, by the number that the machine's own tools show, not that of a container.
+    /// A process, by its number outside of containers.
     ///
-    /// What is done to a process is done to its whole job: the processes of a job stop and run together.
+    /// The command applies to the whole job of the process: the processes of a job stop and run together.
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
 
@@ -73,9 +73,9 @@ pub(crate) struct Hold {
     #[command(flatten)]
     pub(crate) whom: Whom,
 
-    /// How long, such as 90s, 10m or 1h. The daemon has an upper limit, `hold_max_s`.
+    /// Duration, such as 90s, 10m or 1h; at most `hold_max_s` of the configuration.
     ///
-    /// It ends by itself, so that work is not forgotten.
+    /// A hold ends by itself, so that no job stays stopped by oversight.
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = duration::whole_seconds)]
     pub(crate) seconds: u64,
 
@@ -109,14 +109,14 @@ pub(crate) struct OneProcess {
 
 #[derive(Args)]
 pub(crate) struct Log {
-    /// Only what happened within this time, such as 30s, 10m or 2h.
+    /// Show only events of the last 30s, 10m, 2h or the like.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) since: Option<Duration>,
 
     #[command(flatten)]
     pub(crate) whom: Whom,
 
-    /// At most so many events, the newest.
+    /// Show at most this many events, the newest.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=3000))]
     pub(crate) limit: u32,
 
@@ -136,7 +136,7 @@ pub(crate) struct Watch {
 
 #[derive(Args)]
 pub(crate) struct Notify {
-    /// Whose work it is; the caller's, unless given.
+    /// The process that submitted the work; the parent of this command unless given.
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
 
@@ -144,12 +144,12 @@ pub(crate) struct Notify {
     pub(crate) report: Report,
 }
 
-/// `run`, which is not that of the laboratory.
+/// Options of `run`, not to be confused with `lab run`.
 #[derive(Args)]
 pub(crate) struct Launch {
     /// The level to ask for, 0 to 15; higher wins.
     ///
-    /// A request: the rules of the daemon decide how high this user, group or container may go.
+    /// The rules of the configuration limit the level by user, group or container.
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=15))]
     pub(crate) level: u8,
 
@@ -175,18 +175,18 @@ pub(crate) struct Launch {
 
 #[derive(Subcommand)]
 pub(crate) enum Config {
-    /// Say what is wrong with a configuration, and what is odd. Ends with code 2 if a daemon would refuse it.
+    /// Report errors and warnings. Ends with code 2 if the daemon would refuse the file.
     Check(ConfigFile),
 
     /// Print the configuration in effect with all defaults, and the bounds that follow from it.
     ///
-    /// Bounds are printed as comments beside each rule: the longest that its jobs wait for lower ones, and the longest
-    /// that they stay stopped. They rest on the estimate of a cycle until one has been measured.
+    /// Bounds are printed as comments beside each rule: the longest time that its jobs wait for lower jobs, and the
+    /// longest time that they stay stopped. They depend on the estimated cycle time until a cycle was measured.
     Print(ConfigFile),
 
     /// Print a commented configuration to start from.
     ///
-    /// For example `gpreempt config init > /etc/gpreempt/gpreempt.toml`. It only observes.
+    /// For example `gpreempt config init > /etc/gpreempt/gpreempt.toml`. The configuration only observes.
     Init,
 }
 
@@ -207,17 +207,17 @@ pub(crate) struct Daemon {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
 
-    /// Where to listen, instead of the usual place.
+    /// Path of the control socket, instead of the default.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) socket: Option<PathBuf>,
 
-    /// Whether to act, instead of what the configuration says.
+    /// The mode, instead of that of the configuration.
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) mode: Option<ModeName>,
 
-    /// Watch rings without ever sleeping, on this core. For servers with cores to spare.
+    /// Poll rings without sleeping, on this core.
     ///
-    /// Work is noticed within microseconds; the core is used up.
+    /// Detects work within microseconds and uses the core completely. For servers with cores to spare.
     #[arg(long, value_name = "N")]
     pub(crate) spin_core: Option<usize>,
 }
@@ -225,7 +225,7 @@ pub(crate) struct Daemon {
 /// Whether the daemon acts.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum ModeName {
-    /// Report inversions and what would have been stopped. Nothing is traced, nothing is stopped.
+    /// Report inversions and the stops that would have been made. Nothing is traced, nothing is stopped.
     Observe,
     /// Stop and resume.
     Enforce,
@@ -240,7 +240,7 @@ impl From<ModeName> for Mode {
     }
 }
 
-/// What the daemon accepts as a name.
+/// Checks a name of a job as the daemon does.
 fn job_name(text: &str) -> Result<String, String> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     if (1..=64).contains(&text.len()) && text.chars().all(is_plain) {

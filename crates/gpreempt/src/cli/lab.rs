@@ -10,8 +10,9 @@ use gpreempt_lab::mechanism::{self, MechanismSpec};
 pub(crate) enum Lab {
     /// Run a workload under every mechanism and compare latency, throughput and side effects.
     ///
-    /// The first row is the yardstick: the online tasks without the offline ones, and the reverse. "x alone" says how many
-    /// times longer an online request takes than there; "of alone" how much of its throughput the offline side keeps.
+    /// The first row is the yardstick: the online tasks without the offline ones, and the reverse. "x alone" says how
+    /// many times longer an online request takes than there; "of alone" how much of its throughput the offline side
+    /// keeps.
     Compare(Compare),
 
     /// Show one inference request against a training job of 100 kernels, at kernel 25.
@@ -25,8 +26,8 @@ pub(crate) enum Lab {
 
     /// Compare the laboratory with published measurements.
     ///
-    /// XSched published how long it takes to get a task off a GV100, over the length of its kernels. Two of those figures
-    /// calibrate the model and are marked; the others are predictions, printed with their deviation.
+    /// XSched published how long it takes to get a task off a GV100, over the length of its kernels. Two of those
+    /// figures calibrate the model and are marked; the others are predictions, printed with their deviation.
     Plausibility(Plausibility),
 
     /// Name and describe mechanisms, workloads, profiles and models.
@@ -49,9 +50,9 @@ pub(crate) enum Lab {
 pub(crate) struct Compare {
     /// What to run: a built-in workload, a TOML file, or a JSON file of DISB.
     ///
-    /// The default is short and shows the point: training kernels that fill the gpu beside inference. The DISB workloads
-    /// (disb-a to disb-e) are the published benchmark; their small kernels leave room on a large gpu, so mechanisms differ
-    /// less there than on a partition.
+    /// The default is short and shows the point: training kernels that fill the gpu beside inference. The DISB
+    /// workloads (disb-a to disb-e) are the published benchmark; their small kernels leave room on a large gpu, so
+    /// mechanisms differ less there than on a partition.
     #[arg(long, value_name = "NAME|FILE", default_value = "quick", value_hint = ValueHint::FilePath)]
     pub(crate) workload: String,
 
@@ -139,8 +140,8 @@ pub(crate) struct Plausibility {
 pub(crate) struct Setting {
     /// Device to simulate: a built-in profile or a TOML file.
     ///
-    /// Every number of a profile carries its source; those nobody published are marked as estimates, in the file and beside
-    /// each result. To try another value, `gpreempt lab print NAME`, edit, and pass the file.
+    /// Every number of a profile carries its source; those nobody published are marked as estimates, in the file and
+    /// beside each result. To try another value, `gpreempt lab print NAME`, edit, and pass the file.
     #[arg(long, value_name = "NAME|FILE", default_value = "mi300x-spx", value_hint = ValueHint::FilePath)]
     pub(crate) profile: String,
 

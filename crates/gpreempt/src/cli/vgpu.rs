@@ -21,7 +21,8 @@ pub(crate) struct VgpuGpu {
 
     /// Compute units of each gpu, a multiple of its XCCs.
     ///
-    /// More units mean more waves in flight, which costs memory, not speed: the work is shared by the CPU's cores anyway.
+    /// More units mean more waves in flight, which costs memory, not speed: the work is shared by the CPU's cores
+    /// anyway.
     #[arg(long, value_name = "N")]
     pub(crate) cus: Option<u32>,
 
@@ -42,8 +43,8 @@ pub(crate) struct VgpuFaults {
     #[arg(long, value_name = "SEED:MEAN")]
     pub(crate) storm: Option<Storm>,
 
-    /// Let the device ignore the driver in this unmap-and-map cycle, counted from 1 over all gpus, or in the next that has
-    /// somebody to take off.
+    /// Let the device ignore the driver in this unmap-and-map cycle, counted from 1 over all gpus, or in the next that
+    /// has somebody to take off.
     ///
     /// The driver waits for the preemption timeout and then resets the gpu, as it does with a hung one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -55,8 +56,8 @@ pub(crate) struct VgpuFaults {
 
     /// Which kernel's rule decides whether a process may debug another.
     ///
-    /// On Linux 6.12 only the first call has to come from the thread that traces the process; in the first version of the
-    /// interface every call had to.
+    /// On Linux 6.12 only the first call has to come from the thread that traces the process; in the first version of
+    /// the interface every call had to.
     #[arg(long, value_enum, value_name = "RULE")]
     pub(crate) debug_permission: Option<PermissionRule>,
 }

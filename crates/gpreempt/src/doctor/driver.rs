@@ -104,8 +104,8 @@ impl Driver {
         Check::fail(NAME, old.join(", "), "update linux-firmware (MI200 needs MEC firmware 51) and reboot")
     }
 
-    /// The driver lists processes by their numbers outside of all containers. This process has it open, so it is listed,
-    /// if these are its numbers.
+    /// The driver lists processes by their numbers outside of all containers. This process has it open, so it is
+    /// listed, if these are its numbers.
     fn namespace(&self) -> Check {
         const NAME: &str = "pid namespace";
         if self.kfd.is_err() {
@@ -176,17 +176,17 @@ fn saving(enabled: Option<&str>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::CheckResult;
     use super::*;
 
     #[test]
     fn settings_that_forbid_stopping_fail() {
-        assert_eq!(scheduler(Some("0")).result, Verdict::Ok);
-        assert_eq!(scheduler(Some("1")).result, Verdict::Warn);
-        assert_eq!(scheduler(Some("2")).result, Verdict::Fail);
-        assert_eq!(scheduler(None).result, Verdict::Unknown);
-        assert_eq!(saving(Some("1")).result, Verdict::Ok);
-        assert_eq!(saving(Some("0")).result, Verdict::Fail);
+        assert_eq!(scheduler(Some("0")).result, CheckResult::Ok);
+        assert_eq!(scheduler(Some("1")).result, CheckResult::Warn);
+        assert_eq!(scheduler(Some("2")).result, CheckResult::Fail);
+        assert_eq!(scheduler(None).result, CheckResult::Unknown);
+        assert_eq!(saving(Some("1")).result, CheckResult::Ok);
+        assert_eq!(saving(Some("0")).result, CheckResult::Fail);
     }
 
     #[test]

@@ -137,7 +137,7 @@ fn urgency(can_nice: Option<bool>, limit: Option<u64>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::CheckResult;
     use super::*;
 
     #[test]
@@ -150,21 +150,21 @@ mod tests {
     #[test]
     fn a_scope_restricts_those_without_the_capability() {
         let result = |scope, can_trace| yama(scope, Some(can_trace)).result;
-        assert_eq!(result(Scope::Restricts(0), false), Verdict::Ok);
-        assert_eq!(result(Scope::Restricts(1), false), Verdict::Warn);
-        assert_eq!(result(Scope::Restricts(2), false), Verdict::Fail);
-        assert_eq!(result(Scope::Restricts(2), true), Verdict::Ok);
-        assert_eq!(result(Scope::Restricts(3), true), Verdict::Fail);
-        assert_eq!(result(Scope::Absent, false), Verdict::Ok);
+        assert_eq!(result(Scope::Restricts(0), false), CheckResult::Ok);
+        assert_eq!(result(Scope::Restricts(1), false), CheckResult::Warn);
+        assert_eq!(result(Scope::Restricts(2), false), CheckResult::Fail);
+        assert_eq!(result(Scope::Restricts(2), true), CheckResult::Ok);
+        assert_eq!(result(Scope::Restricts(3), true), CheckResult::Fail);
+        assert_eq!(result(Scope::Absent, false), CheckResult::Ok);
     }
 
     #[test]
     fn lockdown_matters_only_where_it_hides_rings() {
         let text = "none [integrity] confidentiality\n";
         assert_eq!(lockdown(Some(text), true).found, "integrity");
-        assert_eq!(lockdown(Some(text), true).result, Verdict::Ok);
-        assert_eq!(lockdown(Some(text), false).result, Verdict::Warn);
-        assert_eq!(lockdown(None, true).result, Verdict::Unknown);
+        assert_eq!(lockdown(Some(text), true).result, CheckResult::Ok);
+        assert_eq!(lockdown(Some(text), false).result, CheckResult::Warn);
+        assert_eq!(lockdown(None, true).result, CheckResult::Unknown);
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
                       Max realtime priority     1                    99                            \n";
         assert_eq!(real_time_limit(limits), Some(1));
-        assert_eq!(urgency(Some(false), Some(1)).result, Verdict::Ok);
-        assert_eq!(urgency(Some(false), Some(0)).result, Verdict::Warn);
+        assert_eq!(urgency(Some(false), Some(1)).result, CheckResult::Ok);
+        assert_eq!(urgency(Some(false), Some(0)).result, CheckResult::Warn);
     }
 }

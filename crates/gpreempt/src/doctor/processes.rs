@@ -1,7 +1,6 @@
-//! Who uses the gpus: other debuggers, and more than the hardware holds.
+//! Checks of the processes on the gpus: other debuggers, and more processes or queues than the hardware holds.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use gpreempt_proto::Status;
 use kfd::process::{self, GpuProcess};
@@ -18,25 +17,16 @@ pub(super) fn checks(gpus: &[Gpu], status: Option<&Status>) -> Vec<Check> {
     match process::list() {
         Ok(processes) => {
             let ours = status.map_or_else(Vec::new, |status| [Some(status.daemon_pid), status.actuator_pid].into());
-            let traced: Vec<(u32, u32)> =
-                processes.iter().filter_map(|process| Some((process.pid.0, tracer(process.pid.0)?))).collect();
+            let traced: Vec<(u32, u32)> = processes
+                .iter()
+                .filter_map(|process| Some((process.pid.0, linux_host::process::tracer(process.pid.0)?)))
+                .collect();
             vec![debuggers(&traced, &ours), over_subscription(gpus, &processes, space_limit())]
         }
         Err(_) => ["other debuggers", "over-subscription"]
             .map(|name| Check::unknown(name, "the driver shows no processes"))
             .into(),
     }
-}
-
-/// The process that traces a process. The kernel names the thread.
-fn tracer(pid: u32) -> Option<u32> {
-    let thread = number(pid, "TracerPid:").filter(|&thread| thread != 0)?;
-    number(thread, "Tgid:").or(Some(thread))
-}
-
-fn number(pid: u32, field: &str) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
 }
 
 fn debuggers(traced: &[(u32, u32)], ours: &[Option<u32>]) -> Check {
@@ -49,10 +39,14 @@ fn debuggers(traced: &[(u32, u32)], ours: &[Option<u32>]) -> Check {
     if foreign.is_empty() {
         return Check::ok(NAME, "none");
     }
-    Check::warn(NAME, foreign.join(", "), "they are left alone while gdb, strace or a profiler is attached")
+    Check::warn(
+        NAME,
+        foreign.join(", "),
+        "gpreempt leaves these processes alone while gdb, strace or a profiler is attached",
+    )
 }
 
-/// What the module's parameter allows; a driver that chooses itself shows a negative number.
+/// Returns the limit of the module's parameter; `None` for a negative number, with which the driver chooses itself.
 fn space_limit() -> Option<u64> {
     topology::module_parameter("hws_max_conc_proc")?.parse().ok()
 }
@@ -85,7 +79,8 @@ fn over_subscription(gpus: &[Gpu], processes: &[GpuProcess], limit: Option<u64>)
     if crowded.is_empty() {
         return Check::ok(NAME, "none");
     }
-    let remedy = "the hardware takes turns of its own and all wait longer; run fewer processes or streams on that gpu";
+    let remedy =
+        "the hardware rotates them by itself and all of them wait longer; run fewer processes or streams on that gpu";
     Check::warn(NAME, crowded.join(", "), remedy)
 }
 
@@ -95,7 +90,7 @@ mod tests {
     use kfd::{GpuId, Pid, QueueId};
     use kfd_abi::topology::{Capability, GfxVersion};
 
-    use super::super::Verdict;
+    use super::super::CheckResult;
     use super::*;
 
     fn gpu() -> Gpu {
@@ -133,8 +128,8 @@ mod tests {
 
     #[test]
     fn our_own_actuator_is_no_other_debugger() {
-        assert_eq!(debuggers(&[(5, 100)], &[Some(99), Some(100)]).result, Verdict::Ok);
+        assert_eq!(debuggers(&[(5, 100)], &[Some(99), Some(100)]).result, CheckResult::Ok);
         let check = debuggers(&[(5, 100)], &[Some(99), None]);
-        assert_eq!((check.result, check.found.as_str()), (Verdict::Warn, "5 is traced by 100"));
+        assert_eq!((check.result, check.found.as_str()), (CheckResult::Warn, "5 is traced by 100"));
     }
 }

@@ -1,4 +1,4 @@
-//! `gpreempt lab compare`: every mechanism on the same arrivals.
+//! `gpreempt lab compare`: compares mechanisms on the same arrivals.
 
 use std::io::Write;
 
@@ -62,8 +62,8 @@ const COLUMNS: [&str; 14] = [
     "longest\nstarved",
 ];
 
-/// Columns a narrow terminal can do without, the least important first: requests per second, cycles, max, p95, p50 against
-/// alone, longest starved, served.
+/// Columns that a narrow terminal leaves out, the least important first: requests per second, cycles, max, p95, p50
+/// against alone, longest starved, served.
 const DISPENSABLE: [usize; 7] = [8, 11, 4, 2, 6, 13, 5];
 
 fn table(comparison: &Comparison) -> comfy_table::Table {
@@ -96,8 +96,8 @@ fn table(comparison: &Comparison) -> comfy_table::Table {
     table
 }
 
-/// The figure that decides: green while hardly slower than alone, red from twice as slow on. Who turns requests away is not
-/// good, however fast the others are.
+/// Colours the slowdown: green while hardly slower than alone, red from twice as slow on. A mechanism that drops
+/// requests is not green, however fast it serves the others.
 fn verdict(online: &OnlineFigures) -> Option<Color> {
     match online.times_alone_p99 {
         Some(times) if times >= 2.0 => Some(Color::Red),
@@ -113,7 +113,7 @@ struct Document<'a> {
     rows: Vec<JsonRow>,
 }
 
-/// One mechanism. Without a latency to tell they are null.
+/// One mechanism. Latencies are null if no request completed.
 #[derive(Serialize)]
 struct JsonRow {
     mechanism: &'static str,

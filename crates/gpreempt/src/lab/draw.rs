@@ -1,4 +1,4 @@
-//! A recorded run as rows of characters.
+//! Draws a recorded run as rows of characters.
 
 use gpreempt_core::Nanos;
 use gpreempt_lab::outcome::{TraceEvent, TraceKind};
@@ -7,7 +7,7 @@ use gpreempt_lab::{RunOutcome, Workload};
 /// Characters per row.
 const WIDTH: u64 = 100;
 
-/// What the characters mean.
+/// The meaning of the characters.
 pub(crate) const LEGEND: &str = "█ runs   ▒ runs again   ░ stopped   · waits   C cycle";
 
 /// Draws `from` to `to`: one row for the machine, one for each task.
@@ -31,7 +31,7 @@ pub(crate) fn draw(outcome: &RunOutcome, workload: &Workload, from: Nanos, to: N
     rows
 }
 
-/// The character for what filled most of a stretch of time. A cycle shows however short it is.
+/// Returns the character of the activity that filled most of a span. A cycle is shown however short it is.
 fn character(events: &[&TraceEvent], from: Nanos, to: Nanos) -> char {
     let time = |of: &dyn Fn(&TraceKind) -> bool| -> u64 {
         let events = events.iter().filter(|event| of(&event.what));
@@ -46,7 +46,7 @@ fn character(events: &[&TraceEvent], from: Nanos, to: Nanos) -> char {
     let in_flight = time(&|what| matches!(what, TraceKind::Request { .. }));
     let waits = in_flight.saturating_sub(runs + again + stopped);
     let idle = to.since(from).0.saturating_sub(runs + again + stopped + waits);
-    // Of equal shares the first counts.
+    // Of equal shares the first wins.
     let shares = [(runs, '█'), (again, '▒'), (stopped, '░'), (waits, '·'), (idle, ' ')];
     let mut most = shares[0];
     for share in shares {

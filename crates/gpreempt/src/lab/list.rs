@@ -1,4 +1,4 @@
-//! `gpreempt lab list`: what there is to choose from.
+//! `gpreempt lab list`: lists mechanisms, workloads, profiles and models.
 
 use std::io::Write;
 
@@ -22,7 +22,7 @@ struct Listing {
 struct Entry {
     name: String,
     about: String,
-    /// What a mechanism's results rest on; other things have their numbers in their files.
+    /// Assumptions of a mechanism; workloads, profiles and models have theirs in their files.
     #[serde(skip_serializing_if = "Option::is_none")]
     assumes: Option<&'static [&'static str]>,
 }

@@ -12,41 +12,54 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use gpreempt_core::Nanos;
+use gpreempt_lab::input::InputError;
 use gpreempt_lab::{Profile, RunOutcome, Workload, mechanism, perfetto};
 use serde::Serialize;
 
 use crate::cli::Lab;
-use crate::output;
+use crate::output::{self, UserError};
 
 pub(crate) fn run(experiment: Lab, out: &mut impl Write) -> Result<()> {
-    match experiment {
+    let result = match experiment {
         Lab::Compare(options) => compare::run(&options, out),
         Lab::Timeline(options) => timeline::run(&options, out),
         Lab::Run(options) => run::run(&options, out),
         Lab::Plausibility(options) => plausibility::run(&options, out),
         Lab::List { json } => list::run(json, out),
         Lab::Print { name } => print::run(&name, out),
+    };
+    result.map_err(mark)
+}
+
+/// Marks errors in files and names that the user gave, and adds where to find the built-in ones.
+fn mark(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(InputError::NotFound { .. }) => {
+            UserError::new(anyhow!("{error:#}\n`gpreempt lab list` describes what is built in.")).into()
+        }
+        Some(_) => UserError::new(error).into(),
+        None => error,
     }
 }
 
 /// Value of `kind` in every document: a reader must not take a simulated result for a measurement.
 const SIMULATED: &str = "simulated";
 
-/// Loads what an experiment is about, and checks that the one fits the other.
+/// Loads profile and workload of an experiment and checks that the workload fits the profile.
 fn load(profile: &str, workload: &str, seconds: Option<f64>) -> Result<(Profile, Workload)> {
     let profile = Profile::load(profile)?;
     let mut workload = Workload::load(workload)?;
     workload.fits(&profile)?;
     if let Some(seconds) = seconds {
-        // The option's parser has bounded it.
+        // The parser of the option limits the value.
         workload.duration = Nanos((seconds * 1e9).round() as u64);
     }
     Ok((profile, workload))
 }
 
-/// The line above every result.
+/// Returns the headline of a result.
 fn headline(profile: &Profile, workload: &Workload, seed: u64) -> String {
     format!(
         "Simulated: workload {} on profile {}, seed {seed}, {} s of virtual time.",
@@ -69,7 +82,7 @@ fn seconds(workload: &Workload) -> f64 {
     workload.duration.0 as f64 / 1e9
 }
 
-/// The first keys of every JSON document: what it is about and that it is simulated.
+/// The first keys of every JSON document: the experiment, and that it is simulated.
 #[derive(Serialize)]
 struct Header<'a> {
     schema: u32,
@@ -95,12 +108,13 @@ impl<'a> Header<'a> {
     }
 }
 
-/// What decides a mechanism's result beside the profile. Nothing does for the yardstick, which is none.
+/// Returns the assumptions of a mechanism beside the profile; none for the baseline.
 fn assumes(mechanism: &str) -> &'static [&'static str] {
     mechanism::find(mechanism).map_or(&[], |entry| entry.assumes)
 }
 
-/// Where a recorded run goes, for ui.perfetto.dev. Made before the run: nobody should wait for it in vain.
+/// Creates the file for the trace of a recorded run (ui.perfetto.dev). Called before the run, so that a path that
+/// cannot be written fails at once.
 struct TraceFile {
     path: PathBuf,
     file: File,

@@ -1,4 +1,4 @@
-//! `gpreempt lab plausibility`: the model against a publication.
+//! `gpreempt lab plausibility`: compares the model with a publication.
 
 use std::io::Write;
 
@@ -42,10 +42,10 @@ pub(crate) fn run(options: &Plausibility, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Where the published figures come from.
+/// Source of the published figures.
 const SOURCE: &str = "XSched (OSDI 2025), artifact, results/fig9/raw, levels 1 to 3 on GV100";
 
-/// One line per kernel length, the levels side by side.
+/// Returns the table: one line per kernel length, the levels side by side.
 fn table(rows: &[PlausibilityRow]) -> Table {
     let mut table = output::table(&[
         "kernel us",

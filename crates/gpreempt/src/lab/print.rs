@@ -1,4 +1,4 @@
-//! `gpreempt lab print`: a built-in file, to copy and edit.
+//! `gpreempt lab print`: prints a built-in file, to copy and edit.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `gpreempt lab run`: one workload, task by task.
+//! `gpreempt lab run`: runs one workload and prints the figures of each task.
 
 use std::io::Write;
 
@@ -108,7 +108,7 @@ fn table(outcome: &RunOutcome, workload: &Workload) -> Table {
     table
 }
 
-/// Share of its gpus' time in which the task ran, weighted by how much of them it filled.
+/// Returns the share of its gpus' time in which the task ran, weighted by how much of them it filled.
 fn busy(task: &TaskOutcome, workload: &Workload, gpus: usize) -> Option<f64> {
     let available = workload.duration.0 as f64 * gpus as f64;
     (available > 0.0).then(|| task.busy.0 as f64 / available)
@@ -157,7 +157,7 @@ impl<'a> JsonRun<'a> {
     }
 }
 
-/// One task. Without a latency to tell they are null.
+/// One task. Latencies are null if no request completed.
 #[derive(Serialize)]
 struct JsonTask<'a> {
     name: &'a str,

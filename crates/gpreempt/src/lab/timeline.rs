@@ -1,4 +1,4 @@
-//! `gpreempt lab timeline`: one preemption in detail.
+//! `gpreempt lab timeline`: shows one preemption in detail.
 
 use std::io::Write;
 
@@ -52,19 +52,19 @@ pub(crate) fn run(options: &cli::Timeline, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// When the last request ends.
+/// Returns when the last request ends.
 fn end(timeline: &Timeline) -> Nanos {
     let inference = completed(timeline).unwrap_or(timeline.outcome.duration);
     let training = timeline.training_end.unwrap_or(timeline.outcome.duration);
     inference.max(training)
 }
 
-/// When the inference request completed.
+/// Returns when the inference request completed.
 fn completed(timeline: &Timeline) -> Option<Nanos> {
     Some(timeline.arrival.plus(timeline.inference_latency?))
 }
 
-/// The whole run, and the request enlarged.
+/// Draws the whole run, and the request enlarged.
 fn drawings(timeline: &Timeline, out: &mut impl Write) -> Result<()> {
     const MARGIN: Nanos = Nanos::from_millis(1);
     let whole = (Nanos::ZERO, end(timeline));
@@ -80,7 +80,7 @@ fn drawings(timeline: &Timeline, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// What happened when, in order.
+/// Prints the events of the run in order.
 fn instants(timeline: &Timeline, out: &mut impl Write) -> Result<()> {
     let arrival = timeline.arrival;
     let after = |at: Nanos| match at.0.checked_sub(arrival.0) {

@@ -14,9 +14,10 @@ use vgpu::launch::LaunchError;
 use vgpu::profile::ProfileError;
 
 use crate::cli::Vgpu;
+use crate::output::UserError;
 
 pub(crate) fn run(action: Vgpu, out: &mut impl Write) -> Result<()> {
-    match action {
+    let result = match action {
         Vgpu::Run(options) => run::run(&options),
         Vgpu::Env(options) => run::env(&options, out),
         Vgpu::Shell(options) => run::shell(&options),
@@ -30,17 +31,13 @@ pub(crate) fn run(action: Vgpu, out: &mut impl Write) -> Result<()> {
         Vgpu::StressClient(options) => stress::run_client(&options, out),
         Vgpu::StressTracer(options) => stress::run_tracer(&options, out),
         Vgpu::Supervise { detach } => run::supervise(detach),
-    }
+    };
+    result.map_err(mark)
 }
 
-/// Whether the error is about what the user gave us.
-pub(crate) fn is_input(error: &anyhow::Error) -> bool {
-    let launch = error.downcast_ref::<LaunchError>();
-    error.is::<ProfileError>()
-        || matches!(
-            launch,
-            Some(
-                LaunchError::Profile(_) | LaunchError::Program { .. } | LaunchError::Unknown(_) | LaunchError::Outside
-            )
-        )
+/// Marks errors about a profile, a program or a name that the user gave.
+fn mark(error: anyhow::Error) -> anyhow::Error {
+    use LaunchError::{Outside, Profile, Program, Unknown};
+    let of_launch = matches!(error.downcast_ref(), Some(Profile(_) | Program { .. } | Unknown(_) | Outside));
+    if of_launch || error.is::<ProfileError>() { UserError::new(error).into() } else { error }
 }

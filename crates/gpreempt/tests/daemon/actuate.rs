@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gpreempt_testkit::scene::{process, status};
 use gpreempt_testkit::{Scene, play, this_test, until};
-use gpreemptd::actuate::{BEAT, Link, Order, Refused, RefusedKind, Told, TracedQueue};
+use gpreemptd::actuate::{ActuatorCommand, ActuatorEvent, BEAT, CommandRefusal, CommandRefusalKind, Link, TracedQueue};
 use gpreemptd::inbox::Input;
 use kfd::Pid;
 use linux_host::process::{Stat, Status};
@@ -42,22 +42,22 @@ impl Hand {
         });
         let mut hand = Hand { link, told, actuator: 0, tickets: 0 };
         hand.actuator = hand.until(|told| match told {
-            Told::Started { actuator } => Some(actuator),
+            ActuatorEvent::Started { actuator } => Some(actuator),
             _ => None,
         });
         assert_eq!(hand.link.lock().unwrap().pid(), Some(hand.actuator));
         hand
     }
 
-    fn send(&self, order: &Order) {
+    fn send(&self, order: &ActuatorCommand) {
         assert!(self.link.lock().unwrap().send(order));
     }
 
     /// Passes over everything before what is waited for.
-    fn until<T>(&self, mut wanted: impl FnMut(Told) -> Option<T>) -> T {
+    fn until<T>(&self, mut wanted: impl FnMut(ActuatorEvent) -> Option<T>) -> T {
         loop {
-            let Input::Told(told) = self.told.recv_timeout(PATIENCE).expect("it is told") else { continue };
-            if let Told::Lost { why, .. } = &told {
+            let Input::Actuator(told) = self.told.recv_timeout(PATIENCE).expect("it is told") else { continue };
+            if let ActuatorEvent::Lost { why, .. } = &told {
                 eprintln!("lost: {why}");
             }
             if let Some(found) = wanted(told) {
@@ -67,45 +67,45 @@ impl Hand {
     }
 
     /// Begins a session; queues and whether the runtime is there.
-    fn attach(&self, pid: Pid) -> Result<(Vec<TracedQueue>, bool), Refused> {
+    fn attach(&self, pid: Pid) -> Result<(Vec<TracedQueue>, bool), CommandRefusal> {
         self.attach_started(pid, start_of(pid))
     }
 
-    fn attach_started(&self, pid: Pid, started: u64) -> Result<(Vec<TracedQueue>, bool), Refused> {
-        self.send(&Order::Attach { pid: pid.0, started });
+    fn attach_started(&self, pid: Pid, started: u64) -> Result<(Vec<TracedQueue>, bool), CommandRefusal> {
+        self.send(&ActuatorCommand::Attach { pid: pid.0, started });
         self.until(|told| match told {
-            Told::Attached { pid: found, queues, runtime } if found == pid.0 => Some(Ok((queues, runtime))),
-            Told::Refused(refused) if refused.pid == pid.0 && refused.ticket.is_none() => Some(Err(refused)),
+            ActuatorEvent::Attached { pid: found, queues, runtime } if found == pid.0 => Some(Ok((queues, runtime))),
+            ActuatorEvent::Refused(refused) if refused.pid == pid.0 && refused.ticket.is_none() => Some(Err(refused)),
             _ => None,
         })
     }
 
-    fn suspend(&mut self, pid: Pid, queues: &[u32]) -> Result<Vec<u32>, Refused> {
+    fn suspend(&mut self, pid: Pid, queues: &[u32]) -> Result<Vec<u32>, CommandRefusal> {
         self.tickets += 1;
         let (ticket, queues) = (self.tickets, queues.to_vec());
-        self.order(&Order::Suspend { ticket, pid: pid.0, queues, grace: Some(1) })
+        self.order(&ActuatorCommand::Suspend { ticket, pid: pid.0, queues, grace: Some(1) })
     }
 
-    fn resume(&mut self, pid: Pid, queues: &[u32]) -> Result<Vec<u32>, Refused> {
+    fn resume(&mut self, pid: Pid, queues: &[u32]) -> Result<Vec<u32>, CommandRefusal> {
         self.tickets += 1;
         let (ticket, queues) = (self.tickets, queues.to_vec());
-        self.order(&Order::Resume { ticket, pid: pid.0, queues })
+        self.order(&ActuatorCommand::Resume { ticket, pid: pid.0, queues })
     }
 
-    fn order(&self, order: &Order) -> Result<Vec<u32>, Refused> {
+    fn order(&self, order: &ActuatorCommand) -> Result<Vec<u32>, CommandRefusal> {
         self.send(order);
         self.until(|told| match told {
-            Told::Done { ticket, queues, failed, called_ns, answered_ns, .. } if ticket == self.tickets => {
+            ActuatorEvent::Done { ticket, queues, failed, called_ns, answered_ns, .. } if ticket == self.tickets => {
                 assert!(failed.is_empty() && called_ns < answered_ns);
                 Some(Ok(queues))
             }
-            Told::Refused(refused) if refused.ticket == Some(self.tickets) => Some(Err(refused)),
+            ActuatorEvent::Refused(refused) if refused.ticket == Some(self.tickets) => Some(Err(refused)),
             _ => None,
         })
     }
 
     fn detach(&self, pid: Pid) {
-        self.send(&Order::Detach { pid: pid.0 });
+        self.send(&ActuatorCommand::Detach { pid: pid.0 });
     }
 
     /// Another session in place of one that is open.
@@ -115,20 +115,20 @@ impl Hand {
     }
 
     fn must_hear_of_end(&self, pid: Pid) {
-        self.until(|told| (told == Told::Ended { pid: pid.0 }).then_some(()));
+        self.until(|told| (told == ActuatorEvent::Ended { pid: pid.0 }).then_some(()));
     }
 
     /// Queues and runtime after a change that `wanted` recognises.
     fn must_hear_of_change(&self, wanted: impl Fn(&[TracedQueue], bool) -> bool) {
         self.until(|told| match told {
-            Told::Changed { queues, runtime, .. } => wanted(&queues, runtime).then_some(()),
+            ActuatorEvent::Changed { queues, runtime, .. } => wanted(&queues, runtime).then_some(()),
             _ => None,
         });
     }
 
     fn must_hear_of_loss(&self, by_guardian: bool) {
         let killed = self.until(|told| match told {
-            Told::Lost { killed, .. } => Some(killed),
+            ActuatorEvent::Lost { killed, .. } => Some(killed),
             _ => None,
         });
         // A guardian that a busy machine lets leave late is ended, too.
@@ -202,7 +202,7 @@ fn live_through_stops(scene: &Scene, stays_traced: bool) {
     hand.must_hear_of_change(|queues, _| queues.len() == 1);
     client.leave();
     hand.must_hear_of_end(pid);
-    assert_eq!(hand.suspend(pid, &[first]).unwrap_err().kind, RefusedKind::Gone);
+    assert_eq!(hand.suspend(pid, &[first]).unwrap_err().kind, CommandRefusalKind::Gone);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn a_runtime_that_did_not_offer_itself_is_told_from_one_that_did_later() {
         let (queues, runtime) = hand.attach(pid).unwrap();
         assert!(queues.is_empty() && !runtime);
         let refused = hand.suspend(pid, &[0]).unwrap_err();
-        assert_eq!(refused.kind, RefusedKind::Runtime);
+        assert_eq!(refused.kind, CommandRefusalKind::Runtime);
         assert!(refused.message.contains("has not offered itself"), "{}", refused.message);
         client.ask("runtime on");
         hand.must_hear_of_change(|_, runtime| runtime);
@@ -311,7 +311,7 @@ fn a_process_of_another_debugger_is_refused_as_such() {
         let mut hand = Hand::start();
         let mut other = scene.actor();
         other.ask(&format!("trace {pid}"));
-        assert_eq!(hand.attach(pid).unwrap_err().kind, RefusedKind::Debugger);
+        assert_eq!(hand.attach(pid).unwrap_err().kind, CommandRefusalKind::Debugger);
         other.leave();
         // One that comes later takes the session over, which the driver permits once nobody traces.
         hand.attach(pid).unwrap();
@@ -327,10 +327,10 @@ fn a_process_of_another_debugger_is_refused_as_such() {
         let mut thief = scene.actor();
         thief.ask(&format!("trace {pid}"));
         assert!(thief.try_to("debug").is_err());
-        assert_eq!(hand.suspend(pid, &[queue]).unwrap_err().kind, RefusedKind::Debugger);
+        assert_eq!(hand.suspend(pid, &[queue]).unwrap_err().kind, CommandRefusalKind::Debugger);
         // Its session is left to it.
         hand.detach(pid);
-        assert_eq!(hand.attach(pid).unwrap_err().kind, RefusedKind::Debugger);
+        assert_eq!(hand.attach(pid).unwrap_err().kind, CommandRefusalKind::Debugger);
         assert_eq!(thief.ask("snapshot"), "1");
         thief.ask("disable");
         thief.leave();
@@ -373,9 +373,9 @@ fn a_process_that_is_not_the_one_meant_is_left_alone() {
         let (mut client, queue) = scene.walker(1);
         let pid = client.pid();
         let mut hand = Hand::start();
-        assert_eq!(hand.attach_started(pid, start_of(pid) + 1).unwrap_err().kind, RefusedKind::Gone);
-        assert_eq!(hand.attach_started(Pid(u32::MAX >> 1), 1).unwrap_err().kind, RefusedKind::Gone);
-        assert_eq!(hand.suspend(pid, &[queue]).unwrap_err().kind, RefusedKind::Gone);
+        assert_eq!(hand.attach_started(pid, start_of(pid) + 1).unwrap_err().kind, CommandRefusalKind::Gone);
+        assert_eq!(hand.attach_started(Pid(u32::MAX >> 1), 1).unwrap_err().kind, CommandRefusalKind::Gone);
+        assert_eq!(hand.suspend(pid, &[queue]).unwrap_err().kind, CommandRefusalKind::Gone);
         assert!(process(&status(), pid.0).unwrap()["debugger"].is_null());
         client.enough();
         client.must_end_right(0);

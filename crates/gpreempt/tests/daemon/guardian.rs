@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gpreempt_testkit::{ThisTest, this_test, until};
-use gpreemptd::actuate::{BEAT, Link, Order, RefusedKind, SILENCE, Told};
+use gpreemptd::actuate::{ActuatorCommand, ActuatorEvent, BEAT, CommandRefusalKind, Link, SILENCE};
 use gpreemptd::inbox::Input;
 use linux_host::process::Stat;
 use nix::sys::signal::{Signal, kill};
@@ -44,13 +44,13 @@ fn be_daemon() {
     });
     let printer = std::thread::spawn(move || {
         for input in inputs {
-            let Input::Told(told) = input else { panic!("{input:?}") };
+            let Input::Actuator(told) = input else { panic!("{input:?}") };
             println!("{MARK}{}", serde_json::to_string(&told).unwrap());
         }
     });
     for (ticket, line) in std::io::stdin().lock().lines().enumerate() {
         line.unwrap();
-        let order = Order::Resume { ticket: ticket as u64, pid: 1, queues: Vec::new() };
+        let order = ActuatorCommand::Resume { ticket: ticket as u64, pid: 1, queues: Vec::new() };
         link.lock().unwrap().send(&order);
     }
     drop(link);
@@ -61,7 +61,7 @@ fn be_daemon() {
 struct Daemon {
     child: Child,
     input: Option<ChildStdin>,
-    told: Receiver<Told>,
+    told: Receiver<ActuatorEvent>,
     guardian: Process,
     actuator: Process,
 }
@@ -77,11 +77,11 @@ impl Daemon {
         std::thread::spawn(move || {
             let reports = output.lines().map_while(Result::ok);
             let told = reports.filter_map(|line| serde_json::from_str(line.split_once(MARK)?.1).ok());
-            told.into_iter().try_for_each(|told: Told| to.send(told))
+            told.into_iter().try_for_each(|told: ActuatorEvent| to.send(told))
         });
         let none = Process { pid: 0, started: None };
         let mut daemon = Daemon { child, input, told, guardian: none, actuator: none };
-        let Told::Started { actuator } = daemon.hear() else { panic!("something else") };
+        let ActuatorEvent::Started { actuator } = daemon.hear() else { panic!("something else") };
         daemon.actuator = Process::find(actuator);
         let guardian = Stat::read(actuator).expect("it runs").parent;
         daemon.guardian = Process::find(guardian);
@@ -90,7 +90,7 @@ impl Daemon {
         daemon
     }
 
-    fn hear(&mut self) -> Told {
+    fn hear(&mut self) -> ActuatorEvent {
         self.told.recv_timeout(PATIENCE).expect("it is told")
     }
 
@@ -98,13 +98,16 @@ impl Daemon {
     fn must_answer(&mut self) {
         writeln!(self.input.as_mut().unwrap(), "order").unwrap();
         let told = self.hear();
-        assert!(matches!(&told, Told::Refused(refused) if refused.kind == RefusedKind::Gone), "{told:?}");
+        assert!(
+            matches!(&told, ActuatorEvent::Refused(refused) if refused.kind == CommandRefusalKind::Gone),
+            "{told:?}"
+        );
     }
 
     fn must_hear_of_loss(&mut self, by_guardian: bool) {
         let told = self.hear();
         // A guardian that a busy machine lets leave late is ended, too.
-        assert!(matches!(&told, Told::Lost { killed, .. } if *killed || !by_guardian), "{told:?}");
+        assert!(matches!(&told, ActuatorEvent::Lost { killed, .. } if *killed || !by_guardian), "{told:?}");
     }
 
     fn must_be_gone(&self) {

@@ -192,9 +192,10 @@ fn memory_of_processes_is_read_only_where_two_levels_meet() {
         first.ask("open");
         let queue = first.queue(7);
         first.ask(&format!("walk {queue} 4"));
-        // Without asking for the status, which shows what everybody does, and so has to look.
+        // Asking for the status is no reason to read, either.
         let appeared = |service: &TestDaemon<'_>, pid: Pid| {
-            service.events_of(pid).iter().any(|kind| matches!(kind, EventKind::Appeared { .. }))
+            tenants(&service.status(), pid).all(|tenant| tenant.state == State::Unknown)
+                && service.events_of(pid).iter().any(|kind| matches!(kind, EventKind::Appeared { .. }))
         };
         until("the daemon knows it", || appeared(&service, first.pid()));
         let mut second = service.actor(2);
@@ -210,5 +211,43 @@ fn memory_of_processes_is_read_only_where_two_levels_meet() {
             actor.enough();
             actor.must_end_right(0);
         }
+    });
+}
+
+/// It waits for nothing but its inbox, so that no disk and no process can delay a decision.
+#[test]
+#[ignore = "needs strace, and permission to trace"]
+fn the_deciding_thread_opens_no_file_and_starts_no_process() {
+    play(this_test!(), &[], |scene| {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let log = directory.path().join("calls");
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-Y", "-qq", "-e", "trace=%file,%process,fsync,fdatasync", "-e", "signal=none", "-o"]);
+        strace.arg(&log).arg(executable());
+        let service = TestDaemon::start_with(scene, Rules::default(), strace);
+        let calls_of = |thread: &str| {
+            let text = fs::read_to_string(&log).expect("strace writes it");
+            // Threads and their ends are no processes.
+            let counts =
+                |line: &&str| !line.contains("clone3(") && !line.contains("clone(") && !line.contains(" exit(");
+            let of_thread = |line: &&str| line.contains(&format!("<{thread}>"));
+            text.lines().filter(of_thread).filter(counts).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (mut offline, _) = service.walker(2);
+        let target = || Target::Pid(offline.pid().0);
+        service.must_be_known(offline.pid());
+        service.ask(Request::Set { target: target(), level: 3 });
+        let (mut online, _) = service.walker(12);
+        service.must_be(offline.pid(), State::Stopped);
+        service.ask(Request::Hold { target: target(), seconds: 5 });
+        service.ask(Request::Release { target: target() });
+        online.enough();
+        online.must_end_right(0);
+        service.must_work(offline.pid());
+        assert_eq!(calls_of("decide"), [""; 0]);
+        // The threads that do it instead are seen.
+        until("files are read and written", || !calls_of("discovery").is_empty() && !calls_of("overrides").is_empty());
+        offline.enough();
+        offline.must_end_right(0);
     });
 }

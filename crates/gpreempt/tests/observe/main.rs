@@ -5,8 +5,8 @@ use std::sync::Arc;
 use gpreempt_core::Activity;
 use gpreempt_testkit::{Actor, play, this_test, until};
 use gpreemptd::clock::now;
-use gpreemptd::observe::{Eye, Look};
-use gpreemptd::scout::{Format, Ring, Sample};
+use gpreemptd::discovery::{Format, OccupancySample, Ring};
+use gpreemptd::observe::{TenantActivity, TenantProbe};
 use kfd::debugfs::{self, MqdKind};
 use kfd::{Pid, ProcessMemory, process};
 
@@ -27,30 +27,30 @@ fn rings(pid: Pid) -> Vec<Ring> {
     compute.filter_map(ring).collect()
 }
 
-/// An eye on a process that has a compute queue, which is idle; and the queue.
-fn watch(actor: &mut Actor) -> (Eye, u32) {
+/// An probe on a process that has a compute queue, which is idle; and the queue.
+fn watch(actor: &mut Actor) -> (TenantProbe, u32) {
     actor.ask("open");
     let queue = actor.queue(7);
     let pid = actor.pid();
-    let mut eye = Eye::new(Arc::new(ProcessMemory::open(pid).unwrap()), &rings(pid));
-    assert_eq!(eye.ignored(), []);
-    until("it is idle", || look(&mut eye).activity == Activity::Idle);
-    (eye, queue)
+    let mut probe = TenantProbe::new(Arc::new(ProcessMemory::open(pid).unwrap()), &rings(pid));
+    assert_eq!(probe.ignored(), []);
+    until("it is idle", || look(&mut probe).activity == Activity::Idle);
+    (probe, queue)
 }
 
-fn look(eye: &mut Eye) -> Look {
-    eye.look(now(), false).unwrap()
+fn look(probe: &mut TenantProbe) -> TenantActivity {
+    probe.poll(now(), false).unwrap()
 }
 
 /// Asks the driver, as the daemon does when a look is unsure.
-fn sample(eye: &mut Eye, pid: Pid) -> u32 {
+fn sample(probe: &mut TenantProbe, pid: Pid) -> u32 {
     let found = process::find(pid).unwrap().expect("it uses a gpu");
     let usage = found.usage.first().expect("it uses a gpu");
     let at = now();
     let path = format!("/sys/class/kfd/kfd/proc/{pid}/stats_{}/cu_occupancy", usage.gpu);
     let occupied = std::fs::read_to_string(path).unwrap().trim().parse().unwrap();
     let (gpu, occupied_cus, evicted_ms) = (usage.gpu, Some(occupied), usage.evicted_ms);
-    eye.sampled(&Sample { pid, gpu, at, occupied_cus, evicted_ms }, true);
+    probe.sampled(&OccupancySample { pid, gpu, at, occupied_cus, evicted_ms }, true);
     occupied
 }
 
@@ -58,28 +58,28 @@ fn sample(eye: &mut Eye, pid: Pid) -> u32 {
 fn a_kernel_that_was_fetched_runs_until_its_signal_fires() {
     play(this_test!(), &[], |scene| {
         let mut actor = scene.actor();
-        let (mut eye, queue) = watch(&mut actor);
-        assert!(!eye.peek());
+        let (mut probe, queue) = watch(&mut actor);
+        assert!(!probe.peek());
         actor.ask(&format!("walk {queue} {GROUPS}"));
-        assert!(eye.peek());
+        assert!(probe.peek());
         until("it was fetched", || {
-            let look = look(&mut eye);
+            let look = look(&mut probe);
             assert!(look.activity.has_work(), "{look:?}");
             look.pending == 0
         });
-        assert_eq!(look(&mut eye).activity, Activity::Running);
-        until("a signal alone is not believed for ever", || look(&mut eye).unsure);
+        assert_eq!(look(&mut probe).activity, Activity::Running);
+        until("a signal alone is not believed for ever", || look(&mut probe).unsure);
         // Nor is a sample, so what it confirms is sure for a moment only.
         until("a sample confirms it", || {
-            assert!(sample(&mut eye, actor.pid()) > 0);
-            let confirmed = look(&mut eye);
+            assert!(sample(&mut probe, actor.pid()) > 0);
+            let confirmed = look(&mut probe);
             assert_eq!(confirmed.activity, Activity::Running);
             !confirmed.unsure
         });
         actor.enough();
         actor.must_end_right(0);
-        assert_eq!(look(&mut eye).activity, Activity::Idle);
-        assert!(!eye.peek());
+        assert_eq!(look(&mut probe).activity, Activity::Idle);
+        assert!(!probe.peek());
         actor.leave();
     });
 }
@@ -88,20 +88,20 @@ fn a_kernel_that_was_fetched_runs_until_its_signal_fires() {
 fn kernels_without_signals_run_until_a_sample_finds_no_waves() {
     play(this_test!(), &[], |scene| {
         let mut actor = scene.actor();
-        let (mut eye, queue) = watch(&mut actor);
+        let (mut probe, queue) = watch(&mut actor);
         actor.ask(&format!("walk {queue} {GROUPS} silent"));
         until("nothing but a sample can tell", || {
-            let look = look(&mut eye);
+            let look = look(&mut probe);
             assert!(look.activity.has_work(), "{look:?}");
             look.unsure
         });
-        until("its waves are on the gpu", || sample(&mut eye, actor.pid()) > 0);
-        assert_eq!(look(&mut eye).activity, Activity::Running);
+        until("its waves are on the gpu", || sample(&mut probe, actor.pid()) > 0);
+        assert_eq!(look(&mut probe).activity, Activity::Running);
         actor.enough();
         // Nothing in its memory tells that it ended.
-        assert_eq!(look(&mut eye).activity, Activity::Running);
-        until("its waves are gone", || sample(&mut eye, actor.pid()) == 0);
-        assert_eq!(look(&mut eye).activity, Activity::Idle);
+        assert_eq!(look(&mut probe).activity, Activity::Running);
+        until("its waves are gone", || sample(&mut probe, actor.pid()) == 0);
+        assert_eq!(look(&mut probe).activity, Activity::Idle);
         actor.leave();
     });
 }
@@ -110,24 +110,24 @@ fn kernels_without_signals_run_until_a_sample_finds_no_waves() {
 fn a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires() {
     play(this_test!(), &[], |scene| {
         let mut actor = scene.actor();
-        let (mut eye, queue) = watch(&mut actor);
+        let (mut probe, queue) = watch(&mut actor);
         for (job, kind) in ["", " value"].iter().enumerate() {
             actor.ask(&format!("gate {queue}{kind}"));
             actor.ask(&format!("walk {queue} {GROUPS}"));
-            until("the processor is at the wait", || look(&mut eye).activity == Activity::Blocked);
+            until("the processor is at the wait", || look(&mut probe).activity == Activity::Blocked);
             for _ in 0..100 {
-                let look = look(&mut eye);
+                let look = look(&mut probe);
                 assert_eq!((look.activity, look.unsure), (Activity::Blocked, false));
             }
-            assert_eq!(sample(&mut eye, actor.pid()), 0);
-            assert_eq!(look(&mut eye).activity, Activity::Blocked);
+            assert_eq!(sample(&mut probe, actor.pid()), 0);
+            assert_eq!(look(&mut probe).activity, Activity::Blocked);
             actor.ask("fire");
-            assert!(look(&mut eye).activity.has_work());
-            until("the kernel behind it runs", || sample(&mut eye, actor.pid()) > 0);
-            assert_eq!(look(&mut eye).activity, Activity::Running);
+            assert!(look(&mut probe).activity.has_work());
+            until("the kernel behind it runs", || sample(&mut probe, actor.pid()) > 0);
+            assert_eq!(look(&mut probe).activity, Activity::Running);
             actor.enough();
             actor.must_end_right(job);
-            assert_eq!(look(&mut eye).activity, Activity::Idle);
+            assert_eq!(look(&mut probe).activity, Activity::Idle);
         }
         actor.leave();
     });
@@ -137,16 +137,16 @@ fn a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires() {
 fn a_process_that_only_copies_is_idle() {
     play(this_test!(), &[], |scene| {
         let mut actor = scene.actor();
-        let (mut eye, _) = watch(&mut actor);
+        let (mut probe, _) = watch(&mut actor);
         let mut during = 0;
         until("a look fell into the copies", || {
             actor.ask("begin-copy");
-            assert_eq!(look(&mut eye).activity, Activity::Idle);
+            assert_eq!(look(&mut probe).activity, Activity::Idle);
             during += u32::from(actor.ask("copying") == "true");
             actor.ask("copied");
             during > 0
         });
-        assert!(!eye.peek());
+        assert!(!probe.peek());
         actor.leave();
     });
 }
@@ -155,11 +155,11 @@ fn a_process_that_only_copies_is_idle() {
 fn a_process_that_was_killed_has_no_rings() {
     play(this_test!(), &[], |scene| {
         let mut actor = scene.actor();
-        let (mut eye, queue) = watch(&mut actor);
+        let (mut probe, queue) = watch(&mut actor);
         actor.ask(&format!("walk {queue} {GROUPS}"));
-        assert!(look(&mut eye).activity.has_work());
+        assert!(look(&mut probe).activity.has_work());
         actor.kill();
-        until("its memory is gone", || eye.look(now(), false).is_err());
-        assert!(eye.peek());
+        until("its memory is gone", || probe.poll(now(), false).is_err());
+        assert!(probe.peek());
     });
 }

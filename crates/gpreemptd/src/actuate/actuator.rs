@@ -19,12 +19,12 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 use nix::unistd;
 
-use super::lines::Lines;
+use super::json_lines::Lines;
 use super::refusal::refused;
-use super::shelter::leave_signals_to_the_daemon;
+use super::signals::leave_signals_to_the_daemon;
 use super::target::{Action, Common, Target};
-use super::{BEAT, Order, Told};
-use crate::failing;
+use super::{ActuatorCommand, ActuatorEvent, BEAT};
+use crate::panic_hook;
 
 /// Time between two beats: two fit into the longest allowed.
 const PERIOD: Duration = BEAT.checked_div(2).expect("two is not zero");
@@ -37,7 +37,7 @@ const FAREWELL: Duration = Duration::from_millis(300);
 #[must_use]
 pub fn actuator_main() -> ExitCode {
     leave_signals_to_the_daemon();
-    failing::end_with_any_thread();
+    panic_hook::abort_on_panic();
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -60,7 +60,7 @@ fn run() -> io::Result<()> {
     tracing::debug!(?granted, "actuator started");
     let orders = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let common = Arc::new(Common::new(orders.try_clone()?));
-    common.tell(&Told::Started { actuator: std::process::id() });
+    common.tell(&ActuatorEvent::Started { actuator: std::process::id() });
     let mut actuator = Actuator { common, targets: HashMap::new(), leaving: HashMap::new() };
     let ended = actuator.serve(orders);
     actuator.leave()?;
@@ -105,15 +105,15 @@ impl Actuator {
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn obey(&mut self, order: ActuatorCommand) {
         match order {
-            Order::Attach { pid, started } => self.attach(pid, started),
-            Order::Detach { pid } => self.detach(pid),
-            Order::Suspend { ticket, pid, queues, grace } => {
+            ActuatorCommand::Attach { pid, started } => self.attach(pid, started),
+            ActuatorCommand::Detach { pid } => self.detach(pid),
+            ActuatorCommand::Suspend { ticket, pid, queues, grace } => {
                 let grace = grace.map_or(Grace::HARDWARE, Grace::kiloclocks);
                 self.order(ticket, pid, &queues, Action::Suspend(grace));
             }
-            Order::Resume { ticket, pid, queues } => self.order(ticket, pid, &queues, Action::Resume),
+            ActuatorCommand::Resume { ticket, pid, queues } => self.order(ticket, pid, &queues, Action::Resume),
         }
     }
 
@@ -125,7 +125,7 @@ impl Actuator {
         }
         match Target::attach(&self.common, Pid(pid), started, self.leaving.remove(&pid)) {
             Ok(target) => drop(self.targets.insert(pid, target)),
-            Err(error) => self.common.tell(&Told::Refused(refused(None, Pid(pid), &error))),
+            Err(error) => self.common.tell(&ActuatorEvent::Refused(refused(None, Pid(pid), &error))),
         }
     }
 
@@ -140,7 +140,7 @@ impl Actuator {
             Some(target) => target.order(ticket, queues, action),
             None => {
                 let gone = Error::Gone { pid: Pid(pid) };
-                self.common.tell(&Told::Refused(refused(Some(ticket), Pid(pid), &gone)));
+                self.common.tell(&ActuatorEvent::Refused(refused(Some(ticket), Pid(pid), &gone)));
             }
         }
     }

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd;
 
-use super::shelter::leave_signals_to_the_daemon;
+use super::signals::leave_signals_to_the_daemon;
 use super::{BEAT, SILENCE};
 
 /// How long an actuator may take until its first sign of life: it is loaded and linked first.

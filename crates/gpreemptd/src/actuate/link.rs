@@ -19,8 +19,8 @@ use nix::sys::socket::{MsgFlags, send};
 use nix::unistd;
 
 use super::guardian::Ending;
-use super::lines::{Lines, line};
-use super::{BEAT, Order, SILENCE, Told};
+use super::json_lines::{Lines, line};
+use super::{ActuatorCommand, ActuatorEvent, BEAT, SILENCE};
 use crate::inbox::Input;
 
 /// How long guardian and actuator may take to end by themselves before they are ended.
@@ -60,7 +60,7 @@ impl Processes {
 }
 
 impl Link {
-    /// Starts `program guardian`, and with it an actuator. [`Told::Started`] follows, or [`Told::Lost`].
+    /// Starts `program guardian`, and with it an actuator. [`ActuatorEvent::Started`] follows, or [`ActuatorEvent::Lost`].
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Link {
         let (pulse, beats) = io::pipe()?;
         fcntl(&beats, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let reports = orders.try_clone()?;
-        // Both ends of a terminal's or a service manager's signals are the daemon's: see `shelter`.
+        // Both ends of a terminal's or a service manager's signals are the daemon's: see `signals`.
         let guardian = Command::new(program)
             .arg("guardian")
             .stdin(Stdio::from(OwnedFd::from(pulse)))
@@ -93,8 +93,8 @@ impl Link {
         Ok(link)
     }
 
-    /// Sends an order. False if the actuator is lost: [`Told::Lost`] comes or came.
-    pub fn send(&mut self, order: &Order) -> bool {
+    /// Sends an order. False if the actuator is lost: [`ActuatorEvent::Lost`] comes or came.
+    pub fn send(&mut self, order: &ActuatorCommand) -> bool {
         let sent = line(order).and_then(|line| {
             // A signal cannot interrupt a call that does not wait.
             let count = send(self.orders.as_raw_fd(), &line, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL)?;
@@ -153,17 +153,17 @@ fn listen(mut reports: UnixStream, processes: &Processes, to: &Sender<Input>) {
     }
     let lost = lost(reap(processes), processes.given_up.get());
     // Whoever dropped the receiver does not want to know.
-    let _ = to.send(Input::Told(lost));
+    let _ = to.send(Input::Actuator(lost));
 }
 
 fn pass_on(reports: &mut UnixStream, processes: &Processes, to: &Sender<Input>) -> io::Result<()> {
     let mut lines = Lines::default();
     while lines.fill(reports)? > 0 {
-        while let Some(told) = lines.next::<Told>()? {
-            if let Told::Started { actuator } = told {
+        while let Some(told) = lines.next::<ActuatorEvent>()? {
+            if let ActuatorEvent::Started { actuator } = told {
                 processes.actuator.store(actuator, Ordering::Release);
             }
-            let _ = to.send(Input::Told(told));
+            let _ = to.send(Input::Actuator(told));
         }
     }
     Ok(())
@@ -186,9 +186,9 @@ fn reap(processes: &Processes) -> Option<ExitStatus> {
 }
 
 /// The last report.
-fn lost(guardian: Option<ExitStatus>, given_up: Option<&String>) -> Told {
+fn lost(guardian: Option<ExitStatus>, given_up: Option<&String>) -> ActuatorEvent {
     if let Some(why) = given_up {
-        return Told::Lost { why: format!("the actuator was ended: {why}"), killed: true };
+        return ActuatorEvent::Lost { why: format!("the actuator was ended: {why}"), killed: true };
     }
     let code = guardian.and_then(|status| status.code());
     let ending = Ending::ALL.into_iter().find(|ending| Some(i32::from(ending.code())) == code);
@@ -205,7 +205,7 @@ fn lost(guardian: Option<ExitStatus>, given_up: Option<&String>) -> Told {
         }
         (None, None) => "the actuator's guardian failed".to_owned(),
     };
-    Told::Lost { why, killed: matches!(ending, Some(Ending::Silent | Ending::Orphaned)) }
+    ActuatorEvent::Lost { why, killed: matches!(ending, Some(Ending::Silent | Ending::Orphaned)) }
 }
 
 #[cfg(test)]
@@ -214,7 +214,7 @@ mod tests {
 
     fn ended(raw: i32) -> (String, bool) {
         match lost(Some(ExitStatus::from_raw(raw)), None) {
-            Told::Lost { why, killed } => (why, killed),
+            ActuatorEvent::Lost { why, killed } => (why, killed),
             other => panic!("{other:?}"),
         }
     }
@@ -228,7 +228,7 @@ mod tests {
         assert!(ended(9).0.contains("signal 9"));
         assert!(ended(101 << 8).0.contains("guardian failed"));
         let given_up = lost(None, Some(&"it takes no more orders".to_owned()));
-        assert!(matches!(given_up, Told::Lost { killed: true, why } if why.contains("no more orders")));
+        assert!(matches!(given_up, ActuatorEvent::Lost { killed: true, why } if why.contains("no more orders")));
     }
 
     #[test]
@@ -241,9 +241,11 @@ mod tests {
     fn a_program_that_leaves_at_once_is_a_loss() {
         let (to, inputs) = mpsc::channel();
         let mut link = Link::start(Path::new("/bin/false"), to).unwrap();
-        let Input::Told(Told::Lost { why, killed: false }) = inputs.recv().unwrap() else { panic!("something else") };
+        let Input::Actuator(ActuatorEvent::Lost { why, killed: false }) = inputs.recv().unwrap() else {
+            panic!("something else")
+        };
         assert!(why.contains("could not be started"), "{why}");
-        assert!(!link.send(&Order::Detach { pid: 1 }));
+        assert!(!link.send(&ActuatorCommand::Detach { pid: 1 }));
         assert_eq!(link.pid(), None);
     }
 }

@@ -14,10 +14,10 @@
 
 mod actuator;
 mod guardian;
-mod lines;
+mod json_lines;
 mod link;
 mod refusal;
-mod shelter;
+mod signals;
 mod target;
 mod wire;
 
@@ -26,7 +26,7 @@ use std::time::Duration;
 pub use actuator::actuator_main;
 pub use guardian::guardian_main;
 pub use link::Link;
-pub use wire::{Order, Refused, RefusedKind, Told, TracedQueue};
+pub use wire::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind, TracedQueue};
 
 /// Longest time between two signs of life of the daemon, and of the actuator.
 pub const BEAT: Duration = Duration::from_millis(100);

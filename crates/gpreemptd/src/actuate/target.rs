@@ -12,9 +12,9 @@ use kfd::{
     Batch, Calls, Error, Event, Grace, Kfd, Pid, QueueId, QueueResult, QueueSnapshotEntry, RuntimeState, Tracer,
 };
 
-use super::lines::line;
+use super::json_lines::line;
 use super::refusal::{refused, with_kind};
-use super::{RefusedKind, Told, TracedQueue};
+use super::{ActuatorEvent, CommandRefusalKind, TracedQueue};
 use crate::clock;
 
 /// Time between two attempts to stop tracing a program.
@@ -36,7 +36,7 @@ impl Common {
     }
 
     /// Tells the daemon. If it cannot be told it is gone, and the main thread sees that.
-    pub(super) fn tell(&self, told: &Told) {
+    pub(super) fn tell(&self, told: &ActuatorEvent) {
         let Ok(line) = line(told) else { return };
         let _ = self.reports.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line);
     }
@@ -59,7 +59,7 @@ struct Ticket {
 }
 
 impl Ticket {
-    fn answer(mut self, told: &Told) {
+    fn answer(mut self, told: &ActuatorEvent) {
         self.answered = true;
         self.common.tell(told);
     }
@@ -69,7 +69,7 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         if !self.answered {
             let gone = Error::Gone { pid: self.pid };
-            self.common.tell(&Told::Refused(refused(Some(self.number), self.pid, &gone)));
+            self.common.tell(&ActuatorEvent::Refused(refused(Some(self.number), self.pid, &gone)));
         }
     }
 }
@@ -126,12 +126,12 @@ impl Target {
                 Ok((calls, queues)) => {
                     let enabled = calls.runtime().runtime_state == RuntimeState::ENABLED;
                     state.runtime.store(enabled, Ordering::Release);
-                    common.tell(&Told::Attached { pid: pid.0, runtime: enabled, queues: traced(&queues) });
+                    common.tell(&ActuatorEvent::Attached { pid: pid.0, runtime: enabled, queues: traced(&queues) });
                 }
                 Err(error) => {
                     // Whoever is told may ask again at once.
                     state.over.store(true, Ordering::Release);
-                    common.tell(&Told::Refused(refused(None, pid, &error)));
+                    common.tell(&ActuatorEvent::Refused(refused(None, pid, &error)));
                 }
             }
         };
@@ -164,12 +164,12 @@ impl Target {
     pub(super) fn describe(&self) {
         let (common, state) = (Arc::clone(&self.common), Arc::clone(&self.state));
         self.tracer.post(move |calls| match calls.snapshot() {
-            Ok(queues) => common.tell(&Told::Attached {
+            Ok(queues) => common.tell(&ActuatorEvent::Attached {
                 pid: calls.pid().0,
                 runtime: state.runtime.load(Ordering::Acquire),
                 queues: traced(&queues),
             }),
-            Err(error) => common.tell(&Told::Refused(refused(None, calls.pid(), &error))),
+            Err(error) => common.tell(&ActuatorEvent::Refused(refused(None, calls.pid(), &error))),
         });
     }
 
@@ -214,13 +214,13 @@ impl Ear {
         // ends, which is told by itself.
         if let Ok(queues) = calls.snapshot() {
             let runtime = self.state.runtime.load(Ordering::Acquire);
-            self.common.tell(&Told::Changed { pid: calls.pid().0, runtime, queues: traced(&queues) });
+            self.common.tell(&ActuatorEvent::Changed { pid: calls.pid().0, runtime, queues: traced(&queues) });
         }
     }
 
     fn tell_end(&self, pid: Pid) {
         if !self.state.over.swap(true, Ordering::AcqRel) {
-            self.common.tell(&Told::Ended { pid: pid.0 });
+            self.common.tell(&ActuatorEvent::Ended { pid: pid.0 });
         }
     }
 }
@@ -250,7 +250,7 @@ fn carry_out(calls: &Calls, ticket: Ticket, queues: &[QueueId], action: Action) 
         Ok(batch) => batch,
         Err(error) => {
             let number = ticket.number;
-            return ticket.answer(&Told::Refused(refusal(calls, number, &error)));
+            return ticket.answer(&ActuatorEvent::Refused(refusal(calls, number, &error)));
         }
     };
     let (mut done, mut failed) = sorted(&batch);
@@ -263,7 +263,7 @@ fn carry_out(calls: &Calls, ticket: Ticket, queues: &[QueueId], action: Action) 
         failed.extend(failures);
     }
     let (number, pid) = (ticket.number, ticket.pid.0);
-    ticket.answer(&Told::Done { ticket: number, pid, queues: done, failed, called_ns, answered_ns });
+    ticket.answer(&ActuatorEvent::Done { ticket: number, pid, queues: done, failed, called_ns, answered_ns });
 }
 
 /// Queues that were created since the last snapshot can be stopped after another one.
@@ -286,9 +286,9 @@ fn sorted(batch: &Batch) -> (Vec<u32>, Vec<u32>) {
 
 /// The driver has one number for a runtime that is not there and for a session that is another's; only the first still
 /// answers questions.
-fn refusal(calls: &Calls, number: u64, error: &Error) -> super::Refused {
+fn refusal(calls: &Calls, number: u64, error: &Error) -> super::CommandRefusal {
     if error.is_without_runtime() && calls.snapshot().is_err_and(|error| error.is_taken_over()) {
-        return with_kind(Some(number), calls.pid(), RefusedKind::Debugger, error.to_string());
+        return with_kind(Some(number), calls.pid(), CommandRefusalKind::Debugger, error.to_string());
     }
     refused(Some(number), calls.pid(), error)
 }

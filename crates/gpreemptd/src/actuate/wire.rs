@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 /// From the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// Begin a session. Answered by [`Told::Attached`] or [`Told::Refused`].
+pub enum ActuatorCommand {
+    /// Begin a session. Answered by [`ActuatorEvent::Attached`] or [`ActuatorEvent::Refused`].
     Attach {
         /// The process.
         pid: u32,
@@ -18,7 +18,7 @@ pub enum Order {
         /// The process.
         pid: u32,
     },
-    /// Stop queues of one process on one gpu. Answered by [`Told::Done`] or [`Told::Refused`] with the ticket.
+    /// Stop queues of one process on one gpu. Answered by [`ActuatorEvent::Done`] or [`ActuatorEvent::Refused`] with the ticket.
     Suspend {
         /// Repeated in the answer.
         ticket: u64,
@@ -29,7 +29,7 @@ pub enum Order {
         /// In 1,000 clocks; absent: as the hardware is set.
         grace: Option<u8>,
     },
-    /// Let queues run. Answered as [`Order::Suspend`].
+    /// Let queues run. Answered as [`ActuatorCommand::Suspend`].
     Resume {
         /// Repeated in the answer.
         ticket: u64,
@@ -43,7 +43,7 @@ pub enum Order {
 /// From the actuator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum ActuatorEvent {
     /// It is ready.
     Started {
         /// Its process.
@@ -83,7 +83,7 @@ pub enum Told {
         answered_ns: u64,
     },
     /// An order was not carried out.
-    Refused(Refused),
+    Refused(CommandRefusal),
     /// A process ended, or is no longer traced. Its session is over.
     Ended {
         /// Which.
@@ -100,13 +100,13 @@ pub enum Told {
 
 /// Why an order was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
-    /// Of the order; absent for [`Order::Attach`].
+pub struct CommandRefusal {
+    /// Of the order; absent for [`ActuatorCommand::Attach`].
     pub ticket: Option<u64>,
     /// The process.
     pub pid: u32,
     /// What to make of it.
-    pub kind: RefusedKind,
+    pub kind: CommandRefusalKind,
     /// The driver's answer with the remedy.
     pub message: String,
     /// When it was refused: monotonic nanoseconds.
@@ -116,7 +116,7 @@ pub struct Refused {
 /// What to make of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RefusedKind {
+pub enum CommandRefusalKind {
     /// The process is gone.
     Gone,
     /// Its runtime is not enabled (any more).

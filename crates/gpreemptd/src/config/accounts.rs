@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nix::unistd::{Group, User};
 
-/// Names of users as the machine's own list had them when the configuration was read. Directory services are asked only for
-/// names that a file mentions: an answer may take seconds, and processes are treated where nothing may wait.
+/// Names of users from `/etc/passwd` at the time when the configuration was read. Directory services are asked only for
+/// names in the file: an answer may take seconds, and the thread that matches processes against rules must not wait.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Accounts {
     users: BTreeMap<u32, String>,
@@ -13,9 +13,9 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// The users of this machine.
+    /// Reads `/etc/passwd`.
     pub(super) fn of_this_machine() -> Accounts {
-        // Without the list there are numbers instead of names, which serve as well.
+        // Without the list users are called by their numbers.
         let list = std::fs::read("/etc/passwd").unwrap_or_default();
         let mut accounts = Accounts::default();
         for line in String::from_utf8_lossy(&list).lines() {
@@ -28,8 +28,8 @@ impl Accounts {
         accounts
     }
 
-    /// Adds a name unless the user has one already. Names tell users apart, so one that another user has is not added, nor
-    /// one that could be a number.
+    /// Adds a name unless the user has one already. Names must be unique, so a name of another user is not added, nor one
+    /// that could be a number.
     pub(super) fn add(&mut self, uid: u32, name: &str) {
         let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
         let is_plain = !name.contains('/') && !name.chars().any(char::is_control);
@@ -38,13 +38,13 @@ impl Accounts {
         }
     }
 
-    /// The name, else the number.
+    /// Returns the name, else the number.
     pub(super) fn user(&self, uid: u32) -> String {
         self.users.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
     }
 }
 
-/// The number of a user, or what to do about not having one.
+/// Looks up the number of a user. The error names the remedy.
 pub(super) fn user(name: &str) -> Result<u32, String> {
     match User::from_name(name) {
         Ok(Some(user)) => Ok(user.uid.as_raw()),
@@ -53,7 +53,7 @@ pub(super) fn user(name: &str) -> Result<u32, String> {
     }
 }
 
-/// The number of a group, or what to do about not having one.
+/// Looks up the number of a group. The error names the remedy.
 pub(super) fn group(name: &str) -> Result<u32, String> {
     match Group::from_name(name) {
         Ok(Some(group)) => Ok(group.gid.as_raw()),

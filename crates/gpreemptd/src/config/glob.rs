@@ -1,11 +1,11 @@
 //! Patterns over names and paths: `*` is anything, `?` one character, `[a-f]` and `[!a-f]` one of a set.
 //!
-//! `*` matches `/` too, since people mean "anything below" by `/system.slice/*`. There is no escape character, because the
+//! `*` matches `/` too, because `/system.slice/*` usually means "anything below". There is no escape character, because the
 //! names of control groups contain backslashes (`system-a\x2db.slice`); a literal star is `[*]`.
 
 use std::fmt;
 
-/// A pattern. It matches a whole text, in time linear in its length times that of the pattern.
+/// A pattern. It matches a whole text, in time proportional to the length of the text times that of the pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     source: String,
@@ -40,11 +40,11 @@ impl Part {
 impl Glob {
     /// Longest pattern, in bytes.
     pub const LONGEST: usize = 256;
-    /// Longest text, in characters: of a longer one only the beginning is looked at. A process may have a command line of
-    /// megabytes, and must not cost more than others for that.
+    /// Characters of a text that are compared. A process may have a command line of megabytes, and matching it must not take
+    /// longer than matching others.
     pub const LONGEST_TEXT: usize = 4096;
 
-    /// A pattern, or what is wrong with it.
+    /// Parses a pattern. The error says what is wrong with it.
     ///
     /// # Errors
     /// If a set is not closed or empty, a range runs backwards, or the pattern is empty or too long.

@@ -1,13 +1,13 @@
-//! What an operator decides: mode, periods, rules, policies. One TOML file, `docs/configuration.md`.
+//! The operator's settings: mode, periods, rules, policies. One TOML file, `docs/configuration.md`.
 //!
 //! ```text
-//!   file ── read ──> section ──> parse ──> Config ── treat ──> Treatment of a process
-//!                (places of     (checks)     │
-//!                 all values)                ├── warn ───> what is legal and hardly meant
-//!                                            └── print ──> the file again, all defaults filled in, with bounds
+//!   file ── toml_source ──> parse ──> Config ── treat ──> Treatment of a process
+//!           (positions)   (ranges)      │
+//!                                       ├── warn ───> settings that are valid but unlikely to be intended
+//!                                       └── print ──> the file with all defaults and the bounds that follow
 //! ```
 //!
-//! A file is taken as a whole or not at all: [`Config::load`] reports everything that is wrong with it.
+//! A file is accepted as a whole or not at all: [`Config::load`] reports every mistake in it.
 
 mod accounts;
 mod error;
@@ -33,100 +33,99 @@ pub use self::treat::{JOB_VARIABLE, LEVEL_VARIABLE};
 
 use self::accounts::Accounts;
 
-/// A commented file with the defaults, to start from.
+/// The commented file with the defaults that `gpreempt config init` prints.
 pub const INIT: &str = include_str!("../../../../deploy/gpreempt.toml");
 
 /// Files that are read. Opening a pipe would wait for a writer, and the daemon reads while it runs.
 const LIMITS: ReadLimits = ReadLimits { max_bytes: 1 << 20, regular_only: true };
 
-/// The whole configuration. [`Config::default`] is what holds without a file: observe, no rules.
+/// The whole configuration. Without a file [`Config::default`] applies: observe, no rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The file it came from.
+    /// The file that was read, if any.
     pub source: Option<PathBuf>,
-    /// Whether anything is ever stopped.
+    /// Whether processes are stopped, or stops only reported.
     pub mode: Mode,
     /// Time between two scans of all processes and queues, 1 to 10 ms.
     pub scan: Duration,
-    /// How rings are watched between scans.
+    /// Polling of queues between scans.
     pub watch: Watch,
-    /// How long waves may go on by themselves before they are saved, in 1,000 clocks of the gpu; `None`: as the hardware is
-    /// set.
+    /// Grace period of running waves before they are saved, in 1,000 clocks of the gpu; `None`: as the hardware is set.
     pub grace_kiloclocks: Option<u8>,
-    /// How long a stopped process runs after it was sent SIGTERM.
+    /// How long a stopped process runs after a signal that ends it.
     pub term_grace: Duration,
-    /// Longest hold by hand.
+    /// Longest `gpreempt hold`.
     pub hold_max: Duration,
-    /// When a gpu is left to the hardware.
+    /// When the daemon pauses on a gpu.
     pub breaker: Breaker,
     /// Events kept for `gpreempt log`.
     pub log_events: usize,
-    /// Whom to treat how; the first that matches decides.
+    /// Settings of processes; the first matching rule applies.
     pub rules: Vec<Rule>,
-    /// Settings of gpus; the first that matches decides.
+    /// Settings of gpus; the first matching entry applies.
     pub gpus: Vec<GpuRule>,
-    /// Names of users, for names of jobs.
+    /// Names of users, which occur in names of jobs.
     accounts: Accounts,
 }
 
-/// How rings are watched.
+/// Polling of queues (AQL rings) between scans.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watch {
-    /// Share of one core that the deciding thread may use; its period follows from that.
+    /// Share of one core that the deciding thread may use, 0.001 to 1; its period follows from that.
     pub cpu: f64,
     /// Shortest period; with [`Watch::fixed`], the period.
     pub period: Duration,
-    /// Keep the period whatever it costs.
+    /// Keep the period whatever share of the core it takes.
     pub fixed: bool,
-    /// Never sleep, on this core. For large servers.
+    /// Poll without sleeping, on this core. For large servers.
     pub spin_core: Option<usize>,
 }
 
-/// When a gpu is left to the hardware.
+/// When the daemon stops nothing on a gpu for a while, so that the hardware schedules alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Breaker {
-    /// So many failures of the driver within [`Breaker::window`].
+    /// Failed driver calls within [`Breaker::window`] that start a pause.
     pub failures: u32,
-    /// So many calls within the window that took longer than [`Breaker::slow_after`].
+    /// Slow driver calls within the window that start a pause.
     pub slow: u32,
-    /// What is slow.
+    /// Duration beyond which a driver call is slow.
     pub slow_after: Duration,
-    /// See above.
+    /// Length of the window in which calls are counted.
     pub window: Duration,
-    /// First time of leaving it alone; doubles up to [`Breaker::longest`].
+    /// Length of the first pause; each further one is twice as long, up to [`Breaker::longest`].
     pub pause: Duration,
-    /// See above.
+    /// Longest pause.
     pub longest: Duration,
-    /// Of so many inversions one is left alone, to see what happens without us; 0 for none.
+    /// One inversion in so many is not ended, to measure whether stopping helps; 0 for none.
     pub sample_one_in: u32,
 }
 
-/// What the rules say of a process.
+/// Result of matching a process against the rules.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// It is scheduled.
+    /// A rule gives it a level: it is scheduled.
     Managed(Treatment),
-    /// A rule says `manage = false`: it is never stopped and causes no stop.
+    /// A rule says `manage = false`: it is never stopped and never protected.
     Exempt {
         /// Name of the rule.
         rule: String,
     },
-    /// No rule matches: it is never stopped and causes no stop.
+    /// No rule matches: it is never stopped and never protected.
     Unmatched,
 }
 
-/// What the rules make of a process.
+/// The job, level and settings that a rule assigns to a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Treatment {
-    /// Name of the rule, for people.
+    /// Name of the rule.
     pub rule: String,
-    /// Name of its job: processes with the same name stop and run together.
+    /// Name of its job: processes of one name are stopped and resumed together.
     pub job: String,
-    /// The highest level its owner may ask for.
+    /// Highest level that its owner may request.
     pub max_level: Level,
     /// Settings of its job, the level included.
     pub params: JobParams,
-    /// What the process asked for and did not get, for the log.
+    /// Requests of the process that were refused, one sentence each, for the log.
     pub notes: Vec<String>,
 }
 
@@ -134,7 +133,7 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it cannot be read or says something that makes no sense: everything that is wrong, with its place.
+    /// If the file cannot be read or has mistakes: all of them, with their positions.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let source = Source::read(path, LIMITS)
             .map_err(|error| ConfigError::Unreadable { file: path.display().to_string(), error })?;
@@ -143,21 +142,21 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads a text; `name` stands for the file in messages.
+    /// Reads a text; `name` takes the place of the path in messages.
     ///
     /// # Errors
-    /// If it says something that makes no sense: everything that is wrong, with its place.
+    /// If the text has mistakes: all of them, with their positions.
     pub fn parse(name: &str, text: &str) -> Result<Config, ConfigError> {
         parse::config(&Source::new(name, text))
     }
 
-    /// Settings of the gpu with this PCI address (`0000:c1:00.0`, or `0000:c1:00.0/3` for a partition).
+    /// Returns the settings of the gpu with this PCI address (`0000:c1:00.0`, or `0000:c1:00.0/3` for a partition).
     #[must_use]
     pub fn gpu(&self, address: &str) -> GpuParams {
         self.gpu_rule(address).map_or_else(GpuParams::default, |rule| rule.params)
     }
 
-    /// Whether that gpu is scheduled at all.
+    /// Returns whether the gpu with this PCI address is scheduled at all.
     #[must_use]
     pub fn manages(&self, address: &str) -> bool {
         self.gpu_rule(address).is_none_or(|rule| rule.manage)
@@ -167,14 +166,14 @@ impl Config {
         self.gpus.iter().find(|rule| rule.matches(address))
     }
 
-    /// Name of a user, or the number where the machine's own list of users has none. Never asks a directory service, so
-    /// that it may be called where nothing may wait.
+    /// Returns the name of a user, or the number if `/etc/passwd` has no name. Never asks a directory service, so that the
+    /// thread that decides may call it.
     #[must_use]
     pub fn user_name(&self, uid: u32) -> String {
         self.accounts.user(uid)
     }
 
-    /// Names of the environment variables that rules ask for, each once.
+    /// Returns the names of the environment variables that rules match, each once.
     #[must_use]
     pub fn variables(&self) -> Vec<String> {
         let mut names: Vec<String> =

@@ -1,4 +1,4 @@
-//! The configuration as a file again: everything that holds, defaults included, and the bounds that follow as comments.
+//! Writes the configuration as a file: all settings with their defaults, and the bounds that follow as comments.
 
 use std::fmt::{Display, Write};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::promise::{Class, Promise, time};
 use super::{Account, Config, Gives, GpuRule, Rule};
 
 impl Config {
-    /// The configuration that holds, as a file that says so explicitly. Reading it gives an equal one.
+    /// Writes the settings in effect as a file. Reading the file gives an equal configuration.
     #[must_use]
     pub fn print(&self) -> String {
         let mut file = Printer::default();
         match &self.source {
-            // A path may contain anything, a line end too.
-            Some(path) => file.comment(&format!("What holds with {path:?}; what it leaves open is filled in.")),
-            None => file.comment("What holds without a file."),
+            // A path may contain any character, a line end too.
+            Some(path) => file.comment(&format!("Settings in effect with {path:?}, defaults included.")),
+            None => file.comment("Settings in effect without a file: the defaults."),
         }
         file.pair("mode", if self.mode == Mode::Enforce { "\"enforce\"" } else { "\"observe\"" });
         file.pair("scan_ms", decimal(self.scan, MS));
@@ -37,7 +37,7 @@ impl Config {
         file.pair("fixed", self.watch.fixed);
         match self.watch.spin_core {
             Some(core) => file.pair("spin_core", core),
-            None => file.comment("spin_core: none, the thread sleeps between looks"),
+            None => file.comment("spin_core: none, the thread sleeps between polls"),
         }
 
         let breaker = &self.breaker;
@@ -62,7 +62,7 @@ impl Config {
             file.table("[[rule]]");
             file.rule(rule);
             if rule.gives.is_none() {
-                file.comment("Its processes are never stopped and cause no stop.");
+                file.comment("Its processes are never stopped and never protected.");
             }
             for (class, promises) in &classes {
                 if let Some(Some(promise)) = promises.get(index) {
@@ -82,7 +82,7 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-/// A time in a unit, exactly.
+/// Writes a time in a unit, exactly.
 fn decimal(time: Duration, unit: u64) -> String {
     decimal_nanos(Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)), unit)
 }
@@ -97,17 +97,17 @@ fn decimal_nanos(time: Nanos, unit: u64) -> String {
     format!("{whole}.{}", fraction.trim_end_matches('0'))
 }
 
-/// A share, exactly.
+/// Writes a share, exactly.
 fn share(share: Permille) -> String {
     decimal_nanos(Nanos(u64::from(share.get())), 1000)
 }
 
-/// A text in quotes.
+/// Writes a text in quotes.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
 
-/// A file being written.
+/// The file that is being written.
 #[derive(Default)]
 struct Printer {
     text: String,
@@ -193,7 +193,7 @@ impl Printer {
 
     fn promise(&mut self, class: &Class, promise: &Promise) {
         self.comment(&format!(
-            "On {}, with one process of every rule there and cycles of {} (estimate), a process of this rule",
+            "With one process of every rule on {} and cycles of {} (estimate), a process of this rule",
             class.name,
             time(class.params.cycle_estimate)
         ));

@@ -1,4 +1,4 @@
-//! The bounds that hold under a configuration: the formulas of the core, for a gpu on which one process of every rule works.
+//! Bounds under a configuration: the formulas of the core for a gpu with one process of every rule.
 
 use gpreempt_core::bounds::{self, Inversion, Starvation};
 use gpreempt_core::{
@@ -8,30 +8,31 @@ use gpreempt_core::{
 
 use super::Config;
 
-/// What the process of a rule can rely on.
+/// Bounds for the process of a rule.
 pub(super) struct Promise {
-    /// How long it waits for lower levels at most; none under policies that do not go by levels.
+    /// Longest wait for lower levels; `None` under policies that ignore levels.
     pub(super) inversion: Option<Inversion>,
-    /// How long it stays stopped at most.
+    /// Longest time of being stopped.
     pub(super) starvation: Starvation,
-    /// What carrying out the largest plan takes.
+    /// Time to execute the largest plan.
     pub(super) plan: Nanos,
-    /// Under the fair policy, how far its time strays from its share at most.
+    /// Under the fair policy, the largest deviation from its share.
     pub(super) share_error: Option<Nanos>,
-    /// Whether some rule stands, or may stand, higher; and whether one stands lower.
+    /// Whether a process of some rule may have a higher level.
     pub(super) above: bool,
+    /// Whether some rule has a lower level.
     pub(super) below: bool,
 }
 
-/// Gpus that are treated alike.
+/// Gpus with equal settings.
 pub(super) struct Class {
-    /// The pattern, or words for those without an entry.
+    /// The pattern, or a phrase for gpus without an entry.
     pub(super) name: String,
     pub(super) params: GpuParams,
 }
 
 impl Config {
-    /// The kinds of gpus that are scheduled.
+    /// Returns the classes of gpus that are scheduled.
     pub(super) fn classes(&self) -> Vec<Class> {
         let managed = self.gpus.iter().filter(|gpu| gpu.manage);
         let mut classes: Vec<Class> =
@@ -43,16 +44,17 @@ impl Config {
         classes
     }
 
-    /// Longest time until a change is seen. The watch may slow down to keep to its share of a core, the scan does not.
+    /// Returns the longest time until a change is detected. Polling may slow down to keep to its share of a core, scans do
+    /// not.
     pub(super) fn detection(&self) -> Nanos {
         let keeps_pace = self.watch.fixed || self.watch.spin_core.is_some();
         let time = if keeps_pace { self.watch.period.min(self.scan) } else { self.scan };
         Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// What the processes of each rule can rely on, in the order of the rules; none for those that are not managed.
+    /// Returns the bounds for each rule, in the order of the rules; `None` for rules with `manage = false`.
     pub(super) fn promises(&self, params: &GpuParams) -> Vec<Option<Promise>> {
-        // A failure would mean that the storage is too small, and it is made to measure.
+        // It fails only if the storage is too small, and that is sized by the number of rules.
         self.evaluate(params).unwrap_or_default()
     }
 
@@ -68,7 +70,7 @@ impl Config {
         })?;
         core.set_gpu(gpu, *params)?;
         let mut jobs = Vec::new();
-        let mut everybody = Batch::EMPTY;
+        let mut all = Batch::EMPTY;
         for rule in &self.rules {
             let Some(gives) = &rule.gives else {
                 jobs.push(None);
@@ -79,14 +81,14 @@ impl Config {
             let job = core.add_job(settings)?;
             let tenant = core.add_tenant(job, gpu, true)?;
             core.observe(tenant, Observation { queues: 1, ..Observation::default() })?;
-            everybody = everybody.and(1);
+            all = all.and(1);
             jobs.push(Some((job, gives)));
         }
         core.decide(Nanos::ZERO, &actuator);
 
         let levels: Vec<(Level, Level)> =
             jobs.iter().flatten().map(|(_, gives)| (gives.level(), gives.max_level)).collect();
-        let plan = params.cycle_estimate.times(u64::from(actuator.cycles(gpu, everybody, everybody)));
+        let plan = params.cycle_estimate.times(u64::from(actuator.cycles(gpu, all, all)));
         let managed = u32::try_from(levels.len()).unwrap_or(u32::MAX);
         let mut promises = Vec::new();
         for job in jobs {
@@ -113,27 +115,27 @@ impl Config {
 }
 
 impl Promise {
-    /// The bounds in sentences.
+    /// Describes the bounds, a sentence each.
     pub(super) fn sentences(&self) -> Vec<String> {
-        let mut said = Vec::new();
+        let mut sentences = Vec::new();
         match &self.inversion {
             Some(terms) if self.below => {
                 let parts = [
                     ("detection", terms.detection),
                     ("patience", terms.patience),
-                    ("exempt time of others", terms.exempt),
+                    ("exempt time of lower levels", terms.exempt),
                     ("cycle budget", terms.refill),
                     ("plans", terms.cost),
                     ("turn of a long-stopped job", terms.turn),
-                    ("sparing of small ones", terms.small),
+                    ("small jobs that run on", terms.small),
                 ];
-                said.push(sum("waits for lower levels at most", bounds::inversion(terms), &parts));
+                sentences.push(sum("waits for lower levels at most", bounds::inversion(terms), &parts));
             }
-            Some(_) => said.push("waits for nobody: no rule gives a lower level".to_string()),
+            Some(_) => sentences.push("never waits for lower levels: no rule has one".to_string()),
             None => {}
         }
         if let Some(error) = self.share_error {
-            said.push(format!("gets its share to within {}", time(error)));
+            sentences.push(format!("gets its share to within {}", time(error)));
         }
         if self.above {
             let terms = &self.starvation;
@@ -147,15 +149,15 @@ impl Promise {
                 ("plan", self.plan),
             ];
             let total = bounds::starvation(terms).plus(self.plan);
-            said.push(sum("stays stopped at most", total, &parts));
+            sentences.push(sum("stays stopped at most", total, &parts));
         } else {
-            said.push("is never stopped: no rule allows a higher level".to_string());
+            sentences.push("is never stopped: no rule has a higher level".to_string());
         }
-        said
+        sentences
     }
 }
 
-/// A total and what it is made of, without what is nothing.
+/// Writes a total and its terms, without those that are zero.
 fn sum(what: &str, total: Nanos, parts: &[(&str, Nanos)]) -> String {
     let parts: Vec<String> = parts
         .iter()
@@ -165,7 +167,7 @@ fn sum(what: &str, total: Nanos, parts: &[(&str, Nanos)]) -> String {
     format!("{what} {} = {}", time(total), parts.join(" + "))
 }
 
-/// A time for people.
+/// Writes a time with its unit.
 pub(super) fn time(time: Nanos) -> String {
     match time.0 {
         u64::MAX => "for ever".to_string(),

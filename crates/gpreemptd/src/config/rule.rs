@@ -1,48 +1,48 @@
-//! Rules: whom they match, and what they give.
+//! Rules: the processes that they match, and the settings that they assign.
 
 use std::collections::BTreeMap;
 
 use gpreempt_core::{GpuParams, JobParams, Level};
 
 use super::Glob;
-use crate::identity::Identity;
+use crate::identity::{Identity, cgroup};
 
-/// Whom to treat how. All that is given must match.
+/// A `[[rule]]`. It matches a process if all its keys match.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// Its name, unique in the file.
+    /// Name, unique in the file.
     pub name: String,
-    /// What the kernel vouches for; at least one of these is given.
+    /// Facts from the kernel; at least one is given.
     pub trusted: Trusted,
-    /// What a process says of itself.
+    /// Claims of the process itself.
     pub requests: Requests,
-    /// What matching processes get; `None` for `manage = false`.
+    /// Settings of matching processes; `None` for `manage = false`.
     pub gives: Option<Gives>,
 }
 
-/// Keys that a process cannot choose for itself.
+/// Keys that match what a process cannot choose.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trusted {
-    /// Its effective user.
+    /// Effective user.
     pub user: Option<Account>,
-    /// Its effective group.
+    /// Effective group.
     pub group: Option<Account>,
-    /// Path of its control group.
+    /// Path of the control group.
     pub cgroup: Option<Glob>,
-    /// What its control group is called by people.
+    /// Slurm job, pod or container of the control group.
     pub container: Option<Glob>,
 }
 
 /// A user or a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Account {
-    /// `"*"`: everybody, by explicit decision.
+    /// `"*"`: all of them, stated explicitly.
     Any,
-    /// This one, written as a name or as a number.
+    /// One account, written as a name or as a number.
     One {
         /// The number.
         id: u32,
-        /// The name it was found by.
+        /// The name in the file; `None` if the file has the number.
         name: Option<String>,
     },
 }
@@ -56,21 +56,21 @@ impl Account {
     }
 }
 
-/// Keys that a process chooses for itself.
+/// Keys that match what a process chooses itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Requests {
-    /// Its executable: the path if the pattern has a slash, else the name of the file.
+    /// Executable: the path if the pattern has a slash, else the name of the file.
     pub executable: Option<Glob>,
-    /// Its command line, joined by spaces.
+    /// Command line, joined by spaces.
     pub command: Option<Glob>,
-    /// Variables of its environment.
+    /// Environment variables; all of them must match.
     pub environment: BTreeMap<String, Glob>,
 }
 
-/// What a rule gives.
+/// Settings that a rule assigns to its processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gives {
-    /// The highest level a process may ask for.
+    /// Highest level that a process may request.
     pub max_level: Level,
     /// Which processes form a job.
     pub grouping: Grouping,
@@ -79,7 +79,7 @@ pub struct Gives {
 }
 
 impl Gives {
-    /// The level of a process that asks for none.
+    /// Returns the level of a process that requests none.
     #[must_use]
     pub fn level(&self) -> Level {
         self.params.level.min(self.max_level)
@@ -89,24 +89,24 @@ impl Gives {
 /// Which processes form a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Grouping {
-    /// Each is a job of its own.
+    /// Each process is a job of its own.
     #[default]
     Process,
-    /// Those in the same control group.
+    /// Processes of one control group.
     Cgroup,
-    /// Those of the same user.
+    /// Processes of one user.
     User,
-    /// Those of the same Slurm job.
+    /// Processes of one Slurm job.
     Slurm,
-    /// Those for which this name comes out the same; see [`Grouping::PLACEHOLDERS`].
+    /// Processes for which this name is the same after its [`Grouping::PLACEHOLDERS`] are replaced.
     Named(String),
 }
 
 impl Grouping {
-    /// What a name may contain to be filled in for each process.
+    /// Parts of a name that are replaced for each process.
     pub const PLACEHOLDERS: [&str; 4] = ["{user}", "{uid}", "{cgroup}", "{slurm}"];
 
-    /// As it is written in a file.
+    /// Returns how a file writes it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -120,7 +120,7 @@ impl Grouping {
 }
 
 impl Rule {
-    /// Whether the process is meant.
+    /// Returns whether the rule matches a process.
     #[must_use]
     pub fn matches(&self, process: &Identity) -> bool {
         self.trusted.matches(process) && self.requests.matches(process)
@@ -128,7 +128,7 @@ impl Rule {
 }
 
 impl Trusted {
-    /// Whether a user or a group is named.
+    /// Returns whether a certain user or group is named.
     pub(super) fn names_an_account(&self) -> bool {
         let one = |account: &Option<Account>| matches!(account, Some(Account::One { .. }));
         one(&self.user) || one(&self.group)
@@ -138,11 +138,11 @@ impl Trusted {
         let user = self.user.as_ref().is_none_or(|user| user.matches(process.uid));
         let group = self.group.as_ref().is_none_or(|group| group.matches(process.gid));
         let cgroup = self.cgroup.as_ref().is_none_or(|cgroup| cgroup.matches(&process.cgroup));
-        // Below /user.slice users make control groups with names of their choice, so a container's name proves nothing
-        // there unless the rule also says whose it must be.
+        // Users choose the names of their own control groups, so the name of a container proves nothing there unless the
+        // rule also names the owner.
         let container = self.container.as_ref().is_none_or(|pattern| {
-            let vouched = self.names_an_account() || !process.cgroup.starts_with("/user.slice/");
-            vouched && process.container.as_ref().is_some_and(|name| pattern.matches(name))
+            let is_trusted = self.names_an_account() || !cgroup::is_user_owned(&process.cgroup);
+            is_trusted && process.container.as_ref().is_some_and(|name| pattern.matches(name))
         });
         user && group && cgroup && container
     }
@@ -164,19 +164,19 @@ impl Requests {
     }
 }
 
-/// Settings of gpus.
+/// A `[[gpu]]`: settings of gpus.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuRule {
-    /// PCI addresses.
+    /// Pattern of PCI addresses, in lower case.
     pub gpu: Glob,
-    /// Whether they are scheduled at all.
+    /// Whether the gpus are scheduled at all.
     pub manage: bool,
-    /// How.
+    /// Policy and limits.
     pub params: GpuParams,
 }
 
 impl GpuRule {
-    /// Whether the gpu with this PCI address is meant. A pattern for a whole device means its partitions, too.
+    /// Returns whether the entry matches a PCI address. A pattern for a device matches its partitions, too.
     #[must_use]
     pub fn matches(&self, address: &str) -> bool {
         let address = address.to_ascii_lowercase();

@@ -1,24 +1,25 @@
-//! What the rules make of a process.
+//! Matches processes against the rules and assigns job and level.
 //!
-//! Who it may be follows from what the kernel vouches for. What it asks for in its environment (`GPREEMPT_LEVEL`,
-//! `GPREEMPT_JOB`) is granted within that, and otherwise ignored with a note.
+//! Facts from the kernel decide which rule applies. What a process requests in its environment (`GPREEMPT_LEVEL`,
+//! `GPREEMPT_JOB`) is granted within the limits of that rule, and otherwise ignored with a note.
 
 use gpreempt_core::Level;
 
 use super::{Config, Gives, Grouping, Treatment, Verdict};
 use crate::identity::Identity;
+use crate::identity::cgroup::slurm_job;
 
-/// The variable in which a process asks for a level.
+/// Environment variable by which a process requests a level.
 pub const LEVEL_VARIABLE: &str = "GPREEMPT_LEVEL";
 
-/// The variable in which a process asks to be part of a job.
+/// Environment variable by which a process requests to join a job.
 pub const JOB_VARIABLE: &str = "GPREEMPT_JOB";
 
-/// Most characters of a job's name that a process may ask for.
+/// Most characters of the name of a job that a process requests.
 const LONGEST_JOB: usize = 64;
 
 impl Config {
-    /// What the rules make of a process; `None` if it is never stopped and causes no stop.
+    /// Returns what the rules assign to a process; `None` if it is not managed.
     #[must_use]
     pub fn treat(&self, process: &Identity) -> Option<Treatment> {
         match self.verdict(process) {
@@ -27,7 +28,7 @@ impl Config {
         }
     }
 
-    /// The same, with the reason why a process is left alone.
+    /// Returns the same with the reason why a process is not managed.
     #[must_use]
     pub fn verdict(&self, process: &Identity) -> Verdict {
         let Some(rule) = self.rules.iter().find(|rule| rule.matches(process)) else {
@@ -39,13 +40,13 @@ impl Config {
         let mut notes = Vec::new();
         let mut params = gives.params;
         params.level = level(gives, process, &mut notes);
-        let job = self.asked_job(process, &mut notes).unwrap_or_else(|| self.job(&gives.grouping, process));
+        let job = self.requested_job(process, &mut notes).unwrap_or_else(|| self.job(&gives.grouping, process));
         Verdict::Managed(Treatment { rule: rule.name.clone(), job, max_level: gives.max_level, params, notes })
     }
 
-    /// The job a process asks for. The user's name in front of it keeps others out, and the name apart from those that the
-    /// rules give.
-    fn asked_job(&self, process: &Identity, notes: &mut Vec<String>) -> Option<String> {
+    /// Returns the job that a process requests. It begins with the name of the user, so that no other user and no rule has a
+    /// job of that name.
+    fn requested_job(&self, process: &Identity, notes: &mut Vec<String>) -> Option<String> {
         let name = process.environment.get(JOB_VARIABLE)?;
         let is_plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
         if (1..=LONGEST_JOB).contains(&name.len()) && name.chars().all(is_plain) {
@@ -58,7 +59,7 @@ impl Config {
         None
     }
 
-    /// The job of a process that asks for none. What lacks the thing to group by is a job of its own.
+    /// Returns the job of a process that requests none. A process that lacks what the rule groups by is a job of its own.
     fn job(&self, grouping: &Grouping, process: &Identity) -> String {
         let alone = || format!("pid-{}", process.pid);
         match grouping {
@@ -71,7 +72,7 @@ impl Config {
         }
     }
 
-    /// A name with its placeholders filled in, if there is something for each.
+    /// Replaces the placeholders of a name; `None` if the process lacks one of them.
     fn fill(&self, template: &str, process: &Identity) -> Option<String> {
         let mut name = String::new();
         let mut rest = template;
@@ -94,46 +95,35 @@ impl Config {
 }
 
 impl Treatment {
-    /// What holds for a job with these members, in whatever order they came: the settings of the member that may be least,
-    /// and the lowest level. Otherwise a process could climb by joining a job whose other members may be more.
+    /// Returns what applies to a job with these members, in any order: the settings of the member with the lowest
+    /// `max_level`, and the lowest level. Otherwise a process could raise its level by joining a job.
     #[must_use]
     pub fn of_job<'m>(members: impl IntoIterator<Item = &'m Treatment>) -> Option<Treatment> {
         let members: Vec<&Treatment> = members.into_iter().collect();
-        let humblest = members.iter().min_by_key(|member| (member.max_level, member.params.level, &member.rule))?;
-        let mut treatment = (*humblest).clone();
+        let lowest = members.iter().min_by_key(|member| (member.max_level, member.params.level, &member.rule))?;
+        let mut treatment = (*lowest).clone();
         treatment.params.level = members.iter().map(|member| member.params.level).min()?;
         Some(treatment)
     }
 }
 
-/// The level of a process: what it asks for, up to what it may have.
+/// Returns the level of a process: what it requests, up to what the rule allows.
 fn level(gives: &Gives, process: &Identity, notes: &mut Vec<String>) -> Level {
-    let Some(asked) = process.environment.get(LEVEL_VARIABLE) else {
+    let Some(requested) = process.environment.get(LEVEL_VARIABLE) else {
         return gives.level();
     };
-    let Some(level) = asked.trim().parse().ok().and_then(Level::new) else {
-        notes.push(format!("{LEVEL_VARIABLE}={} is ignored: a level is a number from 0 to 15", excerpt(asked)));
+    let Some(level) = requested.trim().parse().ok().and_then(Level::new) else {
+        notes.push(format!("{LEVEL_VARIABLE}={} is ignored: a level is a number from 0 to 15", excerpt(requested)));
         return gives.level();
     };
     if level > gives.max_level {
         let (level, most) = (level.get(), gives.max_level.get());
-        notes.push(format!("{LEVEL_VARIABLE}={level} is more than the rule allows: it gets {most}"));
+        notes.push(format!("{LEVEL_VARIABLE}={level} is above max_level of the rule: the process gets {most}"));
     }
     level.min(gives.max_level)
 }
 
-/// The number of the Slurm job that a control group belongs to: `job_N` below a directory of Slurm's daemon. What users
-/// name themselves, below `/user.slice`, proves nothing.
-fn slurm_job(cgroup: &str) -> Option<&str> {
-    if cgroup.starts_with("/user.slice/") {
-        return None;
-    }
-    let mut names = cgroup.split('/').skip_while(|name| !name.contains("slurm"));
-    let job = names.find_map(|name| name.strip_prefix("job_"))?;
-    (!job.is_empty() && job.len() <= 20 && job.bytes().all(|byte| byte.is_ascii_digit())).then_some(job)
-}
-
-/// What a process wrote, fit for a log: short, and without characters that terminals obey.
+/// Shortens and escapes a text that a process chose, for the log.
 fn excerpt(text: &str) -> String {
     const LONGEST: usize = 40;
     let mut short: String = text.chars().take(LONGEST).flat_map(char::escape_default).collect();

@@ -1,12 +1,13 @@
-//! What is legal and hardly meant.
+//! Warnings about settings that are valid but unlikely to be intended.
 
 use gpreempt_core::{ActuatorKind, Batch, Cost, GpuId, JobParams, Level, Nanos, Permille, PolicyKind};
 use gpreempt_proto::Mode;
 
 use super::{Account, Config, Gives, Glob, GpuRule, Grouping, Requests, Rule, Trusted};
+use crate::identity::cgroup::USER_SLICE;
 
 impl Config {
-    /// What is legal and hardly meant, a sentence each.
+    /// Returns a sentence for each setting that is valid but unlikely to be intended.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -15,12 +16,13 @@ impl Config {
             let before = &self.rules[..index];
             if let Some(earlier) = before.iter().find(|earlier| covers(earlier, rule)) {
                 let (name, earlier) = (&rule.name, &earlier.name);
-                warnings.push(format!("rule {name:?} is never reached: {earlier:?} before it matches all it matches"));
+                warnings
+                    .push(format!("rule {name:?} is never reached: {earlier:?} before it matches the same processes"));
             }
             if let Some(pattern) = users_can_match(&rule.trusted) {
                 warnings.push(format!(
-                    "rule {:?}: users can make a control group that matches {pattern:?} below /user.slice; begin the pattern \
-                     with a fixed directory, or add user or group",
+                    "rule {:?}: users can create a control group below /user.slice that matches {pattern:?}; begin the \
+                     pattern with a fixed directory, or add user or group",
                     rule.name
                 ));
             }
@@ -33,8 +35,9 @@ impl Config {
         for (index, gpu) in self.gpus.iter().enumerate() {
             if let Some(earlier) = self.gpus[..index].iter().find(|earlier| earlier.gpu.covers(&gpu.gpu)) {
                 let (pattern, earlier) = (gpu.gpu.as_str(), earlier.gpu.as_str());
-                warnings
-                    .push(format!("gpu {pattern:?} is never reached: {earlier:?} before it matches all it matches"));
+                warnings.push(format!(
+                    "gpu {pattern:?} is never reached: {earlier:?} before it matches the same processes"
+                ));
             }
             let said = self.of_gpu(gpu);
             warnings.extend(said.into_iter().map(|message| format!("gpu {:?}: {message}", gpu.gpu.as_str())));
@@ -42,13 +45,14 @@ impl Config {
         warnings
     }
 
-    /// About the configuration as a whole.
+    /// Warns about the configuration as a whole.
     fn whole(&self, warnings: &mut Vec<String>) {
         let managed: Vec<&Gives> = self.rules.iter().filter_map(|rule| rule.gives.as_ref()).collect();
         match self.mode {
             Mode::Observe if !managed.is_empty() => {
                 warnings.push(
-                    "mode is \"observe\": nothing is stopped, only reported; set mode = \"enforce\" to act".to_string(),
+                    "mode is \"observe\": stops are only reported; set mode = \"enforce\" to stop processes"
+                        .to_string(),
                 );
             }
             Mode::Enforce if managed.is_empty() => {
@@ -66,17 +70,18 @@ impl Config {
             && managed.iter().all(|gives| gives.max_level == gives.level())
         {
             let level = first.level().get();
-            warnings
-                .push(format!("all rules give level {level}: equal levels run side by side, nothing is ever stopped"));
+            warnings.push(format!(
+                "all rules give level {level}: equal levels run at the same time, nothing is ever stopped"
+            ));
         }
         if let Some(core) = self.watch.spin_core
             && std::thread::available_parallelism().is_ok_and(|cores| core >= cores.get())
         {
-            warnings.push(format!("watch.spin_core = {core}, but this machine's cores have smaller numbers, from 0"));
+            warnings.push(format!("watch.spin_core = {core}, but this machine has fewer cores (they count from 0)"));
         }
     }
 
-    /// Policies and slices of the gpus that are managed, those without an entry included.
+    /// Returns policies and slices of the managed gpus, those without an entry included.
     fn policies(&self) -> impl Iterator<Item = (PolicyKind, Nanos)> {
         let all_named = self.gpus.iter().any(|gpu| gpu.gpu.is_anything());
         let others = (!all_named).then_some((PolicyKind::default(), Nanos::ZERO));
@@ -93,10 +98,10 @@ impl Config {
             said.push(format!("max_level {most} is below level {level}: processes get {most}"));
         }
         if params.stop_share == Permille::NONE && gives.max_level > Level::MIN {
-            said.push("stop_share 0: nobody is ever stopped for it, whatever its level".to_string());
+            said.push("stop_share 0: nothing is ever stopped for it, whatever its level".to_string());
         }
         if params.limit < params.request {
-            said.push("limit is below request: it never gets what it is promised".to_string());
+            said.push("limit is below request: it never gets its guaranteed share".to_string());
         }
         if params.deadline > params.period {
             said.push("deadline_ms is above period_ms: a release is due after the next one".to_string());
@@ -140,7 +145,7 @@ impl Config {
     }
 }
 
-/// A name of a job that an earlier rule gives with other settings.
+/// Warns about a job that an earlier rule assigns with other settings.
 fn different_job(rule: &Rule, gives: &Gives, before: &[Rule]) -> Option<String> {
     if !matches!(gives.grouping, Grouping::Named(_)) {
         return None;
@@ -151,28 +156,27 @@ fn different_job(rule: &Rule, gives: &Gives, before: &[Rule]) -> Option<String> 
     };
     let earlier = before.iter().find(same)?;
     Some(format!(
-        "rules {:?} and {:?} make one job {:?} with different settings: the lower ones hold for all of it",
+        "rules {:?} and {:?} make one job {:?} with different settings: those of the lower level apply to all members",
         earlier.name,
         rule.name,
         gives.grouping.as_str()
     ))
 }
 
-/// The pattern of a rule without user or group that fits a control group users can make: they own those below
-/// `/user.slice`. `"*"` is a decision.
+/// Returns the pattern of a rule without user or group if a user can create a control group that matches it. `"*"` is
+/// explicit and gives no warning.
 fn users_can_match(trusted: &Trusted) -> Option<&str> {
-    const OWNED: &str = "/user.slice/";
     let pattern = trusted.cgroup.as_ref().filter(|pattern| !pattern.is_anything())?;
     if trusted.user.is_some() || trusted.group.is_some() {
         return None;
     }
     let prefix = pattern.prefix();
     let literal = prefix == pattern.as_str();
-    let reaches = prefix.starts_with(OWNED) || (!literal && OWNED.starts_with(&prefix));
+    let reaches = prefix.starts_with(USER_SLICE) || (!literal && USER_SLICE.starts_with(&prefix));
     reaches.then_some(pattern.as_str())
 }
 
-/// Whether everything the later rule matches is surely matched by the earlier one.
+/// Returns whether the earlier rule certainly matches every process that the later one matches.
 fn covers(earlier: &Rule, later: &Rule) -> bool {
     trusted_covers(&earlier.trusted, &later.trusted) && requests_cover(&earlier.requests, &later.requests)
 }

@@ -14,13 +14,14 @@ use nix::sys::socket::{MsgFlags, send};
 use super::line::{self, LONGEST_REQUEST};
 use super::peer::Peer;
 
-/// With so much unsent, nothing new is taken from a client and no event is added: it has to read first.
+/// Unsent bytes above which no call is taken from a client and no event is added: the client must read first.
 const UNSENT: usize = 64 * 1024;
 
-/// How long a client may take nothing of what it asked for. Watchers may wait for ever: they lose events, not memory.
+/// Longest time for a client to read nothing of its answers. Watching clients have no limit: they lose events, not
+/// memory.
 const STUCK: Nanos = Nanos::from_secs(10);
 
-/// Calls not understood before a connection is closed.
+/// Malformed calls before a connection is closed.
 const MOST_MALFORMED: u32 = 16;
 
 /// What the client's oldest unanswered call waits for.
@@ -34,14 +35,14 @@ pub(super) enum Waiting {
     Engine { ticket: u64, until: Nanos },
 }
 
-/// What is answered from a publication.
+/// Requests that are answered from a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     Status,
     Stats,
 }
 
-/// What was read.
+/// A line of input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Whole(Vec<u8>),
@@ -88,7 +89,7 @@ impl Client {
         }
     }
 
-    /// What to wait for.
+    /// Returns the events to poll for.
     pub(super) fn interest(&self) -> PollFlags {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::POLLIN, !self.ended && self.attentive() && !self.input.is_full());
@@ -96,7 +97,7 @@ impl Client {
         flags
     }
 
-    /// Whether its next call may be taken now.
+    /// Returns whether its next call may be taken now.
     fn attentive(&self) -> bool {
         self.waiting == Waiting::Nothing && !self.closing && self.has_room()
     }
@@ -110,7 +111,7 @@ impl Client {
         self.output.len() - self.sent
     }
 
-    /// Reads what is there, up to a bound.
+    /// Reads what is available, up to the length of a request.
     pub(super) fn receive(&mut self) -> io::Result<()> {
         if self.ended || !self.attentive() {
             return Ok(());
@@ -130,7 +131,7 @@ impl Client {
         Ok(())
     }
 
-    /// The next line, if there is one and it may be taken. The last one needs no end.
+    /// Takes the next line if there is one and it may be taken. The last one needs no end.
     pub(super) fn next_line(&mut self) -> Option<Line> {
         if !self.attentive() {
             return None;
@@ -153,14 +154,14 @@ impl Client {
         self.output.extend_from_slice(&line::render(answer));
     }
 
-    /// Takes nothing more from this client and closes it when it has read.
+    /// Takes nothing more from this client and closes it when its output is sent.
     pub(super) fn close(&mut self) {
         self.closing = true;
         self.watches = None;
         self.input.clear();
     }
 
-    /// One more call was not understood; a client that keeps talking nonsense is closed.
+    /// Counts a malformed call; closes a client that sent too many.
     pub(super) fn count_malformed(&mut self) {
         self.malformed += 1;
         if self.malformed >= MOST_MALFORMED {
@@ -190,20 +191,20 @@ impl Client {
         Ok(())
     }
 
-    /// Whether nothing more can come of this connection.
+    /// Returns whether the connection can be dropped.
     pub(super) fn is_over(&self, now: Nanos) -> bool {
         let stuck = self.stuck_until().is_some_and(|until| now >= until);
         let silent = self.unsent() == 0 && self.waiting == Waiting::Nothing;
         stuck || silent && (self.closing || self.ended && self.watches.is_none() && self.input.is_empty())
     }
 
-    /// When [`Client::is_over`] changes by itself.
+    /// Returns when [`Client::is_over`] changes by itself.
     pub(super) fn stuck_until(&self) -> Option<Nanos> {
         let since = self.stuck.filter(|_| self.watches.is_none())?;
         Some(since.plus(STUCK))
     }
 
-    /// Whether a client that hung up can still have sent something.
+    /// Returns whether a client that hung up can have unread calls.
     pub(super) fn may_have_sent(&self) -> bool {
         !self.ended && self.attentive()
     }

@@ -1,4 +1,4 @@
-//! What becomes of a call.
+//! Dispatches control requests.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,26 +13,26 @@ use super::publisher::{Published, Publisher};
 use super::rate::{Limiter, Rate};
 use super::reload::{Load, reload};
 use crate::clock;
-use crate::inbox::{Asked, Input, Reply};
+use crate::inbox::{ClientRequest, Input, Responder};
 
-/// A publication is used for so long, and asked for at most so often.
+/// Longest age of a publication in an answer, and shortest time between two requests for one.
 const PUBLICATION: Nanos = Nanos::from_millis(20);
-/// How long the engine has for a publication.
+/// Longest time that a client waits for a publication.
 const PUBLICATION_PATIENCE: Nanos = Nanos::from_millis(500);
-/// How long it has for a change, which it may have to wait for itself. Clients wait for 5 s.
+/// Longest time that a client waits for the engine to carry out a change. Clients themselves give up after 5 s.
 const CHANGE_PATIENCE: Nanos = Nanos::from_secs(3);
 
 const CHANGES: Rate = Rate { per_second: 50, burst: 100 };
 const NOTIFICATIONS: Rate = Rate { per_second: 2_000, burst: 2_000 };
 const QUESTIONS: Rate = Rate { per_second: 200, burst: 400 };
 
-/// Calls of one client that are served before it is another's turn.
+/// Calls of one client that are served before those of the next client.
 const CALLS_PER_TURN: usize = 32;
 
-/// Room for the rest of a log's line beside its events.
+/// Bytes of a log's line beside its events.
 const LOG_FRAME: usize = 256;
 
-/// Everything that calls need.
+/// Serves requests: from the publisher, or through the engine.
 pub(super) struct RequestHandler {
     publisher: Arc<Publisher>,
     to_engine: Sender<Input>,
@@ -43,9 +43,9 @@ pub(super) struct RequestHandler {
     next_ticket: u64,
     answers: Receiver<(u64, Answer)>,
     answer: Sender<(u64, Answer)>,
-    /// When something was changed last: older publications are not shown any more.
+    /// When the last change was answered: older publications are not used any more.
     changed: Nanos,
-    /// When a publication was asked for last.
+    /// When a publication was last requested.
     asked: Option<Nanos>,
 }
 
@@ -67,7 +67,7 @@ impl RequestHandler {
         }
     }
 
-    /// Serves what a client has sent, as far as it is its turn.
+    /// Serves the calls of a client, up to the limit per turn.
     pub(super) fn serve(&mut self, client: &mut Client, now: Nanos) {
         for _ in 0..CALLS_PER_TURN {
             let parsed = match client.next_line() {
@@ -93,7 +93,7 @@ impl RequestHandler {
         }
     }
 
-    /// The answer, or `None` if it comes later.
+    /// Returns the answer to a request, or `None` if it comes later.
     fn call(&mut self, client: &mut Client, request: Request, now: Nanos) -> Result<Option<Answer>, Refusal> {
         let peer = client.peer;
         peer.may(&request)?;
@@ -154,7 +154,7 @@ impl RequestHandler {
 
     fn notify(&mut self, client: &Client, pid: Option<u32>) -> Result<Answer, Refusal> {
         let message =
-            || "the daemon does not see your process (another pid namespace); name it with \"pid\"".to_owned();
+            || "the daemon does not see your process (another pid namespace); give its number as \"pid\"".to_owned();
         let pid = pid.or(client.pid).ok_or_else(|| Refusal { kind: RefusalKind::Unknown, message: message() })?;
         self.to_engine.send(Input::Notified { pid, uid: client.peer.uid }).map_err(|_| ending())?;
         Ok(Answer::Done { note: None })
@@ -164,18 +164,18 @@ impl RequestHandler {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let (to, waker) = (self.answer.clone(), self.publisher.waker().clone());
-        let reply = Reply::new(move |answer| {
+        let reply = Responder::new(move |answer| {
             // The control thread may have ended meanwhile, and its clients with it.
             let _ = to.send((ticket, answer));
             waker.wake();
         });
-        let asked = Asked { uid: client.peer.uid, request, answer: reply };
-        self.to_engine.send(Input::Asked(asked)).map_err(|_| ending())?;
+        let asked = ClientRequest { uid: client.peer.uid, request, answer: reply };
+        self.to_engine.send(Input::Request(asked)).map_err(|_| ending())?;
         client.waiting = Waiting::Engine { ticket, until: now.plus(CHANGE_PATIENCE) };
         Ok(())
     }
 
-    /// Passes the engine's answers on, and tells those who waited too long.
+    /// Passes the engine's answers on, and refuses requests that waited too long.
     pub(super) fn deliver<'a>(&mut self, clients: impl Iterator<Item = &'a mut Client>, now: Nanos) {
         let answers: Vec<(u64, Answer)> = self.answers.try_iter().collect();
         if !answers.is_empty() {
@@ -211,18 +211,19 @@ impl RequestHandler {
         if wanted && self.may_want_at().is_none_or(|at| now >= at) {
             self.asked = Some(now);
             self.publisher.want();
-            // Without an engine, those who wait are told so when their time is over.
+            // Without an engine, waiting clients are refused when their time is over.
             let _ = self.to_engine.send(Input::Publish);
         }
     }
 
-    /// When a publication may be asked for again; `None` if at once. One that does not come is asked for again.
+    /// Returns when a publication may be requested again; `None` if at once. A publication that does not come is
+    /// requested again.
     fn may_want_at(&self) -> Option<Nanos> {
         let pause = if self.publisher.wanted() { PUBLICATION_PATIENCE } else { PUBLICATION };
         self.asked.map(|asked| asked.plus(pause))
     }
 
-    /// When [`RequestHandler::deliver`] has something to do for this client, if nothing happens before.
+    /// Returns when [`RequestHandler::deliver`] must run for this client at the latest.
     pub(super) fn due(&self, client: &Client) -> Option<Nanos> {
         match client.waiting {
             Waiting::Nothing => None,
@@ -234,7 +235,7 @@ impl RequestHandler {
         }
     }
 
-    /// Puts events into the output of a watcher, as many as there is room for.
+    /// Queues events for the output of a watching client, as many as there is room for.
     pub(super) fn show_events(&self, client: &mut Client) {
         while let Some(next) = client.watches.filter(|_| client.has_room()) {
             let chunk = self.publisher.events_from(next);
@@ -258,7 +259,7 @@ impl RequestHandler {
         }
     }
 
-    /// Reads the configuration again because the operator says so by other means than a call.
+    /// Reads the configuration again on a signal. Blocks this thread on the file system, as the request does.
     pub(super) fn reload(&mut self) {
         reload(&self.load, &self.publisher, &self.to_engine);
         self.changed = clock::now();
@@ -268,7 +269,7 @@ impl RequestHandler {
 fn answer(question: Question, peer: Peer, published: &Published) -> Answer {
     match question {
         Question::Status => Answer::Status(Box::new(peer.status(&published.status))),
-        // Totals by gpu, which everybody may know.
+        // Totals by gpu, which every user may see.
         Question::Stats => Answer::Stats(Box::new(published.stats.clone())),
     }
 }
@@ -318,7 +319,7 @@ fn is_about(event: &Event, target: &Target) -> bool {
     }
 }
 
-/// Whether an event of that time can have been forgotten.
+/// Returns whether an event of that time can have been dropped.
 fn forgot(publisher: &Publisher, since_ms: Option<u64>) -> bool {
     let oldest = publisher.events_from(0);
     let reaches_back = |since| oldest.events.first().is_none_or(|noted| noted.event.at_ms > since);
@@ -330,9 +331,9 @@ fn busy(message: String) -> Refusal {
 }
 
 fn silent() -> Refusal {
-    busy("the daemon does not answer; it may still do what was asked".to_owned())
+    busy("the daemon does not answer; it may still carry the request out".to_owned())
 }
 
 fn ending() -> Refusal {
-    busy("the daemon ends".to_owned())
+    busy("the daemon is shutting down".to_owned())
 }

@@ -1,4 +1,4 @@
-//! A line from a client, and one for it.
+//! Parses the lines of clients and renders answers.
 
 use gpreempt_core::Level;
 use gpreempt_proto::{Answer, LONGEST_LINE, Refusal, RefusalKind, Request, VERSION};
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Longest line that is a request.
 pub(super) const LONGEST_REQUEST: usize = 64 * 1024;
 
-/// Understands a line, whatever it contains.
+/// Parses a line, whatever it contains.
 pub(super) fn parse(line: &[u8]) -> Result<Request, Refusal> {
     let malformed = |message: String| Refusal { kind: RefusalKind::Malformed, message };
     if line.len() > LONGEST_REQUEST {
@@ -55,7 +55,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Request, Refusal> {
         .map_err(|error| malformed(format!("request {name:?}: {}", shorten(&error.to_string()))))
 }
 
-/// To a line that is no request because of its length alone.
+/// Returns the refusal of a line that is too long.
 pub(super) fn too_long() -> Refusal {
     let message = format!("a line of more than {LONGEST_REQUEST} bytes; no request is that long");
     Refusal { kind: RefusalKind::Malformed, message }
@@ -68,7 +68,7 @@ fn other_version(theirs: &str) -> Refusal {
     Refusal { kind: RefusalKind::Version, message }
 }
 
-/// So much of what a client sent as is worth repeating to it.
+/// Shortens a client's own text for an error message.
 fn shorten(text: &str) -> String {
     const MOST: usize = 120;
     match text.char_indices().nth(MOST) {
@@ -77,8 +77,8 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// An answer as a line. Should it be longer than a client accepts, a status loses the list of queues, of which there may be
-/// hundreds in a process; what is too long even then becomes a refusal.
+/// Renders an answer as a line. If it is longer than a client accepts, a status loses its lists of queues, of which a
+/// process may have hundreds; an answer that is still too long becomes a refusal.
 pub(super) fn render(answer: &Answer) -> Vec<u8> {
     let whole = |answer: &Answer| serde_json::to_vec(answer).ok().filter(|line| line.len() < LONGEST_LINE);
     let mut line = whole(answer).or_else(|| whole(&without_queues(answer)?)).unwrap_or_else(|| {

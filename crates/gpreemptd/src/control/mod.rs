@@ -1,15 +1,16 @@
-//! The control socket: reads what clients ask, answers from what the engine publishes, passes changes on. The protocol is
-//! described in `docs/control.md`.
+//! The control socket: reads requests, answers questions from what the engine publishes, and passes changes on to the
+//! engine. `docs/control.md` describes the protocol.
 //!
 //! ```text
-//!   clients ══> Server (one thread, poll) ── Input::{Asked, Notified, Publish, Configured} ──> engine
+//!   clients ══> Server (one thread, poll) ── Input::{Request, Notified, Publish, Configured} ──> engine
 //!                  ^                                                                             │
-//!                  └───────────────── Publisher: events, newest status and statistics <──────────────┘
+//!                  └─────────────── Publisher: events, newest status and statistics <────────────┘
 //! ```
 //!
-//! The thread owns no state of the scheduler and never waits for anything but its descriptors, so that no client can hold
-//! up another, and none can hold up the engine: what reaches it is limited by user, what it publishes is asked for at most
-//! every 20 ms.
+//! The thread owns no state of the scheduler. It waits for its descriptors only, so no client delays another, with one
+//! exception: a reload reads the configuration and `/etc/passwd` in this thread. Only operators can cause it, and a
+//! slow file system then delays answers, but never the engine. Requests to the engine are limited by user, and a
+//! publication is requested at most every 20 ms.
 
 mod client;
 mod handler;

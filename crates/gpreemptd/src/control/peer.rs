@@ -1,5 +1,5 @@
-//! What a user may see and ask for. Decided from the uid that the kernel names for a connection (`SO_PEERCRED`), and from
-//! nothing that the client sends.
+//! What a user may see and ask for. Decided from the uid that the kernel names for a connection (`SO_PEERCRED`), and
+//! from nothing that the client sends.
 
 use std::collections::BTreeSet;
 
@@ -54,8 +54,8 @@ impl Peer {
         Err(Refusal { kind: RefusalKind::Forbidden, message })
     }
 
-    /// Reduces a status to what this user may see: every gpu, but only own tenants and jobs. Another user's job that holds
-    /// a gpu or caused a stop is named by its level.
+    /// Reduces a status to what this user may see: every gpu, but only own tenants and jobs. Another user's job that
+    /// holds a gpu or caused a stop is named by its level.
     #[must_use]
     pub fn status(self, status: &Status) -> Status {
         if self.is_operator() {

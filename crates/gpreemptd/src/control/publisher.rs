@@ -1,4 +1,4 @@
-//! Where the deciding thread leaves what clients may see.
+//! Status, statistics and events, handed from the deciding thread to the control thread.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,39 +11,39 @@ use gpreempt_proto::{Event, Stats, Status};
 use super::wake::Waker;
 use crate::clock;
 
-/// Events kept at least, so that watchers survive a burst even where the operator wants no log.
+/// Fewest events kept, so that watching clients survive a burst even with `log_events = 0`.
 const FEWEST_EVENTS: usize = 64;
 
-/// Events taken at once: the deciding thread may have to wait for so many reference counts to be raised.
+/// Events copied at once: bounds how long the deciding thread waits for the lock.
 const CHUNK: usize = 256;
 
-/// The state of everything at one instant.
+/// Status and statistics at one instant.
 #[derive(Debug)]
 pub struct Published {
-    /// How everything stands.
+    /// The state of gpus, jobs and tenants.
     pub status: Status,
     /// Counters and distributions.
     pub stats: Stats,
-    /// When it was published.
+    /// When both were published.
     pub at: Nanos,
 }
 
-/// An event, with what is not for everybody's eyes.
+/// An event, with the owner of its cause, which decides who may see the name of the cause.
 #[derive(Debug)]
 pub(super) struct Noted {
     pub(super) event: Event,
-    /// Whose job was the cause, if that is known.
+    /// Owner of the job that caused the event, if known.
     pub(super) cause_uid: Option<u32>,
 }
 
-/// Shared by the deciding thread, which writes, and the control thread, which reads. Neither holds it for longer than a
-/// handful of pointers takes to copy.
+/// Shared by the deciding thread, which writes, and the control thread, which reads. Each holds the lock only to copy a
+/// few pointers.
 #[derive(Debug)]
 pub struct Publisher {
     kept: Mutex<Kept>,
-    /// Somebody waits for the next publication.
+    /// A client waits for the next publication.
     wanted: AtomicBool,
-    /// Somebody watches events.
+    /// A client watches events.
     watched: AtomicBool,
     waker: Waker,
 }
@@ -51,7 +51,7 @@ pub struct Publisher {
 #[derive(Debug)]
 struct Kept {
     events: VecDeque<Arc<Noted>>,
-    /// How many events were forgotten: the number of the oldest that is kept.
+    /// Events dropped: the number of the oldest that is kept.
     forgotten: u64,
     most: usize,
     published: Option<Arc<Published>>,
@@ -62,12 +62,12 @@ struct Kept {
 pub(super) struct Chunk {
     /// In order.
     pub(super) events: Vec<Arc<Noted>>,
-    /// Number of the first of them: larger than asked for if those between were forgotten.
+    /// Number of the first of them: larger than requested if those between were dropped.
     pub(super) first: u64,
 }
 
 impl Publisher {
-    /// An empty publisher that keeps so many events.
+    /// Makes a publisher that keeps this many events.
     ///
     /// # Errors
     ///
@@ -82,12 +82,12 @@ impl Publisher {
         }))
     }
 
-    /// Something happened. The name of the job on whose account is shown to root only; see [`Publisher::note_by`].
+    /// Adds an event. Only operators see the name of the job that caused it; see [`Publisher::note_by`].
     pub fn note(&self, event: Event) {
         self.keep(Noted { event, cause_uid: None });
     }
 
-    /// Something happened on account of a job of this user, who may be told its name.
+    /// Adds an event that was caused by a job of this user, who may see its name.
     pub fn note_by(&self, event: Event, cause_uid: u32) {
         self.keep(Noted { event, cause_uid: Some(cause_uid) });
     }
@@ -98,14 +98,14 @@ impl Publisher {
         kept.events.push_back(noted);
         let forgotten = kept.shrink();
         drop(kept);
-        // Given back after the lock is.
+        // Freed outside of the lock.
         drop(forgotten);
         if self.watched.load(Ordering::Acquire) {
             self.waker.wake();
         }
     }
 
-    /// Keeps another number of events from now on.
+    /// Changes the number of events kept.
     pub fn set_log_events(&self, log_events: usize) {
         let mut kept = self.lock();
         kept.most = log_events.max(FEWEST_EVENTS);
@@ -114,7 +114,7 @@ impl Publisher {
         drop(forgotten);
     }
 
-    /// The present state, for whoever waits for it.
+    /// Publishes status and statistics, and wakes the control thread if a client waits for them.
     pub fn publish(&self, status: Status, stats: Stats) {
         let published = Arc::new(Published { status, stats, at: clock::now() });
         let old = self.lock().published.replace(published);
@@ -124,13 +124,13 @@ impl Publisher {
         }
     }
 
-    /// Whether somebody waits for the next publication: without that, none is needed.
+    /// Returns whether a client waits for the next publication; otherwise none is needed.
     #[must_use]
     pub fn wanted(&self) -> bool {
         self.wanted.load(Ordering::Acquire)
     }
 
-    /// The newest publication.
+    /// Returns the newest publication.
     #[must_use]
     pub fn published(&self) -> Option<Arc<Published>> {
         self.lock().published.clone()
@@ -148,7 +148,7 @@ impl Publisher {
         &self.waker
     }
 
-    /// The number that the next event will have.
+    /// Returns the number of the next event.
     pub(super) fn next_event(&self) -> u64 {
         self.lock().next()
     }

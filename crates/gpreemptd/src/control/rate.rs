@@ -1,13 +1,13 @@
-//! How often a user may ask.
+//! Rate limits by user.
 
 use std::collections::HashMap;
 
 use gpreempt_core::Nanos;
 
-/// Users of which a bucket is kept before full ones, which are as good as none, are looked for and dropped.
+/// Buckets kept before full ones, which equal no bucket, are dropped.
 const MOST_BUCKETS: usize = 1024;
 
-/// So many at once, and then so many per second.
+/// A burst, and then a number per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
     pub(super) per_second: u64,
@@ -32,7 +32,7 @@ impl Limiter {
         Limiter { rate, buckets: HashMap::new() }
     }
 
-    /// Whether this user may ask once more now; if so, that counts.
+    /// Takes a token of this user; returns whether there was one.
     pub(super) fn take(&mut self, uid: u32, now: Nanos) -> bool {
         let token = Nanos(1_000_000_000 / self.rate.per_second.max(1));
         if self.buckets.len() >= MOST_BUCKETS {

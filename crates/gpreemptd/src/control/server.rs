@@ -29,23 +29,23 @@ use crate::inbox::Input;
 
 /// Connections at once.
 const MOST_CLIENTS: usize = 256;
-/// Of these, some are kept for root and the daemon's user: an operator gets in whatever the others do.
+/// Of these, connections reserved for operators, who can then always connect.
 const RESERVED: usize = 16;
 /// Connections of one other user.
 const MOST_PER_USER: usize = 32;
 /// Connections accepted before it is the clients' turn.
 const ACCEPTS_PER_TURN: usize = 64;
-/// How long nobody is accepted after the system had no descriptor left.
+/// Pause in accepting after the system had no descriptor left.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
 
-/// A socket at which clients can already connect, and wait.
+/// A bound socket: clients can connect and wait.
 #[derive(Debug)]
 pub struct Server {
     socket: Socket,
 }
 
 impl Server {
-    /// Takes the socket. One that a daemon left behind is replaced, one that is served is not.
+    /// Binds the socket. Replaces one that a daemon left behind, but not one that is served.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl Server {
         Ok(Server { socket: Socket::bind(path)? })
     }
 
-    /// Serves it in a thread, until the handle is dropped.
+    /// Serves the socket in a thread until the handle is dropped.
     ///
     /// # Errors
     ///
@@ -76,14 +76,15 @@ impl Server {
     }
 }
 
-/// What the thread is told from outside.
+/// Flags for the thread.
 #[derive(Debug, Default)]
 struct Signs {
     stop: AtomicBool,
     reload: AtomicBool,
 }
 
-/// The thread that serves. Dropped, it answers who can be answered, closes all connections and removes the socket.
+/// Handle of the serving thread. On drop the thread sends the answers that are ready, closes all connections and
+/// removes the socket.
 #[derive(Debug)]
 pub struct Handle {
     signs: Arc<Signs>,
@@ -98,7 +99,7 @@ impl Handle {
         self.publisher.waker().wake();
     }
 
-    /// Whether it still serves.
+    /// Returns whether the thread still serves.
     #[must_use]
     pub fn is_serving(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
@@ -123,12 +124,12 @@ struct Loop {
     signs: Arc<Signs>,
     clients: BTreeMap<u64, Client>,
     next_client: u64,
-    /// Nobody is accepted before, because there was no descriptor left.
+    /// No connection is accepted before this instant, because there was no descriptor left.
     accept_after: Option<Nanos>,
     daemon_uid: u32,
 }
 
-/// What happened at the descriptors.
+/// Descriptors that are ready.
 #[derive(Default)]
 struct Happened {
     connected: bool,
@@ -161,7 +162,7 @@ impl Loop {
         self.turn(clock::now());
     }
 
-    /// Everything that follows from what was read, told or is due.
+    /// Serves requests, delivers answers and events, and sends.
     fn turn(&mut self, now: Nanos) {
         // First the calls, so that a change that is answered now is not overtaken by the same client's next call.
         for client in self.clients.values_mut() {
@@ -173,7 +174,7 @@ impl Loop {
         }
         self.clients.retain(|_, client| client.flush(now).is_ok() && !client.is_over(now));
         self.publisher.set_watched(self.clients.values().any(|client| client.watches.is_some()));
-        // Events that came before the publisher knew of a new watcher woke nobody.
+        // Events that came before the publisher knew of a new watching client woke no thread.
         for client in self.clients.values_mut() {
             self.handler.show_events(client);
         }
@@ -217,7 +218,7 @@ impl Loop {
         PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX)
     }
 
-    /// Reads from a client; one that is gone is forgotten.
+    /// Reads from a client; removes one that disconnected.
     fn hear(&mut self, id: u64, flags: PollFlags) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let broken = flags.intersects(PollFlags::POLLERR | PollFlags::POLLNVAL);
@@ -268,7 +269,7 @@ impl Loop {
     }
 }
 
-/// Whether one more connection is accepted.
+/// Decides whether one more connection is accepted.
 fn room_for(peer: Peer, clients: usize, same_user: usize) -> Result<(), Refusal> {
     let busy = |message| Err(Refusal { kind: RefusalKind::Busy, message });
     let most = if peer.is_operator() { MOST_CLIENTS } else { MOST_CLIENTS - RESERVED };

@@ -1,8 +1,8 @@
 //! The scheduler's words as words of the protocol.
 //!
 //! `gpreempt-proto` depends on nothing of the core, and Rust allows `From` between two foreign types in neither crate's
-//! absence: hence a trait of the daemon. The matches are exhaustive, so a word added to the core does not compile before it
-//! has a name on the wire.
+//! absence: hence a trait of the daemon. The matches are exhaustive, so a word added to the core does not compile
+//! before it has a name on the wire.
 
 use gpreempt_core as core;
 use gpreempt_proto as proto;

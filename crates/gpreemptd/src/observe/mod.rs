@@ -3,31 +3,31 @@
 //! The processor moves the read index when it fetches a packet, not when the work is done, so three things are asked of
 //! each ring in turn (`ring`):
 //!
-//! - what was fetched and is unfinished, by the completion signals of those packets (`fetched`). A wait that was fetched
+//! - what was fetched and is unfinished, by the completion signals of those packets (`in_flight`). A wait that was fetched
 //!   holds up everything behind it;
 //! - whether the next packet could begin: it may not be written yet, or wait for a signal that has not fired;
-//! - where packets have no signals, or a signal stays as it is for too long: a sample of the occupancy, which the engine is
-//!   asked for with [`Look::unsure`] and hands over with [`Eye::sampled`]. Programs use signals again, so none is trusted
+//! - where packets have no signals, or a signal stays as it is for too long: a sample of the occupancy, which the host is
+//!   asked for with [`TenantActivity::unsure`] and hands over with [`TenantProbe::sampled`]. Programs use signals again, so none is trusted
 //!   for ever.
 //!
-//! An [`Eye`] joins the rings of one tenant. Copy queues are none of its rings: a tenant that only copies is idle.
+//! An [`TenantProbe`] joins the rings of one tenant. Copy queues are none of its rings: a tenant that only copies is idle.
 
 use gpreempt_core::{Activity, Nanos};
 use kfd::ProcessMemory;
 
-mod doubt;
-mod eye;
-mod fetched;
+mod confidence;
+mod in_flight;
+mod probe;
 mod ring;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-pub use eye::{Eye, Gone, Ignored};
+pub use probe::{IgnoredRing, TenantProbe, Unreadable};
 
 /// One look at a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct TenantActivity {
     /// What it does.
     pub activity: Activity,
     /// Since when it has, or lacks, work, as far as known.

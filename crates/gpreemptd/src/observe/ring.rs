@@ -7,10 +7,10 @@ use kfd::ProcessMemory;
 use kfd::aql::{self, PACKET_SIZE, Packet, PacketKind, SignalHandle, Slot};
 use kfd::ring::{IndexPlace, Indices, InvalidRing, Ring};
 
-use super::doubt::{Doubt, Verdict};
-use super::fetched::{Fetched, Unfinished};
+use super::confidence::{Confidence, SampleVerdict};
+use super::in_flight::{InFlight, Unfinished};
 use super::next_instant;
-use crate::scout;
+use crate::discovery;
 
 /// Packets that are read at most after they were fetched: one call, half a page.
 const FETCHED: u64 = 32;
@@ -25,8 +25,8 @@ const LATELY: Nanos = Nanos::from_millis(2);
 
 /// A ring with what is remembered of it.
 #[derive(Debug)]
-pub(super) struct Watched {
-    place: scout::Ring,
+pub(super) struct RingState {
+    place: discovery::Ring,
     indices: IndexPlace,
     contents: Contents,
     last: Option<Indices>,
@@ -34,7 +34,7 @@ pub(super) struct Watched {
     next: Option<Next>,
     /// When the processor was last seen to fetch.
     fetched_at: Option<Nanos>,
-    doubt: Doubt,
+    confidence: Confidence,
     stopped: bool,
     /// Something counts as ended only because there were no waves, which may be away for a cycle.
     dormant: bool,
@@ -48,7 +48,7 @@ pub(super) struct Watched {
 enum Contents {
     Packets {
         ring: Ring,
-        fetched: Box<Fetched>,
+        in_flight: Box<InFlight>,
         /// Packets that were seen before they were fetched, with their numbers.
         ahead: VecDeque<(u64, Packet)>,
     },
@@ -62,7 +62,7 @@ enum Contents {
 
 /// What a ring shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct RingActivity {
     pub(super) activity: Activity,
     pub(super) pending: u64,
     pub(super) unsure: bool,
@@ -96,22 +96,22 @@ struct Next {
     moved: bool,
 }
 
-impl Watched {
-    pub(super) fn new(place: scout::Ring, now: Nanos) -> Result<Watched, InvalidRing> {
+impl RingState {
+    pub(super) fn new(place: discovery::Ring, now: Nanos) -> Result<RingState, InvalidRing> {
         let ring = Ring::new(place.base, place.bytes)?;
         let indices = IndexPlace::new(place.rptr, place.wptr)?;
         let contents = match place.format {
-            scout::Format::Aql => Contents::Packets { ring, fetched: Box::default(), ahead: VecDeque::new() },
-            scout::Format::Pm4 => Contents::Commands { mask: ring.words() - 1, silent: false },
+            discovery::Format::Aql => Contents::Packets { ring, in_flight: Box::default(), ahead: VecDeque::new() },
+            discovery::Format::Pm4 => Contents::Commands { mask: ring.words() - 1, silent: false },
         };
-        Ok(Watched {
+        Ok(RingState {
             place,
             indices,
             contents,
             last: None,
             next: None,
             fetched_at: None,
-            doubt: Doubt::new(now),
+            confidence: Confidence::new(now),
             stopped: false,
             dormant: false,
             missing: None,
@@ -119,7 +119,7 @@ impl Watched {
         })
     }
 
-    pub(super) fn place(&self) -> &scout::Ring {
+    pub(super) fn place(&self) -> &discovery::Ring {
         &self.place
     }
 
@@ -135,8 +135,8 @@ impl Watched {
 
     /// A newer packet of another ring uses the signal.
     pub(super) fn forget(&mut self, signal: SignalHandle) {
-        if let Contents::Packets { fetched, .. } = &mut self.contents {
-            fetched.forget(signal);
+        if let Contents::Packets { in_flight, .. } = &mut self.contents {
+            in_flight.forget(signal);
         }
     }
 
@@ -144,7 +144,7 @@ impl Watched {
     pub(super) fn read(&mut self, memory: &ProcessMemory, now: Nanos, stopped: bool, worked: bool) -> kfd::Result<()> {
         self.learned.clear();
         if self.stopped && !stopped {
-            self.doubt.resumed(now);
+            self.confidence.resumed(now);
         }
         self.stopped = stopped;
         let next = self.next(memory, now, worked);
@@ -185,26 +185,30 @@ impl Watched {
     }
 
     /// What the ring shows, by what was read and by signals; `None` if it could not be read.
-    pub(super) fn judge(&mut self, memory: &ProcessMemory, now: Nanos) -> Option<Seen> {
+    pub(super) fn judge(&mut self, memory: &ProcessMemory, now: Nanos) -> Option<RingActivity> {
         let Next { head, pending, fetches, moved } = self.next?;
         let unfinished = match &mut self.contents {
-            Contents::Packets { fetched, .. } => fetched.unfinished(memory, self.stopped),
+            Contents::Packets { in_flight, .. } => in_flight.unfinished(memory, self.stopped),
             Contents::Commands { silent, .. } => Unfinished { silent: *silent, ..Unfinished::default() },
         };
         let seen = self.weigh(head, unfinished, now);
         let settled = seen.activity == Activity::Idle && pending == 0 && !self.dormant;
-        Some(Seen { pending, fetches, moved: moved || unfinished.progress, settled, ..seen })
+        Some(RingActivity { pending, fetches, moved: moved || unfinished.progress, settled, ..seen })
     }
 
     /// What all that comes to.
-    fn weigh(&mut self, head: Head, unfinished: Unfinished, now: Nanos) -> Seen {
+    fn weigh(&mut self, head: Head, unfinished: Unfinished, now: Nanos) -> RingActivity {
         if unfinished.progress {
-            self.doubt.moved(now);
+            self.confidence.moved(now);
         }
         let on_gpu = if self.stopped || unfinished.parked { Activity::Wants } else { Activity::Running };
-        let seen = |activity, unsure: bool| Seen { activity, unsure: unsure && !self.stopped, ..Seen::default() };
+        let seen = |activity, unsure: bool| RingActivity {
+            activity,
+            unsure: unsure && !self.stopped,
+            ..RingActivity::default()
+        };
         if unfinished.signalled {
-            return seen(on_gpu, self.doubt.doubts_signals(now));
+            return seen(on_gpu, self.confidence.doubts_signals(now));
         }
         let lately = self.fetched_at.is_some_and(|at| now.since(at) < LATELY);
         if head == Head::Ready && !unfinished.blocked {
@@ -214,18 +218,18 @@ impl Watched {
             // Work that was there a moment ago is believed until the next look.
             return seen(on_gpu, false);
         }
-        if unfinished.silent && !self.doubt.gives_up(now) {
-            return seen(on_gpu, self.doubt.doubts_silence(now));
+        if unfinished.silent && !self.confidence.gives_up(now) {
+            return seen(on_gpu, self.confidence.doubts_silence(now));
         }
         if unfinished.silent && !self.stopped {
             match &mut self.contents {
-                Contents::Packets { fetched, .. } => fetched.give_up_on_silence(),
+                Contents::Packets { in_flight, .. } => in_flight.give_up_on_silence(),
                 Contents::Commands { silent, .. } => *silent = false,
             }
         }
         let blocked = unfinished.blocked || head == Head::Blocked;
         let activity = if blocked { Activity::Blocked } else { Activity::Idle };
-        seen(activity, self.dormant && self.doubt.doubts_signals(now))
+        seen(activity, self.dormant && self.confidence.doubts_signals(now))
     }
 
     /// Notes where the indices are, and what was fetched since.
@@ -238,10 +242,10 @@ impl Watched {
         };
         match known {
             None => {
-                self.doubt = Doubt::new(now);
+                self.confidence = Confidence::new(now);
                 self.fetched_at = None;
             }
-            Some(last) if last != indices => self.doubt.moved(now),
+            Some(last) if last != indices => self.confidence.moved(now),
             Some(_) => {}
         }
         if known.is_some_and(|last| last.read != indices.read) {
@@ -250,15 +254,15 @@ impl Watched {
         self.dormant &= known == Some(indices);
         let learned = &mut self.learned;
         match &mut self.contents {
-            Contents::Packets { ring, fetched, ahead } => {
+            Contents::Packets { ring, in_flight, ahead } => {
                 if known.is_none() {
-                    **fetched = Fetched::default();
+                    **in_flight = InFlight::default();
                     ahead.clear();
                 }
                 take_fetched(memory, ring, known, indices, |number, slot| {
                     let seen = ahead.iter().find(|(other, _)| *other == number).map(|(_, packet)| *packet);
                     let packet = seen.unwrap_or_else(|| Packet::decode_fetched(slot));
-                    fetched.push(number, &packet, seen.is_some(), known.is_some());
+                    in_flight.push(number, &packet, seen.is_some(), known.is_some());
                     learned.extend(packet.completion);
                 })?;
                 ahead.retain(|(number, _)| indices.read.wrapping_sub(*number).cast_signed() <= 0);
@@ -274,7 +278,7 @@ impl Watched {
     /// Reads the head, and what lies behind it while that costs nothing more.
     fn head(&mut self, memory: &ProcessMemory, indices: Indices) -> kfd::Result<Head> {
         let pending = self.pending(indices);
-        let Contents::Packets { ring, fetched, ahead } = &mut self.contents else {
+        let Contents::Packets { ring, in_flight, ahead } = &mut self.contents else {
             return Ok(if pending > 0 { Head::Ready } else { Head::Missing });
         };
         if pending == 0 {
@@ -291,7 +295,7 @@ impl Watched {
             ahead.clear();
             ahead.extend(packets.filter(|(_, packet)| packet.kind != PacketKind::Invalid));
             for signal in ahead.iter().filter_map(|(_, packet)| packet.completion) {
-                fetched.forget(signal);
+                in_flight.forget(signal);
                 self.learned.push(signal);
             }
         }
@@ -317,27 +321,27 @@ impl Watched {
         if self.stopped {
             return;
         }
-        match self.doubt.sampled(at, occupied_cus) {
-            Verdict::NoWaves { lasting, for_good } => {
+        match self.confidence.sampled(at, occupied_cus) {
+            SampleVerdict::NoWaves { lasting, for_good } => {
                 self.dormant |= match &mut self.contents {
-                    Contents::Packets { fetched, .. } => fetched.no_waves(alone, lasting),
+                    Contents::Packets { in_flight, .. } => in_flight.no_waves(alone, lasting),
                     Contents::Commands { silent, .. } => std::mem::take(silent),
                 };
                 self.dormant &= !for_good;
             }
-            Verdict::Waves => {
+            SampleVerdict::Waves => {
                 let revived = std::mem::take(&mut self.dormant);
                 match &mut self.contents {
-                    Contents::Packets { fetched, .. } => {
-                        fetched.waves();
+                    Contents::Packets { in_flight, .. } => {
+                        in_flight.waves();
                         if let Some(last) = self.last.filter(|_| revived) {
-                            fetched.revive(last.read.wrapping_sub(1));
+                            in_flight.revive(last.read.wrapping_sub(1));
                         }
                     }
                     Contents::Commands { silent, .. } => *silent |= revived,
                 }
             }
-            Verdict::Nothing => {}
+            SampleVerdict::Nothing => {}
         }
     }
 }

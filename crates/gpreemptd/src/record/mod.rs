@@ -1,4 +1,4 @@
-//! What happened: distributions, counters, the audit log. Owned by the deciding thread.
+//! Statistics: distributions, counters, the audit log. Owned by the deciding thread.
 
 mod audit;
 mod cpu;
@@ -6,6 +6,6 @@ mod recorder;
 mod times;
 
 pub use audit::Audit;
-pub use cpu::{CpuTimes, process_cpu, thread_cpu};
+pub use cpu::CpuTimes;
 pub use recorder::{DaemonRecord, GpuRecord, Recorder};
 pub use times::Times;

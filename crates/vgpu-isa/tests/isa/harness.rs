@@ -95,7 +95,7 @@ impl Machine {
             executable: false,
             guarded: false,
         };
-        // SAFETY: the vector outlives the space and nobody else touches it.
+        // SAFETY: the vector outlives the space and nothing else uses it.
         unsafe { space.insert(mapping) };
         let mut env = Env { memory: Port::new(&space), lds: &mut self.lds, clock: || 42, stop: None };
         self.wave.pc += u64::from(inst.size);

@@ -1,4 +1,4 @@
-//! A process that has opened the gpu: its memory, its events, its engine.
+//! A process that has opened the gpu: its memory, its events, its executors.
 
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
@@ -32,7 +32,7 @@ pub(super) struct Attached {
     pub(super) events: Arc<Events>,
     gpus: Arc<ProcessGpus>,
     pub(super) control: Arc<Control>,
-    /// What the supervisor knows this process by.
+    /// The supervisor's key of this process.
     pub(super) process: ProcessKey,
 }
 
@@ -120,7 +120,7 @@ impl Attached {
         Ok(file)
     }
 
-    /// Carries out what the driver decided. `args` is the argument structure, for the few effects that answer in it.
+    /// Applies an effect of a call to this process. `args` is the argument structure, for the effects that answer in it.
     ///
     /// # Errors
     /// ENOMEM and the like, if this process cannot.
@@ -139,7 +139,7 @@ impl Attached {
             ProcessEffect::SvmAccess { gpu, va, size, access: false, .. } => return self.unmap(gpu, va, size),
             ProcessEffect::EventPage { backing, size } => self.events.set_page(self.memory.view(backing, size)?),
             ProcessEffect::CreateEvent { id, kind, auto_reset, slot } => {
-                self.create_event(id, kind, auto_reset, slot)?
+                self.create_event(id, kind, auto_reset, slot)?;
             }
             ProcessEffect::DestroyEvent { id } => self.events.destroy(id),
             ProcessEffect::SetEvent { id } => self.events.set(id),
@@ -197,7 +197,7 @@ fn export(token: u64, fd_flags: u32, args: &mut [u8]) -> Result<(), i32> {
     Ok(())
 }
 
-/// From the device to the driver's part in this process.
+/// Interrupts of the device, delivered to the events of this process.
 struct Wires {
     events: Arc<Events>,
     gpu_id: u32,
@@ -235,7 +235,7 @@ impl Interrupts for Wires {
     }
 }
 
-/// What a kernel log would hold. Standard error is the program's, but it has to learn why its queue stopped.
+/// Logs what the kernel log would hold. Standard error is the program's, but it has to learn why its queue stopped.
 fn say(text: &str) {
     // It may be closed or full, which is no reason to fail.
     let _ = writeln!(std::io::stderr(), "vgpu: {text}");

@@ -1,4 +1,4 @@
-//! An ioctl on its way to the supervisor and back.
+//! Sends an ioctl to the supervisor and applies its answer.
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -124,7 +124,7 @@ fn check_user_memory(number: u32, args: &[u8]) -> Result<(), i32> {
 }
 
 /// Tells the driver what has been unmapped since the last call. Addresses that this call names are looked at, too: the C
-/// library unmaps memory without anybody seeing it, and a new buffer may be in the place of memory that was shared once.
+/// library unmaps memory without calling a hook, and a new buffer may be in the place of memory that was shared once.
 fn tell_unmapped(
     session: &'static Session,
     attached: &super::attached::Attached,
@@ -208,7 +208,7 @@ fn wait_and_retry(
     for effect in std::mem::take(&mut call.effects.process) {
         attached.apply(effect, &mut call.args)?;
     }
-    // Somebody may have ended the wait between the answer and here.
+    // The wait may have ended between the answer and here.
     let request = Request::Retry { number, call, site };
     let (result, call) = ask(session, None, &request, None)?;
     if call.blocked.is_none() {
@@ -229,7 +229,7 @@ fn along(device: Device, number: u32, args: &[u8]) -> Option<OwnedFd> {
     let file = named_descriptor(number, args)?;
     // SAFETY: a descriptor that is not open gives an error; a copy is ours.
     let copy = unsafe { libc::fcntl(file, libc::F_DUPFD_CLOEXEC, 0) };
-    // SAFETY: just made, nobody else's.
+    // SAFETY: just made, and owned by nothing else.
     (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
@@ -293,7 +293,7 @@ fn wait(attached: &super::attached::Attached, call: &mut Call, all: bool) -> i64
     args.wait_result = outcome.unwrap_or(WaitResult::FAIL);
     call.put(&args);
     match outcome {
-        // An event was destroyed while somebody waited for it.
+        // An event was destroyed while the caller waited for it.
         Ok(WaitResult::FAIL) => -i64::from(libc::EIO),
         Ok(_) => 0,
         Err(errno) => -i64::from(errno),

@@ -1,6 +1,6 @@
 //! Events: what threads of the program sleep on until the gpu, or a fault of it, wakes them.
 //!
-//! The table lives in the client process, where both the threads that wait and the engine that signals are. The rules
+//! The table lives in the client process, where both the threads that wait and the executors that signal are. The rules
 //! are those of `kfd_events.c`.
 
 use std::collections::HashMap;
@@ -51,11 +51,11 @@ pub(crate) struct Events {
     changes: AtomicU32,
 }
 
-/// A sleeper looks up this often even if nobody wakes it: the gpu may be lost.
+/// A thread that waits checks this often whether the gpu is lost.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
 impl Events {
-    /// The table, for us alone. `None` if an engine process died with it.
+    /// Locks the table. `None` if an executor died with it.
     fn table(&self) -> Option<MutexGuard<'_, Table>> {
         executor::lock(&self.table)
     }
@@ -145,7 +145,7 @@ impl Events {
     }
 
     /// Waits for events; fills what the caller is told about them. After a signal `timeout` is what is left of it, and
-    /// events that the wait had consumed are there again: whoever repeats the call goes on waiting.
+    /// events that the wait had consumed are there again: a call that is repeated goes on waiting.
     ///
     /// # Errors
     /// EINTR after a signal, EIO if the gpu is lost, EINVAL if an event does not exist.

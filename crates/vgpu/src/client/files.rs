@@ -12,7 +12,7 @@ use crate::sysfs::{DeviceKind, Node};
 /// Links are followed this often.
 const MAX_LINKS: u32 = 16;
 
-/// What only root may look into: the directory that debugfs is mounted on lets nobody else pass.
+/// What only root may look into: the directory that debugfs is mounted on lets no other user pass.
 const DEBUGFS: &str = "/sys/kernel/debug/";
 
 /// What is at a normalised path of ours; a link is answered as a link.
@@ -27,7 +27,7 @@ pub fn lookup(path: &str) -> Result<Node, i32> {
     find(path)
 }
 
-/// What a descriptor of ours stands for: whoever has it need not get there by its path any more.
+/// Returns the path that a descriptor of ours stands for.
 ///
 /// # Errors
 /// ENOENT, or ENODEV if the gpu is lost.
@@ -59,7 +59,7 @@ fn modules() -> String {
 fn read_real_modules() -> Option<String> {
     use std::io::Read;
     use std::os::fd::FromRawFd;
-    // SAFETY: the path is a C string; a new descriptor belongs to nobody else.
+    // SAFETY: the path is a C string; a new descriptor is owned by nothing else.
     let mut file = unsafe {
         let fd = libc::syscall(
             libc::SYS_openat,

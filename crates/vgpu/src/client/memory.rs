@@ -2,7 +2,7 @@
 //!
 //! Programs map buffers themselves, wherever and with whatever protection they like; the device has mappings of its own,
 //! and a table of GPU addresses for each gpu. Changing a table makes a new one: workers finish their quantum with the
-//! old, and whoever unmaps waits for them, as a TLB flush would.
+//! old, and unmapping waits for them, as a TLB flush would.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -142,7 +142,7 @@ fn change(state: &mut State, gpu: usize, mapping: Mapping) -> Arc<Space> {
     Arc::clone(&state.spaces[gpu])
 }
 
-/// Waits until nobody uses an address space that was replaced. An engine that crashed keeps what it had for ever.
+/// Waits until no executor uses an address space that was replaced. One that crashed keeps what it had for ever.
 pub(crate) fn wait_until_unused(space: &Arc<Space>) {
     while Arc::strong_count(space) > 1 && !crate::executor::has_failed() {
         std::thread::yield_now();

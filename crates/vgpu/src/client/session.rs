@@ -79,7 +79,7 @@ pub(super) fn get() -> Option<&'static Session> {
     };
     let session = Box::into_raw(Box::new(session));
     if SESSION.compare_exchange(std::ptr::null_mut(), session, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        // SAFETY: made above and seen by nobody else.
+        // SAFETY: made above and not shared yet.
         drop(unsafe { Box::from_raw(session) });
     }
     current()
@@ -93,7 +93,7 @@ extern "C" fn forget() {
     let session = SESSION.swap(std::ptr::null_mut(), Ordering::AcqRel);
     // SAFETY: sessions are never freed.
     if let Some(stream) = unsafe { session.as_ref() }.and_then(|session| session.stream.get()) {
-        // SAFETY: the child's copy of the descriptor; nobody uses it again.
+        // SAFETY: the child's copy of the descriptor, which is not used again.
         unsafe { libc::close(stream.as_raw_fd()) };
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Unmapped ranges that can wait for the next call. One more stays shared for the driver, which may refuse its addresses
-/// to somebody else later.
+/// to another owner later.
 const ROOM: usize = 512;
 
 /// A range of addresses: start and end.
@@ -23,7 +23,7 @@ pub(super) struct Shared {
     ranges: AtomicPtr<Vec<Range>>,
     /// Hooks that are looking at them.
     readers: AtomicUsize,
-    /// Held by whoever tells the driver of a change.
+    /// Held while the driver is told of a change.
     changing: Mutex<()>,
     gone: [Note; ROOM],
 }
@@ -71,7 +71,7 @@ impl Shared {
         }
     }
 
-    /// Whoever holds this sees what was unmapped before, and is the only one to tell the driver.
+    /// The holder sees what was unmapped before, and is the only thread to tell the driver.
     pub(super) fn change(&self) -> Changing<'_> {
         Changing { shared: self, _alone: self.changing.lock().unwrap_or_else(PoisonError::into_inner) }
     }
@@ -90,7 +90,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let ranges = *self.ranges.get_mut();
         if !ranges.is_null() {
-            // SAFETY: made by `replace`, and nobody looks at it any more.
+            // SAFETY: made by `replace`, and no thread reads it any more.
             drop(unsafe { Box::from_raw(ranges) });
         }
     }
@@ -158,7 +158,7 @@ impl Changing<'_> {
             std::thread::yield_now();
         }
         if !old.is_null() {
-            // SAFETY: made above, replaced, and whoever was looking at it has finished.
+            // SAFETY: made above, replaced, and the threads that were reading it have finished.
             drop(unsafe { Box::from_raw(old) });
         }
     }

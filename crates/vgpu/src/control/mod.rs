@@ -1,5 +1,5 @@
-//! The memory that the supervisor and the engines of one process share: how the driver
-//! tells engines what to do while their program may be stopped.
+//! The memory that the supervisor and the executors of one process share: how orders of the driver reach executors while
+//! their program may be stopped.
 
 mod orders;
 mod ring;
@@ -29,9 +29,9 @@ struct Words {
     answered: AtomicU32,
     /// Changes whenever a call that waits may go on.
     changes: AtomicU32,
-    /// Not 0: the engines have given up.
+    /// Not 0: the executors have given up.
     lost: AtomicU32,
-    /// What the engines of each gpu have saved and restored.
+    /// What was saved and restored on each gpu.
     preempted: [[AtomicU64; COUNTERS]; MAX_GPUS as usize],
     /// Time that the copies of each gpu took, in microseconds.
     copied_us: [AtomicU64; MAX_GPUS as usize],
@@ -50,19 +50,19 @@ pub(crate) struct Control {
 const SIZE: usize = size_of::<Words>().next_multiple_of(4096);
 
 impl Control {
-    /// A new page and the file to share it by.
+    /// Creates a page and the file to share it by.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     pub(crate) fn new() -> io::Result<(Self, OwnedFd)> {
         let file = sys::memfd("gpreempt-vgpu-control", SIZE as u64)?;
         Ok((Self::open(file.as_fd())?, file))
     }
 
-    /// The page of another process.
+    /// Opens the page of another process.
     ///
     /// # Errors
-    /// If the file is not one, and what the operating system says.
+    /// If the file is too short to be one, and errors of the operating system.
     pub(crate) fn open(file: BorrowedFd<'_>) -> io::Result<Self> {
         if !sys::is_as_long_as(file, SIZE as u64) {
             return Err(io::ErrorKind::InvalidData.into());
@@ -75,7 +75,7 @@ impl Control {
         unsafe { &*self.map.start().cast::<Words>() }
     }
 
-    /// Gives the engines something to do; `false` if they have not taken what they have. They are to be woken then.
+    /// Writes an order; `false` if there is no room until the executors take others. The caller wakes them.
     ///
     /// # Errors
     /// If the memory holds nonsense.
@@ -90,7 +90,7 @@ impl Control {
         self.words().ordered.load(Ordering::Acquire) != self.words().taken.load(Ordering::Relaxed)
     }
 
-    /// Takes an order. One engine at a time.
+    /// Takes an order. One executor at a time.
     ///
     /// # Errors
     /// If the memory holds nonsense.
@@ -102,7 +102,7 @@ impl Control {
         Ok(order)
     }
 
-    /// Answers an order. One engine at a time.
+    /// Answers an order. One executor at a time.
     pub(crate) fn answer(&self, answer: &Numbered<Answer>) -> bool {
         if write(&self.words().answers, answer) != Ok(true) {
             return false;
@@ -120,7 +120,7 @@ impl Control {
         read(&self.words().answers)
     }
 
-    /// How many answers there ever were.
+    /// Returns how many answers were ever written.
     pub(crate) fn answered(&self) -> u32 {
         self.words().answered.load(Ordering::SeqCst)
     }
@@ -130,7 +130,7 @@ impl Control {
         sys::wait(&self.words().answered, seen, Some(limit));
     }
 
-    /// Shows what the engine of a gpu has saved and restored.
+    /// Publishes what was saved and restored on a gpu.
     pub(crate) fn show_preempted(&self, gpu: usize, counters: &SaveCounters) {
         let SaveCounters { saves, restores, waves, bytes, landed, moved, storms } = *counters;
         if let Some(words) = self.words().preempted.get(gpu) {
@@ -140,19 +140,19 @@ impl Control {
         }
     }
 
-    /// Shows how long the copies of a gpu took.
+    /// Publishes how long the copies of a gpu took, in microseconds.
     pub(crate) fn show_copied(&self, gpu: usize, microseconds: u64) {
         if let Some(word) = self.words().copied_us.get(gpu) {
             word.store(microseconds, Ordering::Relaxed);
         }
     }
 
-    /// How long the copies of a gpu took, in microseconds.
+    /// Returns how long the copies of a gpu took, in microseconds.
     pub(crate) fn copied_us(&self, gpu: usize) -> u64 {
         self.words().copied_us.get(gpu).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// What the engine of a gpu has saved and restored.
+    /// Returns what was saved and restored on a gpu.
     pub(crate) fn preempted(&self, gpu: usize) -> SaveCounters {
         let words = self.words().preempted.get(gpu);
         let at = |n: usize| words.and_then(|words| words.get(n)).map_or(0, |word| word.load(Ordering::Relaxed));
@@ -160,23 +160,23 @@ impl Control {
         SaveCounters { saves, restores, waves, bytes, landed, moved, storms }
     }
 
-    /// The engines give up.
+    /// Marks the executors as having given up.
     pub(crate) fn lose(&self) {
         self.words().lost.store(1, Ordering::SeqCst);
     }
 
-    /// Whether the engines have given up.
+    /// Whether the executors have given up.
     pub(crate) fn is_lost(&self) -> bool {
         self.words().lost.load(Ordering::SeqCst) != 0
     }
 
-    /// Calls that wait may go on.
+    /// Lets blocked calls be retried.
     pub(crate) fn changed(&self) {
         self.words().changes.fetch_add(1, Ordering::SeqCst);
         sys::wake(&self.words().changes);
     }
 
-    /// How often calls that wait might have gone on.
+    /// Returns how often blocked calls were let be retried.
     pub(crate) fn changes(&self) -> u32 {
         self.words().changes.load(Ordering::SeqCst)
     }

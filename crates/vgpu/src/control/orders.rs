@@ -1,10 +1,10 @@
-//! What the driver tells the engines of a process, and what they answer.
+//! Orders of the driver to the executors of a process, and their answers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::driver::{QueueChange, SaveExtent, UnmappedQueue};
 
-/// Something an engine has to do.
+/// An order to the executors of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// A queue, which is off the device, changes.
@@ -20,26 +20,26 @@ pub(crate) enum Order {
     Map {
         /// Index of the gpu.
         gpu: u32,
-        /// The queues.
+        /// Ids of the queues.
         queues: Vec<u32>,
         /// Not before this time of the monotonic clock, in nanoseconds.
         not_before: u64,
     },
     /// Header and control stack of a queue off the gpu are to be in its save area.
     WaveState {
-        /// The queue.
+        /// Id of the queue.
         id: u32,
         /// Where else they are to be.
         address: Option<u64>,
     },
-    /// The runtime is told of exceptions of a queue, the way the header of its save area says.
+    /// Exceptions of a queue are reported to the runtime as the header of its save area says.
     QueueException {
-        /// The queue.
+        /// Id of the queue.
         id: u32,
-        /// Mask.
+        /// Exceptions to add, a mask.
         exceptions: u64,
     },
-    /// The runtime is told that the gpu met memory it does not see.
+    /// A memory violation of the gpu is reported to the runtime.
     MemoryException {
         /// Index of the gpu.
         gpu: u32,
@@ -54,34 +54,34 @@ pub(crate) enum Order {
 /// An order with the number by which its answer is known.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Numbered<T> {
-    /// Number.
+    /// Number of the order, unique within the process; [`Numbered::UNANSWERED`] for those without an answer.
     pub(crate) number: u64,
-    /// What.
+    /// The order or the answer.
     pub(crate) what: T,
 }
 
 impl Numbered<Order> {
-    /// The number of orders that nobody wants an answer to.
+    /// The number of orders that are not answered.
     pub(crate) const UNANSWERED: u64 = 0;
 }
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// It is done.
+    /// The order is carried out.
     Done,
-    /// It cannot be done: an error number.
+    /// The order cannot be carried out: an error number.
     Failed(i32),
-    /// The gpu is free of this process.
+    /// No queue of this process is on the gpu any more.
     Unmapped(Departure),
-    /// What is in a queue's save area.
+    /// How much of a queue's save area is in use.
     WaveState(SaveExtent),
 }
 
-/// What was taken off a gpu.
+/// The queues of a process that were taken off a gpu.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Departure {
-    /// Queue by queue.
+    /// All queues of the process on the gpu.
     pub(crate) queues: Vec<UnmappedQueue>,
     /// When the last wave had stopped, on the monotonic clock in nanoseconds.
     pub(crate) stopped_at: u64,

@@ -25,7 +25,7 @@ pub enum LaunchError {
     /// The supervisor does not do what was asked.
     #[error("{0}")]
     Refused(String),
-    /// Somebody else's socket.
+    /// The socket of another user.
     #[error(
         "the virtual gpu `{0}` belongs to another user, or another program took its address; choose another --name"
     )]
@@ -36,7 +36,7 @@ pub enum LaunchError {
     /// There is none of this name.
     #[error("no virtual gpu `{0}` runs; `gpreempt vgpu list` shows those that do")]
     Unknown(Name),
-    /// Nobody said which.
+    /// No name was given, and several run.
     #[error("this process runs on no virtual gpu; name one with --name (`gpreempt vgpu list` shows them)")]
     Outside,
     /// It ended.

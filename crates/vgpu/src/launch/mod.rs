@@ -100,7 +100,7 @@ pub fn start(setup: &Setup, hold: Option<u32>, supervise: &[&str]) -> Result<Sta
     }
     let socket = setup.name.as_ref().map_or_else(unnamed_socket, running::socket_of);
     let environment = environment(&socket, setup.name.as_ref())?;
-    // Whoever binds the name first starts the supervisor; connections of others wait in the listener's queue until it
+    // The launcher that binds the name first starts the supervisor; connections of others wait in the listener's queue until it
     // serves them. A supervisor that ends at that moment closes them, and then the name is free again.
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
@@ -130,7 +130,7 @@ pub fn start(setup: &Setup, hold: Option<u32>, supervise: &[&str]) -> Result<Sta
     Err(LaunchError::Supervisor("it ended before it was ready".into()))
 }
 
-/// Starts the supervisor of a listening socket. The child starts it and ends at once, so that the supervisor is nobody's
+/// Starts the supervisor of a listening socket. The child starts it and ends at once, so that the supervisor is no process's
 /// child: a program that waits for its children must not wait for it.
 fn begin(listener: UnixListener, supervise: &[&str]) -> Result<(), LaunchError> {
     let executable =
@@ -144,7 +144,7 @@ fn begin(listener: UnixListener, supervise: &[&str]) -> Result<(), LaunchError> 
     if status.success() { Ok(()) } else { Err(LaunchError::Supervisor(format!("it ended with {status}"))) }
 }
 
-/// Says what gpu it has to be. False if there is nobody at the other end any more.
+/// Tells the supervisor what gpu it has to be. False if it is gone.
 fn configure(connection: &UnixStream, setup: &Setup, hold: Option<u32>) -> Result<bool, LaunchError> {
     match running::ask(connection, &Request::Configure { setup: Box::new(setup.clone()), hold })? {
         Some(Reply::Done) => Ok(true),
@@ -186,7 +186,7 @@ pub fn exec(started: Started, program: &OsString, arguments: &[OsString]) -> Lau
     LaunchError::Program { program: program.clone(), error }
 }
 
-/// A socket name that nobody else has.
+/// Returns a socket name that no other supervisor has.
 fn unnamed_socket() -> String {
     let now = sys::monotonic_raw_ns();
     format!("gpreempt-vgpu-{}-{now:x}", std::process::id())

@@ -20,14 +20,14 @@ pub(super) fn socket_of(name: &Name) -> String {
     format!("{}{name}", prefix())
 }
 
-/// Connects to a supervisor of this user; `None` if nobody listens.
+/// Connects to a supervisor of this user; `None` if none listens.
 pub(super) fn connect(socket: &str) -> Result<Option<UnixStream>, LaunchError> {
     let connection = match sys::connect(socket) {
         Ok(connection) => connection,
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(None),
         Err(error) => return Err(LaunchError::Gone(error.to_string())),
     };
-    // Anybody can listen on any abstract address.
+    // Any user can listen on any abstract address.
     let owner = sys::peer(&connection).map_err(|error| LaunchError::Gone(error.to_string()))?.1;
     // SAFETY: takes no argument and cannot fail.
     if owner != unsafe { libc::geteuid() } {
@@ -37,7 +37,7 @@ pub(super) fn connect(socket: &str) -> Result<Option<UnixStream>, LaunchError> {
     Ok(Some(connection))
 }
 
-/// Asks and waits for the answer; `None` if there is nobody at the other end any more.
+/// Asks and waits for the answer; `None` if the supervisor is gone.
 pub(super) fn ask(connection: &UnixStream, request: &Request) -> Result<Option<Reply>, LaunchError> {
     let request = serde_json::to_vec(request).map_err(|error| LaunchError::supervisor("asking", &error))?;
     if sys::send(connection, &request, &[]).is_err() {

@@ -79,7 +79,7 @@ impl Setup {
         }
     }
 
-    /// Whether somebody who wants this can use what runs already.
+    /// Checks whether a launcher that wants this can use the gpu that runs already.
     ///
     /// # Errors
     /// What is different, and what to do.

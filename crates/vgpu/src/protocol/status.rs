@@ -1,10 +1,11 @@
-//! What a running virtual gpu says about itself: `gpreempt vgpu status`, and what tests count.
+//! Status of a running virtual gpu: `gpreempt vgpu status`, and what tests count.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::options::Options;
+pub use vgpu_driver::{QueueKindStatus, QueueState, QueueStatus};
 
 /// A virtual gpu at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +18,7 @@ pub struct Status {
     pub cus: u32,
     /// Pid of the supervisor.
     pub supervisor: u32,
-    /// How it behaves.
+    /// Options it was started with.
     pub options: Options,
     /// Its gpus.
     pub gpus: Vec<GpuStatus>,
@@ -31,7 +32,7 @@ pub struct Status {
     pub tokens: TokenStatus,
     /// Places in the chip's memory that stand for client processes.
     pub seats: u32,
-    /// How often each named point was passed, and how often somebody died there; empty without a page of points.
+    /// How often each named point was passed, and how often a process was killed there; empty without a page of points.
     pub points: BTreeMap<String, PointStatus>,
 }
 
@@ -121,6 +122,50 @@ pub struct ProcessStatus {
     pub gpus: Vec<ProcessGpuStatus>,
     /// Its queues.
     pub queues: Vec<QueueStatus>,
+    /// Whether the process has exited. Its entry is about to go then.
+    #[serde(default)]
+    pub exited: bool,
+    /// Its calls that the supervisor serves at the moment, oldest first.
+    #[serde(default)]
+    pub calls: Vec<CallStatus>,
+}
+
+/// A call that the supervisor serves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallStatus {
+    /// The driver's name of the call, without its prefix.
+    pub name: String,
+    /// How far it has come.
+    pub stage: CallStage,
+    /// Milliseconds since it arrived.
+    pub ms: u64,
+}
+
+/// How far the supervisor has come with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStage {
+    /// Another call holds the process that it is about.
+    WaitingForProcess,
+    /// The driver decides.
+    InDriver,
+    /// Its device effects are executed: cycles, queue changes, debuggers' files.
+    Executing,
+    /// Its answer is completed, and what a failed call must not leave behind is undone.
+    Completing,
+}
+
+impl CallStage {
+    /// Returns the name that tables and JSON use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            CallStage::WaitingForProcess => "waiting_for_process",
+            CallStage::InDriver => "in_driver",
+            CallStage::Executing => "executing",
+            CallStage::Completing => "completing",
+        }
+    }
 }
 
 /// What a process has on one gpu.
@@ -137,61 +182,7 @@ pub struct ProcessGpuStatus {
     pub sdma_us: u64,
 }
 
-/// A queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueueStatus {
-    /// Its id within the process.
-    pub id: u32,
-    /// Position of its gpu in [`Status::gpus`].
-    pub gpu: u32,
-    /// What kind of packets it takes.
-    pub kind: QueueKindStatus,
-    /// Whether it may run.
-    pub state: QueueState,
-    /// Its priority.
-    pub priority: u32,
-}
-
-/// What kind of packets a queue takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueKindStatus {
-    /// Compute, AQL packets.
-    Aql,
-    /// Compute, PM4 packets.
-    Pm4,
-    /// Copies.
-    Sdma,
-}
-
-/// Whether a queue may run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueState {
-    /// It is in the runlist.
-    Mapped,
-    /// A debugger stopped it.
-    Suspended,
-    /// The driver took it off, because of its process's memory or of a reset.
-    Evicted,
-    /// Its owner turned it off, or has not given it a ring.
-    Off,
-}
-
-impl QueueState {
-    /// As it stands in tables and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            QueueState::Mapped => "mapped",
-            QueueState::Suspended => "suspended",
-            QueueState::Evicted => "evicted",
-            QueueState::Off => "off",
-        }
-    }
-}
-
-/// Execution tokens: who holds one may execute waves.
+/// Execution tokens: an executor needs one to execute waves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenStatus {
     /// How many there are.
@@ -203,8 +194,8 @@ pub struct TokenStatus {
 /// One named point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PointStatus {
-    /// How often anybody came by.
+    /// How often it was passed.
     pub passed: u64,
-    /// How often somebody was killed there.
+    /// How often a process was killed there.
     pub hits: u64,
 }

@@ -6,20 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use kfd_abi::debug::DbgTrapArgs;
-use kfd_abi::ioctl;
+use kfd_abi::ioctl::{self, Lookup};
 
+use super::ending;
 use super::execute::execute;
-use super::member::Member;
+use super::member::{CallGuard, Member};
 use super::process_channel::ProcessChannel;
 use super::{Device, Supervisor};
 use crate::control::Control;
 use crate::driver::{Call, Clocks, DeviceEffect, Effects, ProcessKey, QueueChange, layout};
 use crate::kill_points::{self, Point};
-use crate::protocol::{self, Reply, Request, Welcome};
+use crate::protocol::{self, CallStage, Reply, Request, Welcome};
 use crate::sys::{self, Frame};
 use crate::sysfs::Node;
 
-/// Serves until the other end closes.
+/// Serves a connection until the other end closes it.
 pub(super) fn serve(supervisor: &Arc<Supervisor>, stream: &UnixStream) {
     let Ok((pid, uid)) = sys::peer(stream) else { return };
     // SAFETY: takes no argument and cannot fail.
@@ -122,8 +123,9 @@ impl Client<'_> {
             Err(error) => return Reply::Refused(format!("cannot map the control page: {error}")),
         };
         let number = channel.slot.number();
-        let watched = Arc::clone(&channel);
-        let watcher = std::thread::Builder::new().name("channel".into()).spawn(move || watched.watch());
+        let (supervisor, watched) = (Arc::clone(self.supervisor), Arc::clone(&channel));
+        let watch = move || ending::watch(&supervisor, &watched);
+        let watcher = std::thread::Builder::new().name("process".into()).spawn(watch);
         if let Err(error) = watcher {
             return Reply::Refused(format!("there can be no more threads: {error}"));
         }
@@ -145,10 +147,14 @@ impl Client<'_> {
     fn call(&self, device: &Device, made: &Made, mut call: Call, file: Option<OwnedFd>) -> (i64, Call) {
         kill_points::hit_of(Point::IoctlSent, self.key.pid);
         call.clocks = Clocks { monotonic_raw_ns: sys::monotonic_raw_ns(), boottime_ns: sys::boottime_ns() };
+        let own = self.supervisor.member(self.key);
+        let progress = own.as_deref().map(|member| member.begin_call(made.name()));
+        let stage = |stage| progress.iter().for_each(|progress: &CallGuard<'_>| progress.stage(stage));
         let debugged = self.find_target(made, &mut call);
         // As in the kernel, where a call holds its process, and a debugger's call the process it is about.
-        let of = debugged.or_else(|| self.supervisor.member(self.key));
+        let of = debugged.or_else(|| own.clone());
         let _busy = of.as_ref().map(|member| member.busy());
+        stage(CallStage::InDriver);
         let mut driver = device.driver();
         let result = match made.target {
             protocol::Device::Kfd if made.again => driver.retry(self.key, made.number, &mut call),
@@ -157,14 +163,16 @@ impl Client<'_> {
         };
         drop(driver);
         self.pass_points(&call.effects.device);
+        stage(CallStage::Executing);
         let outcome = execute(self.supervisor, self.key, std::mem::take(&mut call.effects.device), file);
         let result = device.driver().complete(self.key, made.number, &mut call, result, &outcome);
+        stage(CallStage::Completing);
         // What a failed call leaves to undo is undone as far as the gpu still answers.
         execute(self.supervisor, self.key, std::mem::take(&mut call.effects.device), None);
         (result.unwrap_or_else(|errno| -i64::from(errno.0)), call)
     }
 
-    /// Points that a call passes when the driver has decided and the device does not know.
+    /// Passes the kill points between the driver's decision and its execution on the device.
     fn pass_points(&self, effects: &[DeviceEffect]) {
         for effect in effects {
             match effect {
@@ -180,7 +188,7 @@ impl Client<'_> {
         }
     }
 
-    /// The process that a debugger's call is about, and whether the calling thread traces it.
+    /// Finds the process that a debugger's call is about, and whether the calling thread traces it.
     fn find_target(&self, made: &Made, call: &mut Call) -> Option<Arc<Member>> {
         if made.target != protocol::Device::Kfd || made.number != u32::from(ioctl::DBG_TRAP.nr) {
             return None;
@@ -197,8 +205,19 @@ impl Client<'_> {
 struct Made {
     target: protocol::Device,
     number: u32,
-    /// It had to wait.
+    /// Whether it is the retry of a call that had to wait.
     again: bool,
+}
+
+impl Made {
+    /// Returns the driver's name of the call.
+    fn name(&self) -> &'static str {
+        match (self.target, u8::try_from(self.number).map(ioctl::lookup)) {
+            (protocol::Device::Kfd, Ok(Lookup::Known(command))) => command.name,
+            (protocol::Device::Kfd, _) => "unknown",
+            (protocol::Device::Render, _) => "DRM",
+        }
+    }
 }
 
 impl Drop for Client<'_> {
@@ -206,14 +225,9 @@ impl Drop for Client<'_> {
         if !self.attached {
             return;
         }
-        self.supervisor.poller.remove(self.key);
         self.supervisor.waiting.forget(self.key.pid);
-        self.supervisor.leave(self.key);
-        if let Some(device) = self.supervisor.device() {
-            let effects = device.driver().close(self.key);
-            // What it had is gone with it; what its end changes on the gpus and for others remains.
-            execute(self.supervisor, self.key, effects.device, None);
-        }
+        self.supervisor.close_process(self.key);
+        self.supervisor.execute_end(self.key);
     }
 }
 

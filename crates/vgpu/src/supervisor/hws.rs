@@ -21,15 +21,12 @@ use ledger::Ledger;
 use model::{Bytes, Model};
 pub(super) use tally::Tallies;
 
-/// The driver's word for a preemption that did not happen in time.
-const ETIME: Errno = Errno(libc::ETIME);
-
-/// What one gpu's scheduler knows.
+/// State of one gpu's scheduler.
 #[derive(Default)]
 struct State {
-    /// What is on the gpu.
+    /// Processes whose queues are on the gpu.
     mapped: Vec<Arc<ProcessChannel>>,
-    /// What waits for its turn.
+    /// Processes whose queues wait for their turn.
     waiting: Vec<Arc<ProcessChannel>>,
     /// Processes that left with nothing to do, and how often their doorbells had been rung before.
     calm: HashMap<ProcessKey, u64>,
@@ -38,19 +35,29 @@ struct State {
     groups: usize,
     resetting: bool,
     resets: u64,
-    /// What is in save areas.
+    /// Bytes in save areas, by queue.
     ledger: Ledger,
     tallies: Tallies,
 }
 
 impl State {
-    /// Whether anybody who waits for a turn may have something to do.
-    fn is_anybody_eager(&self) -> bool {
+    /// Whether a process that waits for its turn may have something to do.
+    fn is_any_eager(&self) -> bool {
         self.waiting.iter().any(|channel| self.calm.get(&channel.process) != Some(&channel.rings()))
     }
 }
 
-/// What a cycle is for.
+/// What the scheduler of a gpu counts, at one moment.
+pub(super) struct SchedulerCounts {
+    /// Whether more queues want to be on the gpu than fit.
+    pub(super) over_subscribed: bool,
+    /// How often the gpu was reset.
+    pub(super) resets: u64,
+    /// Cycles by cause.
+    pub(super) tallies: Tallies,
+}
+
+/// Parameters of one cycle.
 struct Turn {
     cause: Cause,
     grace: Option<u32>,
@@ -81,31 +88,23 @@ impl Hws {
         }
     }
 
-    /// Index of its gpu.
-    pub(super) fn gpu(&self) -> u32 {
-        self.gpu
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often, why and how long.
-    pub(super) fn tallies(&self) -> Tallies {
-        self.state().tallies.clone()
+    /// Returns what the scheduler counts. Waits for a cycle that is under way.
+    pub(super) fn counts(&self) -> SchedulerCounts {
+        let state = self.state();
+        SchedulerCounts { over_subscribed: state.groups > 1, resets: state.resets, tallies: state.tallies.clone() }
     }
 
-    /// How often the gpu was reset.
-    pub(super) fn resets(&self) -> u64 {
-        self.state().resets
+    /// Lists a process among those that are on the gpu, without its executors' knowledge.
+    #[cfg(test)]
+    pub(super) fn put_on_gpu(&self, channel: Arc<ProcessChannel>) {
+        self.state().mapped.push(channel);
     }
 
-    /// Whether more queues want to be on the gpu than fit.
-    pub(super) fn is_oversubscribed(&self) -> bool {
-        self.state().groups > 1
-    }
-
-    /// Takes everything off the gpu, does something, and puts what the driver lists back.
+    /// Unmaps all queues, runs `meanwhile`, and maps what the driver lists in the runlist.
     ///
     /// # Errors
     /// EIO during a reset, ETIME if waves did not stop in time, which begins one. Then `meanwhile` is done, too.
@@ -122,12 +121,12 @@ impl Hws {
             meanwhile();
             return Err(Errno::EIO);
         }
-        // The turns of an over-subscribed runlist go on: whoever changes it often must not keep the others from theirs.
+        // The turns of an over-subscribed runlist go on: a process that changes it often must not keep others from theirs.
         let group = state.group;
         self.turn(&mut state, supervisor, &Turn { cause, grace, group }, meanwhile)
     }
 
-    /// A cycle that ends with the given group of the runlist on the gpu.
+    /// Runs a cycle that ends with the given group of the runlist on the gpu.
     fn turn(
         &self,
         state: &mut State,
@@ -138,12 +137,12 @@ impl Hws {
         let Turn { cause, grace, group } = *turn;
         let begun = Instant::now();
         let leaving = std::mem::take(&mut state.mapped);
-        // What is rung after this may come too late for the engine to see.
+        // What is rung after this may come too late for the executors to see.
         let rings: HashMap<_, _> = leaving.iter().map(|channel| (channel.process, channel.rings())).collect();
         let Some(departures) = self.unmap(&leaving, grace) else {
             self.hang(state, supervisor);
             meanwhile();
-            return Err(ETIME);
+            return Err(Errno::ETIME);
         };
         let saved = supervisor.with_driver(|driver| {
             let mut saved = Bytes::default();
@@ -253,7 +252,7 @@ impl Hws {
         restored
     }
 
-    /// The gpu does not answer: it is reset, and what was on it is lost. Its processes stay off it until they end.
+    /// Resets a gpu that does not answer: what was on it is lost, and its processes stay off it until they end.
     fn hang(&self, state: &mut State, supervisor: &Arc<Supervisor>) {
         super::say(&format!("gpu {} did not stop its waves within {:?} and is reset", self.gpu, self.timeout));
         state.resetting = true;
@@ -289,8 +288,8 @@ impl Hws {
             drop(state);
             std::thread::sleep(self.model.quantum());
             let mut state = self.state();
-            if state.groups > 1 && !state.resetting && state.is_anybody_eager() {
-                // A gpu that hangs is being reset; there is nobody to tell.
+            if state.groups > 1 && !state.resetting && state.is_any_eager() {
+                // A gpu that hangs is being reset; no call waits for the result.
                 let turn = Turn { cause: Cause::Quantum, grace: None, group: state.group + 1 };
                 let _ = self.turn(&mut state, supervisor, &turn, || {});
             }

@@ -5,6 +5,7 @@
 //! program does not reach it. One thread for each connection; the driver's state is behind one lock, like the real one's.
 
 mod connection;
+mod ending;
 mod execute;
 mod hws;
 mod member;
@@ -29,39 +30,41 @@ use crate::launch::Setup;
 use crate::profile::{MAX_GPUS, Profile};
 use crate::{kill_points, sys};
 
+use ending::Ended;
 use hws::{Fault, Hws};
 use member::Member;
 pub use poller::Poller;
 use waiting::Waiting;
 
-/// What all connections share.
+/// The state that all connections share.
 pub struct Supervisor {
     device: OnceLock<Device>,
-    /// Held while somebody decides what gpu it is.
+    /// Held while a launcher's configuration is applied.
     configuring: Mutex<()>,
     poller: Poller,
-    /// Those who do something, or [`CLOSED`].
+    /// Connections and held processes that keep the supervisor alive, or [`CLOSED`].
     connections: AtomicUsize,
     /// Processes that keep it alive.
     holders: AtomicU32,
-    /// Connections there ever were.
+    /// Connections ever accepted.
     accepted: AtomicU64,
     /// Processes that have the driver open.
     members: Mutex<BTreeMap<ProcessKey, Arc<Member>>>,
     waiting: Waiting,
-    /// What processes that are gone saved and restored, by gpu.
+    ended: Ended,
+    /// Waves that processes which have ended saved and restored, by gpu.
     gone: Mutex<[SaveCounters; MAX_GPUS as usize]>,
 }
 
-/// Number of connections of a supervisor that is about to end: whoever comes now has to start another one.
+/// Number of connections of a supervisor that is about to exit: a launcher that connects now starts another one.
 const CLOSED: usize = usize::MAX;
 
-/// The gpu, once it is known.
+/// The gpus, once they are configured.
 struct Device {
     /// As its first launcher wanted it.
     setup: Setup,
     driver: Mutex<Driver>,
-    /// What all processes share of the hardware.
+    /// The part of the hardware that all processes share.
     chip: Arc<Chip>,
     chip_file: OwnedFd,
     /// One for each gpu.
@@ -91,14 +94,14 @@ pub fn main() -> io::Result<()> {
     }
 }
 
-/// Says what went wrong to whoever wants to know (`GPREEMPT_VGPU_LOG`); otherwise standard error leads nowhere.
+/// Logs to standard error, which `GPREEMPT_VGPU_LOG` directs to a file and which otherwise leads nowhere.
 fn say(text: &str) {
     // It may be closed or full, which is no reason to fail.
     let _ = writeln!(io::stderr(), "vgpu: {text}");
 }
 
-/// What to do about a connection that cannot be accepted. Those who are connected must not lose their gpu because there
-/// are too many of them; the one who comes too late learns that there is none for him, which takes a spare descriptor.
+/// Handles a connection that cannot be accepted. Connected processes must not lose their gpu because there are too many;
+/// the new one is accepted and closed, which takes a spare descriptor, so that it learns that there is no gpu for it.
 fn turn_away(listener: &UnixListener, spare: &mut Option<UnixListener>, error: io::Error) -> io::Result<()> {
     match error.raw_os_error() {
         Some(libc::EINTR | libc::ECONNABORTED) => return Ok(()),
@@ -116,10 +119,10 @@ fn turn_away(listener: &UnixListener, spare: &mut Option<UnixListener>, error: i
     Ok(())
 }
 
-/// Leaves the launcher's session and its signals, and comes before everybody else where that is permitted.
+/// Leaves the launcher's session and its signals, and raises the priority where that is permitted.
 fn detach() {
     // SAFETY: plain system calls; the only effect is on this process. Descriptors that the launcher inherited are not
-    // ours to keep open: somebody may wait for their other end.
+    // ours to keep open: a process may wait for their other end.
     unsafe {
         libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0);
         libc::setsid();
@@ -146,6 +149,7 @@ impl Supervisor {
             accepted: 0.into(),
             members: Mutex::default(),
             waiting: Waiting::default(),
+            ended: Ended::default(),
             gone: Mutex::default(),
         })
     }
@@ -154,8 +158,8 @@ impl Supervisor {
         self.device.get()
     }
 
-    /// Does something in a thread of its own; the process ends when nobody does anything any more. The launcher's
-    /// connection comes first, so that is when everybody is gone.
+    /// Runs `what` in a thread of its own and exits the process when the last such thread ends. The launcher's connection
+    /// comes first, so that is when the last process is gone.
     fn attend(self: &Arc<Self>, name: &str, what: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let one_more = |now| if now == CLOSED { None } else { Some(now + 1) };
         if self.connections.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_err() {
@@ -169,8 +173,8 @@ impl Supervisor {
         thread.map(drop)
     }
 
-    /// Becomes the gpu that a launcher wants, or checks that it is one already, and stays at least as long as a process
-    /// that is named.
+    /// Becomes the gpu that a launcher wants, or checks that it is that gpu already, and stays at least as long as the
+    /// process `hold`.
     fn configure(self: &Arc<Self>, setup: Setup, hold: Option<u32>) -> Result<(), String> {
         let configuring = self.configuring.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = self.device.get() {
@@ -191,7 +195,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Starts what gives the queues of over-subscribed gpus their turns.
+    /// Starts the threads that give the queues of over-subscribed gpus their turns.
     fn rotate_runlists(self: &Arc<Self>) -> Result<(), String> {
         for gpu in 0..self.device.get().map_or(0, |device| device.schedulers.len()) {
             let supervisor = Arc::clone(self);
@@ -206,12 +210,12 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The scheduler of a gpu.
+    /// Returns the hardware scheduler of a gpu.
     fn hws(&self, gpu: u32) -> Option<&Hws> {
         self.device.get()?.schedulers.get(gpu as usize)
     }
 
-    /// Does something with the driver, for itself alone and not for long.
+    /// Runs `act` with the driver locked. It must not wait for executors.
     fn with_driver<T: Default>(&self, act: impl FnOnce(&mut Driver) -> T) -> T {
         self.device.get().map(|device| act(&mut device.driver())).unwrap_or_default()
     }
@@ -220,19 +224,19 @@ impl Supervisor {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A process that has the driver open.
+    /// Returns a process that has the driver open.
     fn member(&self, process: ProcessKey) -> Option<Arc<Member>> {
         self.lock_members().get(&process).map(Arc::clone)
     }
 
-    /// The newest process with this pid that has the driver open.
+    /// Returns the newest process with this pid that has the driver open.
     fn newest(&self, pid: u32) -> Option<(ProcessKey, Arc<Member>)> {
         let members = self.lock_members();
         let mut found = members.iter().filter(|(key, _)| key.pid == pid);
         found.next_back().map(|(key, member)| (*key, Arc::clone(member)))
     }
 
-    /// All processes that have the driver open.
+    /// Returns all processes that have the driver open.
     fn members(&self) -> Vec<Arc<Member>> {
         self.lock_members().values().map(Arc::clone).collect()
     }
@@ -249,13 +253,13 @@ impl Supervisor {
     }
 }
 
-/// Counts as one who does something, however that ends.
+/// Keeps the supervisor alive until it is dropped, also by a panic.
 struct Attended(Arc<Supervisor>);
 
 impl Drop for Attended {
     fn drop(&mut self) {
         let last = self.0.connections.fetch_sub(1, Ordering::SeqCst) == 1;
-        // Somebody may have come in between.
+        // A connection may have come in between.
         if last && self.0.connections.compare_exchange(0, CLOSED, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             std::process::exit(0);
         }
@@ -276,7 +280,7 @@ impl Device {
     }
 
     fn driver(&self) -> std::sync::MutexGuard<'_, Driver> {
-        // A panic in one call must not take the gpu away from everybody else.
+        // A panic in one call must not take the gpu away from other processes.
         self.driver.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

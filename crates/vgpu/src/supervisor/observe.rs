@@ -1,4 +1,4 @@
-//! What the running device knows, for files that show it.
+//! State of the running device that files of sysfs and debugfs show.
 
 use std::os::unix::fs::FileExt;
 

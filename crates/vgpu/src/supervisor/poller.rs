@@ -1,7 +1,7 @@
-//! Watching doorbells.
+//! Polls doorbells.
 //!
-//! Clients ring by writing to a page; nobody calls anybody. One thread looks at the doorbells of all queues whose engines
-//! sleep and wakes those that were rung. It looks often while things happen and rarely when nothing does.
+//! Clients ring by writing to a page, without a system call. One thread compares the doorbells of all queues with what it
+//! saw last and wakes the executors of those that were rung, often while doorbells ring and rarely when none does.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,7 +22,7 @@ const CALM: Duration = Duration::from_micros(500);
 const CALM_AFTER: Duration = Duration::from_millis(50);
 
 /// The doorbells of one process.
-struct DoorbellWatch {
+pub(super) struct DoorbellWatch {
     channel: Arc<ProcessChannel>,
     kfd: OwnedFd,
     /// Mapped doorbell pages by gpu.
@@ -36,7 +36,7 @@ struct State {
     processes: HashMap<ProcessKey, DoorbellWatch>,
 }
 
-/// The thread and what it watches.
+/// The polling thread and what it watches.
 #[derive(Clone)]
 pub struct Poller {
     shared: Arc<(Mutex<State>, Condvar)>,
@@ -58,19 +58,19 @@ impl Poller {
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A process has come.
+    /// Watches the doorbells of a process.
     pub(super) fn add(&self, process: ProcessKey, kfd: OwnedFd, channel: Arc<ProcessChannel>) {
         let watched = DoorbellWatch { channel, kfd, pages: HashMap::new(), queues: HashMap::new() };
         self.state().processes.insert(process, watched);
     }
 
-    /// A process is gone.
-    pub fn remove(&self, process: ProcessKey) {
-        self.state().processes.remove(&process);
+    /// Stops watching the doorbells of a process. The result holds its channel, which may wait for executors when it is
+    /// dropped.
+    pub(super) fn remove(&self, process: ProcessKey) -> Option<DoorbellWatch> {
+        self.state().processes.remove(&process)
     }
 
-    /// A queue has come: its doorbell is word `index` of the gpu's page. The word is made such that the first ring
-    /// differs from it.
+    /// Watches the doorbell of a queue, word `index` of the gpu's page. The word is set to a value that no ring writes.
     ///
     /// # Errors
     /// If the doorbell page cannot be mapped.
@@ -89,7 +89,7 @@ impl Poller {
         Ok(())
     }
 
-    /// A queue is gone.
+    /// Stops watching the doorbell of a queue.
     pub fn remove_queue(&self, process: ProcessKey, queue: u32) {
         if let Some(watched) = self.state().processes.get_mut(&process) {
             watched.queues.remove(&queue);
@@ -119,7 +119,7 @@ impl Poller {
 }
 
 impl DoorbellWatch {
-    /// Wakes the engine if a doorbell changed. An engine that is awake looks itself.
+    /// Wakes the executors if a doorbell changed. Executors that are awake look themselves.
     fn look(&mut self) -> bool {
         let mut rung = false;
         for (gpu, index, seen) in self.queues.values_mut() {

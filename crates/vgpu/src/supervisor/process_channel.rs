@@ -1,56 +1,60 @@
-//! A process as the hardware scheduler deals with it: the engines that carry out its orders.
+//! The supervisor's channel to one process: orders to its executors and their answers, its slot on the chip, its end.
 
 use std::collections::HashMap;
 use std::net::Shutdown;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use linux_host::process::Stat;
 
 use crate::control::{Answer, Control, Damaged, Numbered, Order};
 use crate::device::chip::{Chip, ProcessSlot};
 use crate::driver::ProcessKey;
 use crate::sys;
 
-/// How often somebody who waits for engines looks whether they still live.
+/// How often a thread that waits for executors checks whether they still live.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How long engines may leave no room for an order that nobody waits for.
+/// How long executors may leave no room for an order that is not answered.
 const ROOM_LIMIT: Duration = Duration::from_secs(1);
-/// Answers that are taken before one looks at the clock.
+/// Answers that are taken before the deadline is checked again.
 const MOST_ANSWERS: usize = 1000;
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
-    /// The process is gone, or its engines are.
+    /// The process has ended, or its executors have.
     Gone,
-    /// It takes too long.
+    /// The deadline has passed.
     Late,
 }
 
-/// The engines of one process.
+/// The executors of one process.
 pub(super) struct ProcessChannel {
     pub(super) process: ProcessKey,
     pub(super) control: Control,
     chip: Arc<Chip>,
     pub(super) slot: ProcessSlot,
-    /// Closes when the process and its engines are gone.
+    /// The process; none if it had exited when it attached.
+    pidfd: Option<OwnedFd>,
+    /// Closes when the process and its executors are gone.
     stream: UnixStream,
     gone: AtomicBool,
-    /// What it had on the chip is given back.
+    /// Its slot on the chip has been released.
     released: AtomicBool,
     numbers: AtomicU64,
     rings: AtomicU64,
     /// Held while orders are written: there is one writer.
     writing: Mutex<()>,
-    /// Answers that somebody waits for.
+    /// Answers that threads wait for, by the number of the order.
     answers: Mutex<HashMap<u64, Option<Answer>>>,
 }
 
 impl ProcessChannel {
-    /// A channel for a process; `None` if all are taken.
+    /// Creates the channel of a process; `None` if the chip has no free slot.
     pub(super) fn new(process: ProcessKey, control: Control, stream: UnixStream, chip: &Arc<Chip>) -> Option<Self> {
         let slot = chip.add_process()?;
         Some(Self {
@@ -58,6 +62,7 @@ impl ProcessChannel {
             control,
             chip: Arc::clone(chip),
             slot,
+            pidfd: sys::pidfd(process.pid).ok(),
             stream,
             gone: AtomicBool::new(false),
             released: AtomicBool::new(false),
@@ -68,23 +73,23 @@ impl ProcessChannel {
         })
     }
 
-    /// A doorbell of the process was rung.
+    /// Notes that a doorbell of the process was rung and wakes its executors.
     pub(super) fn ring(&self) {
         self.rings.fetch_add(1, Ordering::SeqCst);
         self.wake();
     }
 
-    /// How often doorbells of the process were rung, as far as anybody has noticed.
+    /// Returns how often doorbells of the process were seen to be rung.
     pub(super) fn rings(&self) -> u64 {
         self.rings.load(Ordering::SeqCst)
     }
 
-    /// Tells the engines to look for work.
+    /// Wakes the executors, which look for work.
     pub(super) fn wake(&self) {
         self.chip.wake(self.slot);
     }
 
-    /// Whether nobody will carry out orders any more.
+    /// Whether no executor will carry out orders any more.
     pub(super) fn is_gone(&self) -> bool {
         if self.gone.load(Ordering::SeqCst) {
             return true;
@@ -99,7 +104,7 @@ impl ProcessChannel {
     }
 
     fn damaged(&self) -> NoAnswer {
-        super::say(&format!("the orders of process {} are damaged: it loses its gpu", self.process.pid));
+        super::say(&format!("the order queue of process {} is damaged: the process loses its gpu", self.process.pid));
         self.gone.store(true, Ordering::SeqCst);
         NoAnswer::Gone
     }
@@ -108,18 +113,18 @@ impl ProcessChannel {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives an order that is not answered.
+    /// Posts an order that is not answered.
     ///
     /// # Errors
-    /// If nobody is there to take it.
+    /// If no executor takes it.
     pub(super) fn tell(&self, what: Order) -> Result<(), NoAnswer> {
         self.post(Numbered { number: Numbered::<Order>::UNANSWERED, what }, Instant::now() + ROOM_LIMIT)
     }
 
-    /// Gives an order; its number, by which [`ProcessChannel::wait`] is to be called.
+    /// Posts an order and returns its number, with which [`ProcessChannel::wait`] is to be called.
     ///
     /// # Errors
-    /// If nobody takes it, and why.
+    /// If no executor takes it, and why.
     pub(super) fn order(&self, what: Order, deadline: Instant) -> Result<u64, NoAnswer> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         self.answers().insert(number, None);
@@ -169,8 +174,8 @@ impl ProcessChannel {
         result
     }
 
-    /// Takes what there is of answers, but not for ever, and keeps those that somebody waits for. The one to `number`, if
-    /// it has come.
+    /// Takes up to [`MOST_ANSWERS`] answers and keeps those that threads wait for. Returns the one to `number`, if it has
+    /// come.
     fn take_answers(&self, number: u64) -> Result<Option<Answer>, Damaged> {
         let mut answers = self.answers();
         for _ in 0..MOST_ANSWERS {
@@ -182,7 +187,7 @@ impl ProcessChannel {
         Ok(answers.get_mut(&number).and_then(Option::take))
     }
 
-    /// Gives an order and waits until it is carried out.
+    /// Posts an order and waits until it is carried out.
     ///
     /// # Errors
     /// As [`ProcessChannel::order`] and [`ProcessChannel::wait`].
@@ -192,68 +197,78 @@ impl ProcessChannel {
     }
 }
 
-/// How long engine processes may take to end when their client has, or when they are told to.
+/// How long executors may take to end after their client has, or after they are killed.
 const ENDING: Duration = Duration::from_secs(2);
-/// How often somebody looks whether engines have ended before their process.
+/// How often executors are checked for having ended before their process.
 const WATCH: Duration = Duration::from_millis(100);
 
 impl ProcessChannel {
-    /// Waits until the process or its engines are gone, and gives back what it had on the chip. This depends on nobody:
-    /// whoever waits for engines of others may wait for a lock that this process died with.
-    pub(super) fn watch(&self) {
-        // One that cannot be watched has ended.
-        if let Ok(process) = sys::pidfd(self.process.pid) {
-            let (process, stream) = (process.as_fd(), self.stream.as_fd());
-            let mut running = Vec::new();
-            while !self.is_gone() && !self.misses_any(&mut running) {
-                if sys::wait_for_either(process, stream, Some(WATCH)) {
-                    break;
-                }
+    /// Waits until the process has exited or closed its connection. Executors that are lost before that are released at
+    /// once. This waits for no other process: its executors may wait for a lock of the chip that this process died with.
+    pub(super) fn wait_for_end(&self) {
+        let Some(process) = &self.pidfd else { return };
+        let (process, stream) = (process.as_fd(), self.stream.as_fd());
+        let mut running = Vec::new();
+        while !self.is_gone() && !self.misses_any(&mut running) {
+            if sys::wait_for_either(process, stream, Some(WATCH)) {
+                return;
             }
+        }
+        if !sys::wait_for_either(process, stream, Some(Duration::ZERO)) {
             self.release();
             sys::wait_for_either(process, stream, None);
         }
+    }
+
+    /// Releases the chip and closes the connection of a process that is over. Another process may have inherited the
+    /// other end, and the connection's thread has to learn of the process's end all the same.
+    pub(super) fn end(&self) {
         self.release();
-        // Somebody may have inherited the other end, and the driver has to learn of the process's end all the same.
+        // A connection that is closed already needs no shutdown.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Gives back what the process had on the chip. Its engines have ended by now, or are about to; those that do not are
-    /// ended.
+    /// Whether the process has exited, reaped or not.
+    pub(super) fn has_exited(&self) -> bool {
+        self.pidfd.as_ref().is_none_or(|process| sys::poll_now(process.as_fd(), libc::POLLIN) != 0)
+    }
+
+    /// Releases what the process had on the chip. Its executors have ended by now or are about to; those that do not end
+    /// in time are killed.
     fn release(&self) {
         if self.released.swap(true, Ordering::SeqCst) {
             return;
         }
         self.gone.store(true, Ordering::SeqCst);
         self.chip.close(self.slot);
-        if !self.engines_end() {
-            for engine in self.engines().filter(|engine| engine.parent == self.process.pid) {
-                // SAFETY: sends a signal to an engine of this process, which would harm whoever gets its place.
-                unsafe { libc::kill(engine.pid.cast_signed(), libc::SIGKILL) };
+        if !self.executors_end() {
+            for executor in self.executors().filter(|executor| executor.parent == self.process.pid) {
+                // SAFETY: sends a signal to an executor of this process, which would harm the next owner of its slot.
+                unsafe { libc::kill(executor.pid.cast_signed(), libc::SIGKILL) };
             }
-            self.engines_end();
+            self.executors_end();
         }
         self.chip.release_process(self.slot);
     }
 
-    /// Engines that have not ended.
-    fn engines(&self) -> impl Iterator<Item = Running> {
-        self.chip.workers(self.slot).filter_map(Running::engine)
+    /// Returns the executors that have not ended.
+    fn executors(&self) -> impl Iterator<Item = Running> {
+        self.chip.workers(self.slot).filter_map(Running::executor)
     }
 
-    /// Whether an engine that ran before does no longer. Its process tells nobody while it is stopped itself.
+    /// Whether an executor that ran at the last check has ended. A process that is stopped does not report that itself.
     fn misses_any(&self, before: &mut Vec<u32>) -> bool {
-        let own = self.engines().filter(|engine| engine.parent == self.process.pid);
-        let now: Vec<u32> = own.map(|engine| engine.pid).collect();
+        let own = self.executors().filter(|executor| executor.parent == self.process.pid);
+        let now: Vec<u32> = own.map(|executor| executor.pid).collect();
         let misses = before.iter().any(|pid| !now.contains(pid));
         *before = now;
         misses
     }
 
-    /// Waits until all engines have ended; whether they have in time.
-    fn engines_end(&self) -> bool {
+    /// Waits until all executors have ended, at most [`ENDING`]; whether they have.
+    fn executors_end(&self) -> bool {
         let until = Instant::now() + ENDING;
-        while self.engines().next().is_some() {
+        while self.executors().next().is_some() {
             if Instant::now() >= until {
                 return false;
             }
@@ -262,10 +277,10 @@ impl ProcessChannel {
         true
     }
 
-    /// The engines did not do what they had to in time. If somebody has stopped them they never will, and what they hold of
-    /// the chip is missed by others: they are lost.
+    /// Gives up executors that missed a deadline and are stopped by a signal: they will never answer, and what they hold of
+    /// the chip is missed by others.
     pub(super) fn blame(&self) {
-        if self.engines().any(|engine| engine.stopped) {
+        if self.executors().any(|executor| executor.stopped) {
             self.gone.store(true, Ordering::SeqCst);
         }
     }
@@ -285,15 +300,12 @@ struct Running {
 }
 
 impl Running {
-    /// The engine with this pid, unless it has ended: its number may have gone to somebody else, and whoever inherited it
-    /// may be slow to notice its end.
-    fn engine(pid: u32) -> Option<Self> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let (name, rest) = stat.split_once(" (")?.1.rsplit_once(") ")?;
-        let mut fields = rest.split(' ');
-        let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
-        let runs = name == crate::executor::NAME && !state.starts_with(['Z', 'X']);
-        runs.then_some(Self { pid, parent, stopped: state.starts_with(['T', 't']) })
+    /// Returns the executor with this pid, unless it has ended: its pid may belong to another program by now, and the
+    /// process that inherited it may be slow to reap it.
+    fn executor(pid: u32) -> Option<Self> {
+        let stat = Stat::read(pid)?;
+        let runs = stat.comm == crate::executor::NAME && !stat.is_dead();
+        runs.then_some(Self { pid, parent: stat.parent, stopped: stat.is_halted() })
     }
 }
 
@@ -308,7 +320,7 @@ mod tests {
     struct Client {
         child: std::process::Child,
         control: Control,
-        /// Somebody may have inherited the connection: the process's end must do.
+        /// Another process may have inherited the connection: the process's end must do.
         theirs: UnixStream,
         channel: Arc<ProcessChannel>,
     }
@@ -367,7 +379,10 @@ mod tests {
         let chip = chip();
         let Client { mut child, control, channel, theirs: _theirs } = client(&chip);
         let watched = Arc::clone(&channel);
-        let watcher = std::thread::spawn(move || watched.watch());
+        let watcher = std::thread::spawn(move || {
+            watched.wait_for_end();
+            watched.end();
+        });
         control.lose();
         let until = Instant::now() + Duration::from_secs(60);
         while chip.is_live(channel.slot) && Instant::now() < until {
@@ -404,14 +419,17 @@ mod tests {
         let chip = chip();
         let Client { mut child, mut theirs, channel, .. } = client(&chip);
         let watched = Arc::clone(&channel);
-        let watcher = std::thread::spawn(move || watched.watch());
+        let watcher = std::thread::spawn(move || {
+            watched.wait_for_end();
+            watched.end();
+        });
         assert!(chip.is_live(channel.slot) && !channel.is_gone());
         child.kill().expect("can be killed");
         watcher.join().expect("ends");
         assert!(!chip.is_live(channel.slot) && channel.is_gone());
         assert_eq!(theirs.read(&mut [0]).expect("can be read"), 0, "the connection is closed");
         child.wait().expect("ends");
-        // The place may have gone to somebody else by the time the last one lets go.
+        // The slot may belong to another process by the time the last reference goes.
         let next = chip.add_process().expect("room");
         assert_eq!(next.number(), channel.slot.number());
         drop(channel);

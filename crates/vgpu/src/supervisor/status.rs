@@ -1,37 +1,46 @@
-//! What the supervisor says about its gpu.
+//! Builds the status of the virtual gpu.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
+use super::hws::{Hws, SchedulerCounts};
 use super::member::Member;
 use super::{Device, Supervisor};
-use crate::driver::{Observed, ProcessKey};
+use crate::driver::{DriverSnapshot, Observed, ProcessKey, ProcessSnapshot};
 use crate::kill_points;
-use crate::protocol::{PointStatus, PreemptionStatus, Status, TokenStatus};
+use crate::protocol::{GpuStatus, PointStatus, PreemptionStatus, ProcessGpuStatus, ProcessStatus, Status, TokenStatus};
 
 impl Supervisor {
-    /// How the gpu is now.
+    /// Describes the gpus and their processes as they are when the answer is sent: cycles that are under way are waited
+    /// for before processes are listed, and one that has exited by then is not listed.
     pub(super) fn status(&self, device: &Device) -> Status {
-        let mut status = device.driver().status();
-        status.name = device.setup.name.as_ref().map(ToString::to_string);
-        for (gpu, hws) in status.gpus.iter_mut().zip(&device.schedulers) {
-            gpu.over_subscribed = hws.is_oversubscribed();
-            gpu.resets = hws.resets();
-            gpu.waves = device.chip.occupancy(hws.gpu());
-            gpu.preemption = self.preemption(hws.gpu() as usize);
-            gpu.cycles = hws.tallies().by_cause().iter().map(|(cause, cycles)| (cause.name(), *cycles)).collect();
+        let counts: Vec<SchedulerCounts> = device.schedulers.iter().map(Hws::counts).collect();
+        self.close_exited();
+        let DriverSnapshot { gpus, processes, system_used_bytes } = device.driver().snapshot();
+        let profile = &device.setup.profile;
+        let mut status = Status {
+            name: device.setup.name.as_ref().map(ToString::to_string),
+            profile: profile.name.clone(),
+            cus: profile.cus,
+            system_used_bytes,
+            ..Status::default()
+        };
+        for ((gpu, counts), index) in gpus.into_iter().zip(counts).zip(0..) {
+            let cycles = counts.tallies.by_cause().iter();
+            status.gpus.push(GpuStatus {
+                gpu_id: gpu.gpu_id,
+                vram_used_bytes: gpu.vram_used_bytes,
+                vram_bytes: profile.vram_bytes(),
+                queues: gpu.queues,
+                waves: device.chip.occupancy(index),
+                wave_slots: profile.simd_count() * profile.waves_per_simd,
+                over_subscribed: counts.over_subscribed,
+                resets: counts.resets,
+                cycles: cycles.map(|(cause, cycles)| (cause.name(), *cycles)).collect(),
+                preemption: self.preemption(index as usize),
+            });
         }
-        let members = self.members();
-        for process in &mut status.processes {
-            let Some(member) = members.iter().find(|member| member.channel.process.pid == process.pid) else {
-                continue;
-            };
-            for (gpu, index) in process.gpus.iter_mut().zip(0..) {
-                gpu.waves = self.waves(member.channel.process, index);
-                gpu.waiting = device.chip.is_waiting(member.channel.slot, index);
-                gpu.sdma_us = self.sdma_us(member.channel.process, index);
-            }
-        }
+        status.processes = processes.into_iter().map(|process| self.process_status(device, process)).collect();
         status.tokens = TokenStatus { total: device.chip.tokens(), held: device.chip.tokens_held() };
         status.seats = device.chip.processes();
         status.options = device.setup.options.clone();
@@ -44,9 +53,31 @@ impl Supervisor {
         status
     }
 
-    /// Waves of all processes, those that are gone included, that left a gpu and came back.
+    fn process_status(&self, device: &Device, process: ProcessSnapshot) -> ProcessStatus {
+        let ProcessSnapshot { key, pasid, runtime_enabled, debugger, vram_bytes, queues } = process;
+        let member = self.member(key);
+        let waiting = |gpu| member.as_ref().is_some_and(|member| device.chip.is_waiting(member.channel.slot, gpu));
+        let on_gpu = |(vram_bytes, gpu)| ProcessGpuStatus {
+            vram_bytes,
+            waves: self.waves(key, gpu),
+            waiting: waiting(gpu),
+            sdma_us: self.sdma_us(key, gpu),
+        };
+        ProcessStatus {
+            pid: key.pid,
+            pasid,
+            runtime_enabled,
+            debugger,
+            gpus: vram_bytes.into_iter().zip(0..).map(on_gpu).collect(),
+            queues,
+            exited: member.as_ref().is_none_or(|member| member.channel.has_exited()),
+            calls: member.as_ref().map(|member| member.calls()).unwrap_or_default(),
+        }
+    }
+
+    /// Sums up the waves that left a gpu and came back, of all processes, those that have ended included.
     fn preemption(&self, gpu: usize) -> PreemptionStatus {
-        // Whoever leaves moves from one to the other while both are locked, so nobody is missed or counted twice.
+        // A process that ends moves from one to the other while both are locked, so none is missed or counted twice.
         let members = self.lock_members();
         let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sum = gone.get(gpu).copied().unwrap_or_default();
@@ -64,15 +95,15 @@ impl Supervisor {
         }
     }
 
-    /// A process is gone; what it has counted stays.
-    pub(super) fn leave(&self, process: ProcessKey) {
+    /// Removes a process that is gone from the members; what it has counted stays. The caller drops it without a lock.
+    pub(super) fn leave(&self, process: ProcessKey) -> Option<Arc<Member>> {
         let mut members = self.lock_members();
-        if let Some(member) = members.remove(&process) {
-            self.keep_counters(&member);
-        }
+        let member = members.remove(&process)?;
+        self.keep_counters(&member);
+        Some(member)
     }
 
-    /// Keeps what a process that leaves has counted.
+    /// Adds the counters of a process that leaves to those of processes that have ended.
     fn keep_counters(&self, member: &Member) {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         for (gpu, sum) in gone.iter_mut().enumerate() {
@@ -84,7 +115,7 @@ impl Supervisor {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
-    use std::sync::{Arc, TryLockError};
+    use std::sync::TryLockError;
 
     use super::super::process_channel::ProcessChannel;
     use super::*;
@@ -104,7 +135,7 @@ mod tests {
         supervisor.lock_members().insert(process, Arc::new(Member::new(channel)));
         assert_eq!(supervisor.preemption(0).saves, 7);
         std::thread::scope(|scope| {
-            // Nobody can be added to those that are gone while this is held.
+            // No process can be added to those that are gone while this is held.
             let gone = supervisor.gone.lock().expect("nobody panics");
             scope.spawn(|| supervisor.leave(process));
             loop {

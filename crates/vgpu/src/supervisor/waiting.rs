@@ -1,6 +1,6 @@
 //! Threads that wait in a call, as `/proc/PID/task/TID/syscall` shows them.
 //!
-//! Whoever stops queues wants to know when their owner waits to destroy one, and that file is the only sign there is. A
+//! A scheduler that stops queues has to learn when their owner waits to destroy one, and that file is the only sign. A
 //! thread that waits here does so in another system call than it would on a real gpu, so readers of the file are shown
 //! the call it means.
 

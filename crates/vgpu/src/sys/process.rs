@@ -58,9 +58,7 @@ pub fn wait_for_exit(process: &OwnedFd) {
     }
 }
 
-/// The thread that traces a process's first thread, if any.
+/// Returns the thread that traces a process's first thread, if any.
 pub fn tracer(pid: u32) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
-    line.trim().parse().ok().filter(|tracer| *tracer != 0)
+    linux_host::process::Status::read(pid)?.tracer
 }

@@ -78,6 +78,19 @@ fn defaults_in_the_manual_are_those_that_are_printed() {
 }
 
 #[test]
+fn the_example_configurations_are_valid_and_give_no_warning() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let files = std::fs::read_dir(directory).expect("is there").map(|entry| entry.expect("is readable").path());
+    let files: Vec<_> = files.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).collect();
+    assert!(files.len() >= 3, "{files:?}");
+    for file in files {
+        let config = Config::load(&file).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(config.warnings(), Vec::<String>::new(), "{}", file.display());
+        assert!(config.rules.len() >= 2, "{}", file.display());
+    }
+}
+
+#[test]
 fn print_shows_the_bounds_of_each_rule_term_by_term() {
     let config = parse(
         "mode = \"enforce\"\n[watch]\nperiod_us = 200\nfixed = true\n[[rule]]\nname = \"online\"\nuid = 1\nlevel = 12\n\
@@ -89,15 +102,15 @@ fn print_shows_the_bounds_of_each_rule_term_by_term() {
     assert_eq!(
         comments,
         [
-            "# On any gpu, with one process of every rule there and cycles of 0.20 ms (estimate), a process of this rule",
-            "# - waits for lower levels at most 23.50 ms = detection 0.20 ms + patience 0.10 ms + exempt time of others 2.80 ms \
-             + plans 1.60 ms + turn of a long-stopped job 2.80 ms + sparing of small ones 16.00 ms",
-            "# - is never stopped: no rule allows a higher level",
-            "# On any gpu, with one process of every rule there and cycles of 0.20 ms (estimate), a process of this rule",
-            "# - waits for nobody: no rule gives a lower level",
+            "# With one process of every rule on any gpu and cycles of 0.20 ms (estimate), a process of this rule",
+            "# - waits for lower levels at most 23.50 ms = detection 0.20 ms + patience 0.10 ms + exempt time of lower levels 2.80 ms \
+             + plans 1.60 ms + turn of a long-stopped job 2.80 ms + small jobs that run on 16.00 ms",
+            "# - is never stopped: no rule has a higher level",
+            "# With one process of every rule on any gpu and cycles of 0.20 ms (estimate), a process of this rule",
+            "# - never waits for lower levels: no rule has one",
             "# - stays stopped at most 1009.40 ms = longest stop 1000.00 ms + turns of others 8.00 ms + two cycles 0.40 ms \
              + detection 0.20 ms + plan 0.80 ms",
-            "# Its processes are never stopped and cause no stop.",
+            "# Its processes are never stopped and never protected.",
         ]
     );
 }

@@ -59,7 +59,10 @@ fn a_level_asked_for_is_granted_up_to_the_highest_and_garbage_is_noted() {
     };
     assert_eq!(level("4"), (4, vec![]));
     assert_eq!(level("0"), (0, vec![]));
-    assert_eq!(level("15"), (5, vec!["GPREEMPT_LEVEL=15 is more than the rule allows: it gets 5".to_string()]));
+    assert_eq!(
+        level("15"),
+        (5, vec!["GPREEMPT_LEVEL=15 is above max_level of the rule: the process gets 5".to_string()])
+    );
     let ignored = "GPREEMPT_LEVEL=\"\\u{1b}[2J\" is ignored: a level is a number from 0 to 15".to_string();
     assert_eq!(level("\u{1b}[2J"), (3, vec![ignored]));
     assert_eq!(level("-1").0, 3);

@@ -64,7 +64,7 @@ fn another_user_sees_and_changes_only_what_is_theirs() {
     let scene = Scene::with(Box::new(|| Err(String::new())), |publisher, input| {
         match input {
             Input::Publish => publisher.publish(status(), Stats::default()),
-            Input::Asked(asked) => {
+            Input::Request(asked) => {
                 let note = Some(format!("by {}", asked.uid));
                 asked.answer.send(Answer::Done { note });
             }

@@ -206,7 +206,7 @@ fn a_burst_of_changes_is_carried_out_and_what_is_refused_reaches_nobody() {
 #[test]
 fn an_engine_that_drops_a_change_is_said_to_end() {
     let scene = Scene::with(Box::new(|| Err(String::new())), |_, input| match input {
-        Input::Asked(asked) => {
+        Input::Request(asked) => {
             drop(asked);
             None
         }

@@ -45,7 +45,7 @@ impl Scene {
                         Stats { schema: 7, ..Stats::default() },
                     );
                 }
-                Input::Asked(asked) => {
+                Input::Request(asked) => {
                     changes += 1;
                     let note = format!("change {changes} by {}: {:?}", asked.uid, asked.request);
                     asked.answer.send(Answer::Done { note: Some(note) });

@@ -88,11 +88,11 @@ fn a_change_that_is_not_answered_is_given_up_and_its_late_answer_goes_nowhere() 
         Bench::client(1000, [Request::Release { target: Target::Pid(1) }, Request::Release { target: Target::Pid(2) }]);
     let mut clients = [client];
     bench.turn(&mut clients, start);
-    let Ok(Input::Asked(first)) = bench.inbox.try_recv() else { panic!("nothing was asked") };
+    let Ok(Input::Request(first)) = bench.inbox.try_recv() else { panic!("nothing was asked") };
     bench.turn(&mut clients, start.plus(Nanos::from_secs(3)));
     assert!(is_busy(&talk.hear().unwrap()));
     bench.turn(&mut clients, start.plus(Nanos::from_secs(3)));
-    let Ok(Input::Asked(second)) = bench.inbox.try_recv() else { panic!("the second was not asked") };
+    let Ok(Input::Request(second)) = bench.inbox.try_recv() else { panic!("the second was not asked") };
     first.answer.send(Answer::Done { note: Some("first".to_owned()) });
     bench.turn(&mut clients, start.plus(Nanos::from_secs(4)));
     second.answer.send(Answer::Done { note: Some("second".to_owned()) });

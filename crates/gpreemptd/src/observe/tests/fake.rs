@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kfd::{Pid, ProcessMemory};
 
-use crate::scout::{Format, Ring};
+use crate::discovery::{Format, Ring};
 
-pub(super) const SLOT: u64 = 64;
-pub(super) const INVALID: u16 = 1;
+pub(crate) const SLOT: u64 = 64;
+pub(crate) const INVALID: u16 = 1;
 const KERNEL: u16 = 2;
 const WAIT_ALL: u16 = 3;
 const WAIT_ANY: u16 = 5;
@@ -18,7 +18,7 @@ const WPTR: u64 = 0x38;
 const RING: u64 = 0x100;
 
 /// The queue: its object, its ring, then signals.
-pub(super) struct Fake {
+pub(crate) struct Fake {
     memory: Arc<ProcessMemory>,
     cells: Vec<AtomicU64>,
     base: u64,
@@ -27,7 +27,7 @@ pub(super) struct Fake {
 
 /// The bytes of a packet.
 #[derive(Clone, Copy)]
-pub(super) struct Bytes(pub(super) [u8; SLOT as usize]);
+pub(crate) struct Bytes(pub(crate) [u8; SLOT as usize]);
 
 impl Bytes {
     fn new(header: u16) -> Bytes {
@@ -42,7 +42,7 @@ impl Bytes {
     }
 
     /// One dimension of workgroups of 64.
-    pub(super) fn kernel() -> Bytes {
+    pub(crate) fn kernel() -> Bytes {
         let mut packet = Bytes::new(KERNEL);
         packet.0[2] = 1;
         packet.0[4] = 64;
@@ -50,33 +50,33 @@ impl Bytes {
         packet
     }
 
-    pub(super) fn wait_all(signals: &[u64]) -> Bytes {
+    pub(crate) fn wait_all(signals: &[u64]) -> Bytes {
         signals.iter().enumerate().fold(Bytes::new(WAIT_ALL), |packet, (at, signal)| packet.put(8 + 8 * at, *signal))
     }
 
-    pub(super) fn wait_any(signals: &[u64]) -> Bytes {
+    pub(crate) fn wait_any(signals: &[u64]) -> Bytes {
         signals.iter().enumerate().fold(Bytes::new(WAIT_ANY), |packet, (at, signal)| packet.put(8 + 8 * at, *signal))
     }
 
     /// Waits until the signal is not less than `value`.
-    pub(super) fn wait_at_least(signal: u64, value: u64) -> Bytes {
+    pub(crate) fn wait_at_least(signal: u64, value: u64) -> Bytes {
         let mut packet = Bytes::new(0).put(8, signal).put(16, value).put(24, u64::MAX).put(32, 3);
         packet.0[2] = 2;
         packet
     }
 
-    pub(super) fn ordered(mut self) -> Bytes {
+    pub(crate) fn ordered(mut self) -> Bytes {
         self.0[1] |= (ORDERED >> 8) as u8;
         self
     }
 
-    pub(super) fn completes(self, signal: u64) -> Bytes {
+    pub(crate) fn completes(self, signal: u64) -> Bytes {
         self.put(56, signal)
     }
 }
 
 impl Fake {
-    pub(super) fn new(packets: u64, signals: u64) -> Fake {
+    pub(crate) fn new(packets: u64, signals: u64) -> Fake {
         let bytes = RING + packets * SLOT + signals * SLOT + 256;
         let cells: Vec<AtomicU64> = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
         let base = (cells.as_ptr().expose_provenance() as u64).next_multiple_of(256);
@@ -87,18 +87,18 @@ impl Fake {
     }
 
     /// As new.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.cells.iter().for_each(|cell| cell.store(0, Ordering::SeqCst));
         for number in 0..self.packets {
             self.header(number, INVALID);
         }
     }
 
-    pub(super) fn memory(&self) -> Arc<ProcessMemory> {
+    pub(crate) fn memory(&self) -> Arc<ProcessMemory> {
         Arc::clone(&self.memory)
     }
 
-    pub(super) fn ring(&self) -> Ring {
+    pub(crate) fn ring(&self) -> Ring {
         let (base, bytes) = (self.base + RING, self.packets * SLOT);
         Ring { format: Format::Aql, base, bytes, rptr: self.base + RPTR, wptr: self.base + WPTR }
     }
@@ -112,29 +112,29 @@ impl Fake {
         RING + number % self.packets * SLOT
     }
 
-    pub(super) fn set_read(&self, index: u64) {
+    pub(crate) fn set_read(&self, index: u64) {
         self.cell(RPTR).store(index, Ordering::SeqCst);
     }
 
-    pub(super) fn set_write(&self, index: u64) {
+    pub(crate) fn set_write(&self, index: u64) {
         self.cell(WPTR).store(index, Ordering::SeqCst);
     }
 
     /// Writes a packet into its slot, its header last.
-    pub(super) fn put(&self, number: u64, packet: &Bytes) {
+    pub(crate) fn put(&self, number: u64, packet: &Bytes) {
         let words = packet.0.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
         for (at, word) in (0..).zip(words).collect::<Vec<(u64, u64)>>().into_iter().rev() {
             self.cell(self.slot(number) + 8 * at).store(word, Ordering::SeqCst);
         }
     }
 
-    pub(super) fn header(&self, number: u64, header: u16) {
+    pub(crate) fn header(&self, number: u64, header: u16) {
         let cell = self.cell(self.slot(number));
         cell.store(cell.load(Ordering::SeqCst) & !0xFFFF | u64::from(header), Ordering::SeqCst);
     }
 
     /// Submits packets from number `first` on.
-    pub(super) fn submit(&self, first: u64, packets: &[Bytes]) {
+    pub(crate) fn submit(&self, first: u64, packets: &[Bytes]) {
         for (number, packet) in (first..).zip(packets) {
             self.put(number, packet);
         }
@@ -142,14 +142,14 @@ impl Fake {
     }
 
     /// Fetches up to packet `end`, exclusive.
-    pub(super) fn fetch(&self, first: u64, end: u64) {
+    pub(crate) fn fetch(&self, first: u64, end: u64) {
         for number in first..end {
             self.header(number, INVALID);
         }
         self.set_read(end);
     }
 
-    pub(super) fn signal(&self, index: u64) -> u64 {
+    pub(crate) fn signal(&self, index: u64) -> u64 {
         self.base + RING + self.packets * SLOT + index * SLOT
     }
 
@@ -157,11 +157,11 @@ impl Fake {
         self.cell(self.signal(index) - self.base + 8)
     }
 
-    pub(super) fn set_signal(&self, index: u64, value: i64) {
+    pub(crate) fn set_signal(&self, index: u64, value: i64) {
         self.value(index).store(value.cast_unsigned(), Ordering::SeqCst);
     }
 
-    pub(super) fn signal_value(&self, index: u64) -> i64 {
+    pub(crate) fn signal_value(&self, index: u64) -> i64 {
         self.value(index).load(Ordering::SeqCst).cast_signed()
     }
 }

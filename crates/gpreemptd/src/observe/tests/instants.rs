@@ -6,14 +6,21 @@ use std::rc::Rc;
 use gpreempt_core::Activity;
 
 use super::fake::{Bytes, Fake, INVALID};
-use super::{Eye, Look, ms};
+use super::{TenantActivity, TenantProbe, ms};
 
 thread_local! {
     static BETWEEN_READS: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
+    static READS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns how often this thread has read memory of tenants.
+pub(crate) fn reads() -> u64 {
+    READS.get()
 }
 
 /// Called before each read of memory.
 pub(in crate::observe) fn pass() {
+    READS.set(READS.get() + 1);
     BETWEEN_READS.with_borrow_mut(|between| {
         if let Some(between) = between {
             between();
@@ -22,7 +29,7 @@ pub(in crate::observe) fn pass() {
 }
 
 /// Looks, and calls `between` before each read.
-pub(super) fn look_with(eye: &mut Eye, at: u64, between: impl FnMut() + 'static) -> Look {
+pub(super) fn look_with(probe: &mut TenantProbe, at: u64, between: impl FnMut() + 'static) -> TenantActivity {
     /// Nothing is called any more, even after a panic.
     struct Reset;
     impl Drop for Reset {
@@ -32,7 +39,7 @@ pub(super) fn look_with(eye: &mut Eye, at: u64, between: impl FnMut() + 'static)
     }
     BETWEEN_READS.set(Some(Box::new(between)));
     let _reset = Reset;
-    eye.look(ms(at), false).unwrap()
+    probe.poll(ms(at), false).unwrap()
 }
 
 /// What a tenant, or the processor for it, does at once. Numbers of queues, packets and signals.
@@ -86,8 +93,8 @@ fn perform(play: &Rc<Play>, looks: u64, bursts: &Bursts) -> (usize, usize) {
     play.queues.iter().for_each(Fake::clear);
     play.acts[..SUBMITTED].iter().for_each(|act| play.do_act(*act));
     let rings: Vec<_> = play.queues.iter().map(Fake::ring).collect();
-    let mut eye = Eye::new(play.queues[0].memory(), &rings);
-    assert!(eye.look(ms(0), false).unwrap().activity.has_work());
+    let mut probe = TenantProbe::new(play.queues[0].memory(), &rings);
+    assert!(probe.poll(ms(0), false).unwrap().activity.has_work());
     let (reads, done) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(SUBMITTED)));
     for at in 1..=looks {
         // A processor takes a header and moves the index at once; the look before this one has seen it, and one is all
@@ -102,7 +109,7 @@ fn perform(play: &Rc<Play>, looks: u64, bursts: &Bursts) -> (usize, usize) {
                 reads.set(reads.get() + 1);
             }
         };
-        let look = look_with(&mut eye, at, between);
+        let look = look_with(&mut probe, at, between);
         assert!(
             taken || look.activity.has_work(),
             "look {at} says {look:?}, done: {:?}, bursts: {bursts:?}",
@@ -220,11 +227,11 @@ fn a_tenant_at_work_is_never_seen_without_however_it_goes_on_between_reads() {
 #[test]
 fn a_look_at_a_tenant_that_goes_on_as_before_costs_few_reads() {
     let fake = Fake::new(16, 2);
-    let mut eye = super::eye(&fake);
+    let mut probe = super::probe(&fake);
     let mut look = |expected: Activity| {
         let reads = Rc::new(Cell::new(0));
         let counted = Rc::clone(&reads);
-        let look = look_with(&mut eye, 1, move || counted.set(counted.get() + 1));
+        let look = look_with(&mut probe, 1, move || counted.set(counted.get() + 1));
         assert_eq!(look.activity, expected);
         reads.get()
     };

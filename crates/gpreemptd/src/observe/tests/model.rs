@@ -6,7 +6,7 @@ use gpreempt_core::{Activity, Nanos};
 use proptest::prelude::*;
 
 use super::fake::{Bytes, Fake};
-use super::{Eye, ms, sample};
+use super::{TenantProbe, ms, sample};
 
 /// Completion signals; few, so that they are used again soon.
 const SIGNALS: u64 = 10;
@@ -27,7 +27,7 @@ enum Step {
     Arm(u64),
     Stop,
     Resume,
-    Look { micros: u64 },
+    Poll { micros: u64 },
 }
 
 fn step(silent: bool) -> impl Strategy<Value = Step> {
@@ -45,7 +45,7 @@ fn step(silent: bool) -> impl Strategy<Value = Step> {
         2 => dependency.prop_map(Step::Arm),
         1 => Just(Step::Stop),
         2 => Just(Step::Resume),
-        8 => (0u64..3_000).prop_map(|micros| Step::Look { micros }),
+        8 => (0u64..3_000).prop_map(|micros| Step::Poll { micros }),
     ]
 }
 
@@ -204,7 +204,7 @@ impl Model {
             Step::Arm(dependency) => self.arm(dependency),
             Step::Stop => self.stopped = true,
             Step::Resume => self.stopped = false,
-            Step::Look { micros } => self.now = self.now.plus(Nanos::from_micros(micros)),
+            Step::Poll { micros } => self.now = self.now.plus(Nanos::from_micros(micros)),
         }
     }
 
@@ -254,22 +254,22 @@ impl Model {
 
 fn play(steps: &[Step]) {
     let mut model = Model::new();
-    let mut eye = Eye::new(model.fake.memory(), &[model.fake.ring()]);
-    let mut last = eye.look(model.now, false).unwrap();
+    let mut probe = TenantProbe::new(model.fake.memory(), &[model.fake.ring()]);
+    let mut last = probe.poll(model.now, false).unwrap();
     let mut unseen = 0;
     for step in steps {
         model.take(*step);
         unseen += 1;
         // Nobody can follow more packets than there are slots to look at.
-        if !matches!(step, Step::Look { .. }) && unseen < 20 {
+        if !matches!(step, Step::Poll { .. }) && unseen < 20 {
             continue;
         }
         unseen = 0;
-        let peeked = eye.peek();
-        let mut look = eye.look(model.now, model.stopped).unwrap();
+        let peeked = probe.peek();
+        let mut look = probe.poll(model.now, model.stopped).unwrap();
         if model.head_is_missing() {
             // It might be on its way to the processor: the first look after work does not tell.
-            look = eye.look(model.now, model.stopped).unwrap();
+            look = probe.poll(model.now, model.stopped).unwrap();
         }
         let (has_work, otherwise) = model.truth();
         if has_work {
@@ -288,11 +288,11 @@ fn play(steps: &[Step]) {
         last = look;
     }
     model.drain();
-    eye.look(model.now, false).unwrap();
+    probe.poll(model.now, false).unwrap();
     for at in [10, 20] {
-        eye.sampled(&sample(model.now.plus(ms(at)), Some(0), 0), true);
+        probe.sampled(&sample(model.now.plus(ms(at)), Some(0), 0), true);
     }
-    let end = eye.look(model.now.plus(ms(20)), false).unwrap();
+    let end = probe.poll(model.now.plus(ms(20)), false).unwrap();
     assert_eq!((end.activity, end.unsure), (Activity::Idle, false));
 }
 
@@ -321,7 +321,7 @@ fn a_tenant_at_work_is_never_seen_idle_while_it_moves() {
         fake.submit(number, &[Bytes::kernel().completes(fake.signal(number % KERNELS))]);
     };
     submit(0);
-    let mut eye = Eye::new(fake.memory(), &[fake.ring()]);
+    let mut probe = TenantProbe::new(fake.memory(), &[fake.ring()]);
     let end = AtomicBool::new(false);
     // Odd while a packet's header is taken and the index does not show it yet. A processor does both at once; a thread may
     // be put aside between them for so long that two looks find no work.
@@ -348,7 +348,7 @@ fn a_tenant_at_work_is_never_seen_idle_while_it_moves() {
         while looks < 30_000 {
             looks += 1;
             let taken = is_taking();
-            let look = eye.look(ms(looks), false).unwrap();
+            let look = probe.poll(ms(looks), false).unwrap();
             if !look.activity.has_work() && !taken && !is_taking() {
                 idle += 1;
                 last = Some(look);

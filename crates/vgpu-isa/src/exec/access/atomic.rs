@@ -88,7 +88,7 @@ macro_rules! integers {
 
             #[inline(always)]
             fn apply($old: $word, $a: $word, $b: $word, _mode: u32) -> $word {
-                #[allow(dead_code)]
+                #[allow(dead_code, reason = "only the signed operations use it")]
                 type Signed = $signed;
                 $new
             }

@@ -40,7 +40,7 @@ fn flush_16(value: u16, keep: bool) -> u16 {
 
 /// Whether denormal sources and results are kept, in single precision.
 fn keeps_32(wave_mode: u32) -> (bool, bool) {
-    (wave_mode & 0x10 != 0, wave_mode & mode::DENORM_32 & !0x10 != 0)
+    (wave_mode & mode::DENORM_32_SOURCES != 0, wave_mode & mode::DENORM_32_RESULTS != 0)
 }
 
 /// Whether denormal sources and results are kept, in double and half precision.

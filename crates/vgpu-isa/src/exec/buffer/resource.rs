@@ -105,8 +105,8 @@ impl<'a> Buffer<'a> {
         self.swizzles
     }
 
-    /// Offsets in the wave's private memory, if that is what the resource describes: dwords of 64 lanes interleaved by
-    /// the number of the lane. Nothing else looks like this, and the base is the business of whoever backs the memory.
+    /// Returns the offsets in the wave's private memory, if the resource describes it: dwords of 64 lanes interleaved
+    /// by lane. No other resource has this layout. The base is ignored, because the wave record holds the memory.
     #[inline(always)]
     pub(super) fn private(&self, v: &[Lanes; 256]) -> Option<Lanes> {
         if !(self.swizzles && self.adds_lane() && self.control >> 21 & 3 == 3 && !self.fields.idxen) {

@@ -21,10 +21,10 @@ pub(super) static OPS: &[Op] = &[
         binary_scc(wave, inst, |a: u32, b: u32| (a.wrapping_sub(b) as i32).wrapping_abs() as u32)
     }),
     op(44, "s_mul_hi_u32", |wave, inst, _| {
-        binary(wave, inst, |a: u32, b: u32| (u64::from(a) * u64::from(b) >> 32) as u32)
+        binary(wave, inst, |a: u32, b: u32| ((u64::from(a) * u64::from(b)) >> 32) as u32)
     }),
     op(45, "s_mul_hi_i32", |wave, inst, _| {
-        binary(wave, inst, |a: u32, b: u32| (i64::from(a as i32) * i64::from(b as i32) >> 32) as u32)
+        binary(wave, inst, |a: u32, b: u32| ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32)
     }),
     op(46, "s_lshl1_add_u32", |wave, inst, _| shift_add(wave, inst, 1)),
     op(47, "s_lshl2_add_u32", |wave, inst, _| shift_add(wave, inst, 2)),

@@ -57,7 +57,7 @@ pub(super) static SKIP: &[Op] = ops!(Sopc:
         let (bits, bit): (u32, u32) = sources(wave, inst);
         let skip = bits.wrapping_shr(bit) & 1 != 0;
         wave.set_mode(wave.mode() & !mode::VSKIP | if skip { mode::VSKIP } else { 0 });
-        // Whoever runs the wave looks at the mode again.
+        // A jump begins a new run of instructions, which reads the mode again.
         Flow::Jump
     };
 );

@@ -64,7 +64,8 @@ fn read(wave: &Wave, register: u32) -> u32 {
     }
 }
 
-/// GPR_ALLOC: all vector registers in blocks of eight, architectural ones of four, scalar ones of sixteen, each less one.
+/// GPR_ALLOC: all vector registers in blocks of eight, architectural ones of four, scalar ones of sixteen, each less
+/// one.
 fn allocated_registers(wave: &Wave) -> u32 {
     let blocks = |count: u32, block: u32| count.div_ceil(block).saturating_sub(1);
     let arch = u32::from(wave.vgprs);
@@ -94,7 +95,7 @@ fn write(wave: &mut Wave, field: Field, value: u32) -> Flow {
         id::MODE => {
             let skipped = wave.mode() & mode::VSKIP;
             wave.set_mode(value);
-            // Whoever runs the wave looks at the mode again.
+            // A jump begins a new run of instructions, which reads the mode again.
             return if value & mode::VSKIP == skipped { Flow::Next } else { Flow::Jump };
         }
         id::STATUS => {

@@ -1,4 +1,4 @@
-//! Atomics: what becomes of a word of memory, by wide arithmetic.
+//! Atomics: the new value of a word of memory, computed with wide arithmetic.
 
 use half::{bf16, f16};
 
@@ -210,7 +210,7 @@ pub(crate) fn ds() -> Vec<(&'static str, &'static str, Atomic)> {
             ("ds_and", b, find("and")),
             ("ds_or", b, find("or")),
             ("ds_xor", b, find("xor")),
-            ("ds_mskor", b, two("mskor", |o, a, b| (o | a) - a | b)),
+            ("ds_mskor", b, two("mskor", |o, a, b| ((o | a) - a) | b)),
             ("ds_cmpst", b, two("cmpst", |o, a, b| if o == a { b } else { o })),
             ("ds_wrxchg", b, find("swap")),
         ]);

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::exact::{Exact, F16, F32, F64, Format, NEAREST, two_over_pi};
 use super::spec::{B32, D, Forms, Kind, Spec, Want, rule, sample};
 use crate::harness::{Case, Machine, same};
+use vgpu_isa::wave::VCC;
 
 fn sign_of(format: Format, bits: u64) -> bool {
     bits & format.sign() != 0
@@ -169,7 +170,7 @@ fn fmas_case(format: Format, batch: usize) -> Case {
                 }
             }
         }
-        machine.wave.set_vcc(0x0F0F_F0F0_3333_5555);
+        machine.wave.set_s64(VCC, 0x0F0F_F0F0_3333_5555);
         machine.wave.set_exec(0xFFFF_0FFF_FFFF_FFFF);
     };
     Case::new(asm, setup, move |before, after| {

@@ -1,7 +1,8 @@
 //! Cases of the float operations.
 //!
-//! A [`Spec`] names an operation, its sources and what it computes; [`Spec::cases`] makes instructions of it in every form
-//! and mode. Expectations come from [`exact`], from host functions in wider precision, or from the manual's tables.
+//! A [`Spec`] names an operation, its sources and what it computes; [`Spec::cases`] makes instructions of it in every
+//! form and mode. Expectations come from [`exact`], from host functions in wider precision, or from the manual's
+//! tables.
 
 mod accuracy;
 mod arithmetic;

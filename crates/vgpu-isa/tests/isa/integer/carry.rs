@@ -24,7 +24,7 @@ const DST: usize = 20;
 fn setup(exec: u64, seed: u64) -> impl Fn(&mut Machine) {
     move |machine| {
         fill(machine, &[Operand::V(4), Operand::V(6), Operand::S(30)], seed);
-        machine.wave.set_vcc(hash(seed + 1));
+        machine.wave.set_s64(VCC, hash(seed + 1));
         machine.wave.set_s64(CARRY_IN, hash(seed + 2));
         machine.wave.set_exec(exec);
     }

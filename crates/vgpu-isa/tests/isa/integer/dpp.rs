@@ -145,7 +145,7 @@ fn case(instruction: &str, form: Form, change: Change) -> Case {
         move |machine| {
             machine.set_v(4, |lane| hash(lane as u64) as u32);
             machine.set_v(6, |lane| hash(lane as u64 + 64) as u32);
-            machine.wave.set_vcc(hash(128));
+            machine.wave.set_s64(VCC, hash(128));
             machine.wave.set_exec(exec);
         },
         move |before, after| changed(before, after, |wave| change(wave, &before.wave, &form)),

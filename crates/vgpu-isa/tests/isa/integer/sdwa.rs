@@ -92,7 +92,7 @@ fn setup(exec: u64) -> impl Fn(&mut Machine) {
         machine.set_v(4, |lane| hash(lane as u64) as u32);
         machine.set_v(6, |lane| hash(lane as u64 + 64) as u32);
         machine.wave.s[30] = 0xFE81_7F92;
-        machine.wave.set_vcc(hash(128));
+        machine.wave.set_s64(VCC, hash(128));
         machine.wave.set_exec(exec);
     }
 }

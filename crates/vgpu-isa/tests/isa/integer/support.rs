@@ -1,6 +1,6 @@
 //! Operands, edge values, and the check that nothing else changed.
 
-use vgpu_isa::wave::Wave;
+use vgpu_isa::wave::{VCC, Wave};
 
 use crate::harness::Machine;
 
@@ -134,7 +134,7 @@ pub(crate) fn fill(machine: &mut Machine, operands: &[Operand], seed: u64) {
         match *operand {
             Operand::V(register) => machine.set_v64(register, |lane| edge(place + lane as u64)),
             Operand::S(register) => machine.wave.set_s64(register, edge(place)),
-            Operand::Vcc => machine.wave.set_vcc(edge(place)),
+            Operand::Vcc => machine.wave.set_s64(VCC, edge(place)),
             _ => {}
         }
     }

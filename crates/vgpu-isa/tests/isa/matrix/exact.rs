@@ -200,6 +200,6 @@ impl Exact {
             2 => negative,
             _ => false,
         };
-        Want::Bits(format.infinity() - u32::from(!outward) | sign(negative))
+        Want::Bits((format.infinity() - u32::from(!outward)) | sign(negative))
     }
 }

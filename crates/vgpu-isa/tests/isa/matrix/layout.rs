@@ -141,7 +141,8 @@ impl Instruction {
         (bit / 32, bit % 32, self.m * self.blocks * (k / self.depth()) + self.m * block + i)
     }
 
-    /// Register, bit and lane of the stored element of a sparse A that stands for one of four columns from `4 * quad` on.
+    /// Register, bit and lane of the stored element of a sparse A that stands for one of four columns from `4 * quad`
+    /// on.
     pub(super) fn stored(&self, i: usize, quad: usize, second: bool) -> (usize, usize, usize) {
         let quads = self.depth() / 4;
         let bit = (quad % quads * 2 + usize::from(second)) * self.a.bits();

@@ -219,7 +219,7 @@ impl Run {
 
     /// Single precision inputs obey the denormal mode.
     fn flushed(&self, value: f64) -> f64 {
-        let flushes = self.instruction.a == Element::F32 && self.mode & 0x10 == 0;
+        let flushes = self.instruction.a == Element::F32 && self.mode & mode::DENORM_32_SOURCES == 0;
         if flushes && value.abs() < 2_f64.powi(-126) { 0.0 } else { value }
     }
 

@@ -36,7 +36,7 @@ fn source(form: &Form, raw: u32, n: usize) -> u32 {
         if form.mode & bit == 0 { format.flush(bits) } else { bits }
     };
     let single = if form.op_sel_hi >> n & 1 == 0 {
-        flush(raw, SINGLE, 0x10)
+        flush(raw, SINGLE, mode::DENORM_32_SOURCES)
     } else {
         let half = if form.op_sel >> n & 1 != 0 { raw >> 16 } else { raw & 0xFFFF };
         let half = flush(half, HALF, 0x40);
@@ -55,7 +55,7 @@ fn expected(form: &Form, raw: [u32; 3], half: bool) -> Want {
     let rounding = form.mode & 3;
     let mut want = a.times(b).plus(c, rounding).round(SINGLE, rounding);
     if let Want::Bits(bits) = &mut want
-        && form.mode & 0x20 == 0
+        && form.mode & mode::DENORM_32_RESULTS == 0
     {
         *bits = SINGLE.flush(*bits);
     }

@@ -5,8 +5,8 @@ use super::form::{Form, SOME, Source, edges_16, noise};
 use crate::harness::Case;
 use vgpu_isa::wave::mode;
 
-/// Name, number of sources, exact result of signed (or unsigned) values, range with the clamp modifier (none if it has no
-/// meaning).
+/// Name, number of sources, exact result of signed (or unsigned) values, range with the clamp modifier (none if it has
+/// no meaning).
 type Integer = (&'static str, usize, bool, fn([i64; 3]) -> i64, Option<(i64, i64)>);
 
 const SIGNED: Option<(i64, i64)> = Some((-32768, 32767));

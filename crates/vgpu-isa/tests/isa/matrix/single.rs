@@ -20,13 +20,14 @@ fn register(form: &Form, before: &Machine, n: usize, lane: usize, select: u8) ->
 }
 
 pub(super) fn single_result(sources: &[u32], register: u32, clamp: bool, op: Op) -> Want {
-    let rounding = register & 3;
+    let rounding = register & mode::ROUND_32;
     let flush = |x: u32, bit: u32| if register & bit == 0 { SINGLE.flush(x) } else { x };
-    let decoded: [Exact; 3] =
-        std::array::from_fn(|n| Exact::decode(flush(sources.get(n).copied().unwrap_or(0), 0x10), SINGLE));
+    let decoded: [Exact; 3] = std::array::from_fn(|n| {
+        Exact::decode(flush(sources.get(n).copied().unwrap_or(0), mode::DENORM_32_SOURCES), SINGLE)
+    });
     let mut want = op(decoded, rounding).round(SINGLE, rounding);
     if let Want::Bits(bits) = &mut want {
-        *bits = flush(*bits, 0x20);
+        *bits = flush(*bits, mode::DENORM_32_RESULTS);
     }
     match want {
         _ if !clamp => want,
@@ -71,9 +72,10 @@ pub(super) fn cases() -> Vec<Case> {
             form().with(|f| f.clamp = true),
             form().with(|f| (f.clamp, f.mode) = (true, mode::USUAL & !mode::DX10_CLAMP)),
         ];
-        for register in
-            [1, 2, 3].map(|r| mode::USUAL | r).into_iter().chain([0x10, 0x20, 0x30].map(|d| mode::USUAL & !d))
-        {
+        for register in [1, 2, 3].map(|r| mode::USUAL | r).into_iter().chain(
+            [mode::DENORM_32_SOURCES, mode::DENORM_32_RESULTS, mode::DENORM_32]
+                .map(|denormals| mode::USUAL & !denormals),
+        ) {
             forms.push(form().with(|f| f.mode = register));
             forms.push(form().with(|f| (f.mode, f.clamp, f.exec) = (register, true, SOME)));
         }

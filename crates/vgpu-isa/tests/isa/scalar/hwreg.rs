@@ -1,7 +1,7 @@
 //! s_getreg and s_setreg of every hardware register.
 
 use vgpu_isa::inst::Flow;
-use vgpu_isa::wave::{Wave, mode, status};
+use vgpu_isa::wave::{VCC, Wave, mode, status};
 
 use super::only_next;
 use crate::harness::{Case, same};
@@ -11,7 +11,7 @@ fn prepare(wave: &mut Wave) {
     wave.set_mode(0xE784_F3A5);
     wave.status = status::VALID | status::IN_TG | 1 << 20;
     wave.scc = true;
-    wave.set_vcc(0);
+    wave.set_s64(VCC, 0);
     wave.trapsts = 0x8000_0155;
     wave.hw_id = 0x1234_5678;
     wave.xcc_id = 5;

@@ -24,8 +24,8 @@ enum Scaling {
     Numerator(i32),
 }
 
-/// The format's numbers: bits, float, fraction bits, exponent mask, distance from which quotients may overflow, exponent
-/// below which a numerator is tiny, scale.
+/// The format's numbers: bits, float, fraction bits, exponent mask, distance from which quotients may overflow,
+/// exponent below which a numerator is tiny, scale.
 macro_rules! scaling {
     ($plan:ident, $scaled:ident, $bits:ty, $float:ty, $fraction:literal, $mask:literal, $far:literal, $tiny:literal,
      $scale:literal, $format:ident) => {

@@ -1,7 +1,7 @@
 //! The 8-bit formats of MI300: no infinities, no minus zero, and NaN where minus zero would be.
 //!
-//! FP8 has four exponent and three fraction bits with bias 8, BF8 five and two with bias 16. Numbers too large become NaN,
-//! or the largest number with FP16_OVFL.
+//! FP8 has four exponent and three fraction bits with bias 8, BF8 five and two with bias 16. Numbers too large become
+//! NaN, or the largest number with FP16_OVFL.
 
 use super::define::{lane, wide};
 use crate::inst::Encoding::{Vop1, Vop3};

@@ -1,7 +1,7 @@
 //! Minimum, maximum and median.
 //!
-//! A quiet NaN loses against a number; with the IEEE bit a signalling NaN wins and becomes quiet. Minus zero is less than
-//! zero.
+//! A quiet NaN loses against a number; with the IEEE bit a signalling NaN wins and becomes quiet. Minus zero is less
+//! than zero.
 
 use super::define::{lane, wide};
 use crate::inst::Encoding::{Vop2, Vop3};

@@ -32,8 +32,8 @@ pub(super) fn from_single(value: f32) -> u32 {
     body | bits >> 16 & 0x8000
 }
 
-/// The half precision number nearest to `a * b + c`: the product is exact in single precision, and the sum is rounded to
-/// odd there, which keeps what the second rounding needs.
+/// The half precision number nearest to `a * b + c`: the product is exact in single precision, and the sum is rounded
+/// to odd there, which keeps what the second rounding needs.
 #[inline(always)]
 pub(super) fn fma(a: u32, b: u32, c: u32) -> u32 {
     let (product, c) = (to_single(a) * to_single(b), to_single(c));

@@ -1,7 +1,7 @@
 //! Reciprocal, square root, exponential, logarithm, sine and cosine.
 //!
-//! The hardware approximates these to within one unit in the last place (half precision: half a unit); here they are the
-//! nearest numbers. Its single precision reciprocal, reciprocal root, exponential and logarithm know no denormals,
+//! The hardware approximates these to within one unit in the last place (half precision: half a unit); here they are
+//! the nearest numbers. Its single precision reciprocal, reciprocal root, exponential and logarithm know no denormals,
 //! whatever MODE says: compilers scale around that, so it is kept.
 
 use super::define::{lane, wide};

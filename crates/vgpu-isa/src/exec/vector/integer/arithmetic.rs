@@ -76,8 +76,8 @@ operations! {
     Vop3 510 "v_add_lshl_u32" AddLshlU32 [B32 B32 B32] B32 |a, b, c| a.wrapping_add(b) << (c & 31);
     Vop3 511 "v_add3_u32" Add3U32 [B32 B32 B32] B32 |a, b, c| a.wrapping_add(b).wrapping_add(c);
     Vop3 645 "v_mul_lo_u32" MulLoU32 [B32 B32] B32 |a, b| a.wrapping_mul(b);
-    Vop3 646 "v_mul_hi_u32" MulHiU32 [B32 B32] B32 |a, b| (u64::from(a) * u64::from(b) >> 32) as u32;
-    Vop3 647 "v_mul_hi_i32" MulHiI32 [B32 B32] B32 |a, b| (i64::from(a as i32) * i64::from(b as i32) >> 32) as u32;
+    Vop3 646 "v_mul_hi_u32" MulHiU32 [B32 B32] B32 |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32;
+    Vop3 647 "v_mul_hi_i32" MulHiI32 [B32 B32] B32 |a, b| ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32;
     Vop3 668 "v_add_i32" AddI32 [B32 B32] B32 |a, b| a.wrapping_add(b)
         => clamp |a, b| (a as i32).saturating_add(b as i32) as u32;
     Vop3 669 "v_sub_i32" SubI32 [B32 B32] B32 |a, b| a.wrapping_sub(b)

@@ -66,8 +66,13 @@ macro_rules! conditions {
 
         impl Condition for $name {
             #[inline(always)]
-            // Negated and self comparisons are the point here: they say what happens to NaN.
-            #[allow(clippy::neg_cmp_op_on_partial_ord, clippy::double_comparisons, clippy::eq_op, unused_variables)]
+            #[allow(
+                clippy::neg_cmp_op_on_partial_ord,
+                clippy::double_comparisons,
+                clippy::eq_op,
+                unused_variables,
+                reason = "negated comparisons and comparisons with itself define the result for NaN"
+            )]
             fn holds<V: PartialOrd + Copy>($a: V, $b: V) -> bool {
                 $body
             }

@@ -2,9 +2,9 @@
 
 use crate::inst::Op;
 
-/// Operations that are functions of one lane: a line each, with encoding, opcode, mnemonic, a name, types of the sources
-/// and of the result (`KEEPS_HIGH` for those that write one half of the register only), what it computes, and what
-/// clamping makes of it if it knows saturation.
+/// Operations that are functions of one lane: a line each, with encoding, opcode, mnemonic, a name, types of the
+/// sources and of the result (`KEEPS_HIGH` for those that write one half of the register only), what it computes, and
+/// what clamping makes of it if it knows saturation.
 macro_rules! operations {
     ($table:ident: $trait:ident, $word:ty, $make:ident;
      $($encoding:ident $opcode:literal $name:literal $op:ident [$($source:ident)+] $result:ident $($keeps:ident)?

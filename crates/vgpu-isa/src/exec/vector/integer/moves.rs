@@ -5,8 +5,8 @@ use crate::lanes::{Lane, lane};
 use crate::operand::{Type, write_masked};
 use crate::wave::Wave;
 
-/// The shader engines, one bit each, that a rectangle touches. Its corners come as {x_min, y_min, x_max, y_max}, two bits
-/// each, in tiles of 32 pixels modulo four; tile (x, y) belongs to engine {x0 ^ y1, y0 ^ x1}.
+/// The shader engines, one bit each, that a rectangle touches. Its corners come as {x_min, y_min, x_max, y_max}, two
+/// bits each, in tiles of 32 pixels modulo four; tile (x, y) belongs to engine {x0 ^ y1, y0 ^ x1}.
 const fn engines(select: u32) -> u8 {
     let (left, top) = (select >> 6 & 3, select >> 4 & 3);
     let (right, bottom) = (select >> 2 & 3, select & 3);

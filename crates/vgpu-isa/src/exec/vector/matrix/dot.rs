@@ -22,8 +22,8 @@ trait Dot: 'static {
     fn clamped(source: [u32; 3], nan_is_zero: bool) -> u32;
 }
 
-/// Two products of halves. They are exact in single precision; the sums are rounded one after the other, low half first.
-/// Single precision denormals are flushed whatever MODE says.
+/// Two products of halves. They are exact in single precision; the sums are rounded one after the other, low half
+/// first. Single precision denormals are flushed whatever MODE says.
 struct HalfDot;
 
 impl Dot for HalfDot {

@@ -1,7 +1,7 @@
 //! Half precision in terms of single precision, and rounding as MODE asks for it.
 //!
-//! The functions of the usual mode are free of branches, so that loops over lanes vectorise. What a NaN looks like after
-//! an operation is not documented: it is some quiet NaN here.
+//! The functions of the usual mode are free of branches, so that loops over lanes vectorise. What a NaN looks like
+//! after an operation is not documented: it is some quiet NaN here.
 
 use crate::wave::mode;
 
@@ -107,8 +107,8 @@ impl Rules {
     pub(super) fn single(register: u32) -> Self {
         Self {
             rounding: register & mode::ROUND_32,
-            keep_sources: register & 0x10 != 0,
-            keep_results: register & 0x20 != 0,
+            keep_sources: register & mode::DENORM_32_SOURCES != 0,
+            keep_results: register & mode::DENORM_32_RESULTS != 0,
             saturates: false,
             nan_is_zero: register & mode::DX10_CLAMP != 0,
             ieee: register & mode::IEEE != 0,

@@ -1,7 +1,7 @@
 //! Fused multiply and add of singles and halves mixed.
 //!
-//! Each source is a single, or one half of a register (op_sel_hi asks for that, op_sel says which half). The neg_hi field
-//! is the absolute value here.
+//! Each source is a single, or one half of a register (op_sel_hi asks for that, op_sel says which half). The neg_hi
+//! field is the absolute value here.
 
 use super::float::{Rules, clamp_half, clamp_single, from_half, to_half};
 use crate::inst::{Encoding, Env, Flow, Inst, Op};

@@ -84,7 +84,7 @@ fn product<O: Dense, T: Arithmetic<Value = O::Value>>(wave: &mut Wave, inst: &In
     if signs & 2 != 0 {
         b[1] = b[1].map(negate);
     }
-    let flushes = wave.unusual() & unusual::FLOAT != 0 && wave.mode() & 0x10 == 0;
+    let flushes = wave.unusual() & unusual::FLOAT != 0 && wave.mode() & mode::DENORM_32_SOURCES == 0;
     O::A::prepare(&mut a, flushes);
     O::B::prepare(&mut b, flushes);
     let (a, b) = (elements::<O::A>(&a, depth), elements::<O::B>(&b, depth));

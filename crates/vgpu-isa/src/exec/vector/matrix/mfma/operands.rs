@@ -70,7 +70,7 @@ pub(super) fn broadcast_a<S: Shape>(registers: &mut [Lanes; REGISTERS], fields: 
         let from = *lanes;
         for (lane, to) in lanes.iter_mut().enumerate() {
             let (group, within) = (lane / S::GROUP, lane % S::GROUP);
-            let block = within / S::M & !(size - 1) | usize::from(fields.block) & (size - 1);
+            let block = (within / S::M) & !(size - 1) | usize::from(fields.block) & (size - 1);
             *to = from[group * S::GROUP + block % S::BLOCKS * S::M + within % S::M];
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! Source: the chapter "Matrix Arithmetic Instructions" of the MI300 manual and AMD's matrix instruction calculator.
 //!
-//! Inputs: the lanes are split into groups of M (or N) times the number of blocks. Lane `x` of group `g` holds, for block
-//! `x / M` and row (column, for B) `x % M`, the elements `g * depth .. (g + 1) * depth` along k, where `depth` is K divided
-//! by the number of groups, packed into consecutive registers from the lowest bit up.
+//! Inputs: the lanes are split into groups of M (or N) times the number of blocks. Lane `x` of group `g` holds, for
+//! block `x / M` and row (column, for B) `x % M`, the elements `g * depth .. (g + 1) * depth` along k, where `depth` is
+//! K divided by the number of groups, packed into consecutive registers from the lowest bit up.
 //!
 //! Outputs: a tile is one register (two for double precision). Its lanes are parts of N lanes, each of which holds one
 //! row of one block.

@@ -1,0 +1,267 @@
+//! Who is there: processes, their queues, the gpus. A thread of its own, because files of the driver and of other processes
+//! may take long.
+//!
+//! A scan of processes that did not change lists the driver's directories and asks each known program for one byte, which
+//! tells whether it is still the same. Everything else is read when something changed, or a few times per second.
+
+mod gpus;
+mod other_daemon;
+mod process_record;
+mod program;
+mod resume_cause;
+mod rings;
+mod survey;
+mod thread;
+mod tracked;
+mod warn_once;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use gpreempt_core::Nanos;
+use kfd::{GpuId, Pid, ProcessMemory, QueueId};
+
+use crate::actuate::Link;
+use crate::identity::Identity;
+use crate::inbox::Input;
+
+pub(crate) use tracked::ended;
+
+/// What the discovery thread found.
+#[derive(Debug)]
+pub enum DiscoveryEvent {
+    /// The gpus of the machine; sent first, and again when they change.
+    Gpus(Vec<Gpu>),
+    /// A process has compute queues, or they changed.
+    Process(Box<Process>),
+    /// A process is gone, executed another program, or has no compute queues any more.
+    Gone {
+        /// Which.
+        pid: Pid,
+    },
+    /// An answer to a question of the host.
+    Occupancy(OccupancySample),
+    /// A stopped process wants to go: a thread of it waits in the driver to destroy a queue, it is exiting, or it was sent
+    /// SIGTERM. Sent once for each reason while it lasts.
+    MustResume {
+        /// Which.
+        pid: Pid,
+        /// Why.
+        cause: ResumeCause,
+    },
+    /// The answer to [`DiscoveryRequest::StartActuator`].
+    ActuatorStart(ActuatorStart),
+    /// Tracked processes have ended. Sent before the processes that the same scan found.
+    TrackedEnded(ProcessSet),
+    /// A full scan ended.
+    Scanned {
+        /// When it began.
+        at: Nanos,
+    },
+}
+
+/// The outcome of an attempt to start the actuator.
+#[derive(Debug)]
+pub enum ActuatorStart {
+    /// It starts. What it reports comes as [`Input::Actuator`], possibly before this.
+    Started(Link),
+    /// Not started: this process is the actuator of another daemon on these gpus.
+    OtherDaemon(Pid),
+    /// The system has no process or descriptor left, or the program cannot be executed.
+    Failed(io::Error),
+}
+
+/// Processes, each with its start time in clock ticks since boot, so that a later process of the same number is not meant.
+pub type ProcessSet = BTreeMap<u32, u64>;
+
+/// Why a stopped process must run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResumeCause {
+    /// A thread of it waits to destroy a queue, or is otherwise held up by the stop inside the driver.
+    Destroying,
+    /// It is exiting.
+    Exiting,
+    /// SIGTERM, SIGINT or SIGHUP waits for it: it is halted, or busy in the kernel. A signal that a handler takes at once
+    /// leaves no trace that others could see.
+    Terminated,
+}
+
+/// A gpu.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// The driver's number.
+    pub id: GpuId,
+    /// PCI address, with `/N` for partition N where there are several.
+    pub address: String,
+    /// Product name.
+    pub name: String,
+    /// The hardware's own number, the same on every boot; 0 if the driver does not tell.
+    pub unique_id: u64,
+    /// Compute units, all XCCs together.
+    pub cus: u32,
+    /// Waves each holds.
+    pub waves_per_cu: u32,
+}
+
+/// A process with compute queues.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// Who it is.
+    pub identity: Identity,
+    /// Its memory; absent if this user may not read it, with the reason.
+    pub memory: Result<Arc<ProcessMemory>, String>,
+    /// What it has on each gpu.
+    pub tenants: Vec<Tenant>,
+    /// Who traces it, which may be our actuator.
+    pub traced_by: Option<Pid>,
+}
+
+/// What a process has on one gpu.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tenant {
+    /// The gpu.
+    pub gpu: u32,
+    /// Compute queues.
+    pub compute: Vec<QueueId>,
+    /// Copy queues. They are never stopped.
+    pub sdma: Vec<QueueId>,
+    /// Where the rings of the compute queues are; empty while unknown, with the reason in [`Tenant::blind`]. In no
+    /// particular order: which ring is which queue is not known, nor needed.
+    pub rings: Vec<Ring>,
+    /// Why rings are not known.
+    pub blind: Option<Blind>,
+    /// Bytes of video memory.
+    pub vram: u64,
+}
+
+/// Why rings are not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blind {
+    /// In words, with the remedy.
+    pub why: String,
+    /// The driver's descriptors may not be read at all; else they do not show its queues yet.
+    pub refused: bool,
+}
+
+/// Where a ring and its indices are in the owner's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ring {
+    /// What is in it.
+    pub format: Format,
+    /// Its address.
+    pub base: u64,
+    /// Its bytes; a power of two.
+    pub bytes: u64,
+    /// Where the read index is.
+    pub rptr: u64,
+    /// Where the write index is.
+    pub wptr: u64,
+}
+
+/// What is in a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Packets of 64 bytes; indices count packets and never wrap.
+    Aql,
+    /// Dwords; indices count dwords.
+    Pm4,
+}
+
+/// What was sampled because a decision hangs on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OccupancySample {
+    /// Whose.
+    pub pid: Pid,
+    /// Where.
+    pub gpu: GpuId,
+    /// When the driver was asked.
+    pub at: Nanos,
+    /// Compute units that hold waves of it, if the driver tells.
+    pub occupied_cus: Option<u32>,
+    /// Milliseconds it was evicted so far.
+    pub evicted_ms: Option<u64>,
+}
+
+/// What the host tells the discovery thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiscoveryRequest {
+    /// OccupancySample these; answered by one [`DiscoveryEvent::Occupancy`] each.
+    SampleOccupancy(Vec<(Pid, GpuId)>),
+    /// Rings of this process cannot be read where they were: look for them again.
+    RingsLost(Pid),
+    /// Processes that are stopped now: look at each scan whether one wants to go.
+    Stopped(Vec<Pid>),
+    /// Start the actuator, unless another daemon has one on these gpus. Answered by one [`DiscoveryEvent::ActuatorStart`].
+    StartActuator {
+        /// The executable.
+        program: PathBuf,
+    },
+    /// Report the end of these processes, and of no others, whether they have queues or not.
+    Track(ProcessSet),
+    /// Time between two scans, and the variables that rules ask for.
+    Configure {
+        /// See [`Config`](crate::config::Config).
+        scan: Duration,
+        /// Names.
+        variables: Vec<String>,
+    },
+}
+
+/// How the discovery thread works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Time between two scans while somebody uses a gpu.
+    pub scan: Duration,
+    /// Variables that rules ask for.
+    pub variables: Vec<String>,
+}
+
+/// The discovery thread at work. Ends when dropped.
+#[derive(Debug)]
+pub struct Discovery {
+    requests: Option<Sender<DiscoveryRequest>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Sends the discovery thread out. What it finds goes to `to`; it ends when nobody listens there any more.
+///
+/// # Errors
+///
+/// If the system has no thread left.
+pub fn start(settings: Settings, to: Sender<Input>) -> io::Result<Discovery> {
+    let (requests, received) = mpsc::channel();
+    let work = thread::Thread::new(settings, received, to);
+    let thread = std::thread::Builder::new().name("discovery".to_owned()).spawn(move || work.run())?;
+    Ok(Discovery { requests: Some(requests), thread: Some(thread) })
+}
+
+impl Discovery {
+    /// A handle without a thread, and the requests that go to it.
+    #[cfg(test)]
+    pub(crate) fn detached() -> (Discovery, mpsc::Receiver<DiscoveryRequest>) {
+        let (requests, received) = mpsc::channel();
+        (Discovery { requests: Some(requests), thread: None }, received)
+    }
+
+    /// Tells the discovery thread something. It may have ended; then nobody listens to it either.
+    pub fn tell(&self, request: DiscoveryRequest) {
+        if let Some(requests) = &self.requests {
+            let _ = requests.send(request);
+        }
+    }
+}
+
+impl Drop for Discovery {
+    fn drop(&mut self) {
+        drop(self.requests.take());
+        if let Some(thread) = self.thread.take() {
+            // It does not panic; if it did, there is nothing left to end.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Decides which processes need a debug session: only potential victims, only under contention, only in enforce mode.
+
+use gpreempt_core::Nanos;
+use gpreempt_proto::{EventKind, Mode};
+use kfd::Pid;
+
+use crate::actuate::{ActuatorCommand, CommandRefusal, CommandRefusalKind, Link, TracedQueue};
+use crate::clock;
+use crate::discovery::{ActuatorStart, DiscoveryRequest};
+
+use super::sessions::{Idleness, Loss, RESTART};
+use super::world::{GpuIndex, Session, Tenant, TenantKey};
+use super::{Host, must_succeed};
+
+/// Time before a refused session is tried again.
+const RETRY: Nanos = Nanos::from_secs(1);
+const RETRY_PERMISSION: Nanos = Nanos::from_secs(10);
+
+/// How often that time doubles while refusals go on.
+const DOUBLINGS: u32 = 4;
+
+impl Host {
+    /// Notes where two levels meet, begins the sessions that are needed, and tells the core who can be stopped. Called after
+    /// every change.
+    pub(super) fn apply_changes(&mut self, now: Nanos) {
+        self.world.classify_tenants(&mut self.core);
+        self.pending.core_informed();
+        for index in self.world.gpus.indices() {
+            let contested = self.is_contested(index);
+            if let Some(gpu) = self.world.gpus.get_mut(index) {
+                if contested && !gpu.contested {
+                    gpu.contested_since = now;
+                }
+                gpu.contested = contested;
+            }
+        }
+        if self.config.mode == Mode::Enforce {
+            self.begin_sessions(now);
+            self.dismiss_idle_actuator(now);
+        }
+        let keys: Vec<TenantKey> = self.world.tenants.keys().copied().collect();
+        for key in keys {
+            self.update_stoppable(key, now);
+        }
+        let watched = self.world.gpus.iter().any(|gpu| gpu.contested);
+        self.timers.set_polling(watched, now, &self.config.watch);
+    }
+
+    /// Whether tenants on a gpu could get into each other's way.
+    fn is_contested(&self, gpu: GpuIndex) -> bool {
+        let here: Vec<&Tenant> =
+            self.world.tenants.values().filter(|tenant| tenant.gpu == gpu && tenant.core.is_some()).collect();
+        here.iter().any(|tenant| self.could_be_stopped(tenant) || self.is_held(tenant))
+    }
+
+    fn is_held(&self, tenant: &Tenant) -> bool {
+        tenant.job.as_ref().and_then(|job| self.world.jobs.get(job)).is_some_and(|job| job.held_until.is_some())
+    }
+
+    /// Returns whether the policy of its gpu could ever stop this tenant.
+    fn could_be_stopped(&self, tenant: &Tenant) -> bool {
+        let gpu = self.world.gpus.get(tenant.gpu);
+        gpu.zip(tenant.job_id).is_some_and(|(gpu, job)| gpu.displacements.could_be_stopped(job))
+    }
+
+    /// Opens sessions with the processes that need one and have none.
+    fn begin_sessions(&mut self, now: Nanos) {
+        let mut wanted = self.needing_sessions();
+        wanted.retain(|pid| self.wants_session(*pid, now));
+        if wanted.is_empty() || !self.ensure_actuator(now) {
+            return;
+        }
+        for pid in wanted {
+            let Some(process) = self.world.processes.get_mut(&pid) else { continue };
+            process.session = Session::Asked { at: now };
+            let order = ActuatorCommand::Attach { pid: pid.0, started: process.identity.started };
+            self.send(&order, now);
+        }
+    }
+
+    /// Returns the processes that need a session: all of a job of which a member is held or could be stopped, and those whose
+    /// rings only a session can find.
+    pub(super) fn needing_sessions(&self) -> Vec<Pid> {
+        let mut needing: Vec<Pid> = Vec::new();
+        for (name, job) in &self.world.jobs {
+            let members = || self.world.tenants.values().filter(|tenant| tenant.job.as_deref() == Some(name.as_str()));
+            if job.held_until.is_some() || members().any(|tenant| self.could_be_stopped(tenant)) {
+                needing.extend(job.pids.iter().copied());
+            }
+        }
+        // Where the driver's files may not be read, the process to be protected needs a session, too.
+        let contested = |tenant: &Tenant| self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested);
+        let blind = |tenant: &&Tenant| {
+            tenant.core.is_some() && tenant.about.blind.as_ref().is_some_and(|blind| blind.refused) && contested(tenant)
+        };
+        needing.extend(self.world.tenants.values().filter(blind).map(|tenant| tenant.key.pid));
+        needing.sort_unstable();
+        needing.dedup();
+        needing
+    }
+
+    fn wants_session(&mut self, pid: Pid, now: Nanos) -> bool {
+        let Some(process) = self.world.processes.get(&pid) else { return false };
+        if process.unmanaged || self.debugger(process.traced_by).is_some() {
+            return false;
+        }
+        match process.session {
+            Session::None => true,
+            Session::Refused { retry_at, .. } if now >= retry_at => true,
+            Session::Refused { retry_at, .. } => {
+                self.timers.wake_at(retry_at);
+                false
+            }
+            Session::Asked { .. } | Session::Open { .. } => false,
+        }
+    }
+
+    /// Returns whether the actuator takes commands; else asks for its start, whose outcome changes members.
+    fn ensure_actuator(&mut self, now: Nanos) -> bool {
+        match self.sessions.begin_start(now) {
+            Ok(true) => {
+                self.discovery.tell(DiscoveryRequest::StartActuator { program: self.program.clone() });
+                false
+            }
+            Ok(false) => self.sessions.is_up(),
+            Err(again) => {
+                self.timers.wake_at(again);
+                false
+            }
+        }
+    }
+
+    /// Takes the outcome of a start.
+    pub(super) fn actuator_start(&mut self, outcome: ActuatorStart, now: Nanos) {
+        let link = match outcome {
+            ActuatorStart::Started(link) => link,
+            ActuatorStart::OtherDaemon(pid) => {
+                let is_new = self.sessions.other_daemon() != Some(pid);
+                self.timers.wake_at(self.sessions.not_started(Some(pid), now));
+                if is_new {
+                    let message = format!("not started: process {pid} is the actuator of another daemon on these gpus");
+                    tracing::error!("{message}; nothing is stopped while it is there");
+                    self.note_daemon(EventKind::Actuator { message });
+                }
+                return;
+            }
+            ActuatorStart::Failed(error) => {
+                tracing::error!("cannot start the actuator: {error}; nothing is stopped until it can be");
+                self.timers.wake_at(self.sessions.not_started(None, now));
+                return;
+            }
+        };
+        self.publisher.daemon().actuator_starts += 1;
+        if let Some(loss) = self.sessions.started(link, now) {
+            return self.actuator_lost(&loss, now);
+        }
+        if self.config.mode == Mode::Observe {
+            // The configuration changed meanwhile.
+            self.dismiss_actuator();
+        }
+        self.pending.members_changed();
+    }
+
+    /// Ends the actuator when there has been no process to manage for a while.
+    fn dismiss_idle_actuator(&mut self, now: Nanos) {
+        let has_sessions = self.world.processes.values().any(|process| !matches!(process.session, Session::None));
+        match self.sessions.idleness(has_sessions, now) {
+            Idleness::Busy => {}
+            Idleness::Until(at) => self.timers.wake_at(at),
+            Idleness::Over => self.dismiss_actuator(),
+        }
+    }
+
+    /// Dismisses the actuator: all queues run, and no process is traced. Returns its link, which ends it when dropped, and
+    /// may take a while for that.
+    pub(super) fn end_actuator(&mut self) -> Option<Link> {
+        let link = self.sessions.dismiss(clock::now());
+        if link.is_some() {
+            self.note_daemon(EventKind::Actuator { message: "ended: no process to manage".into() });
+        }
+        link
+    }
+
+    /// Ends the actuator without waiting for it.
+    pub(super) fn dismiss_actuator(&mut self) {
+        if let Some(link) = self.end_actuator() {
+            // Without a thread left it happens here, late but in order.
+            let _ = std::thread::Builder::new().name("farewell".into()).spawn(move || drop(link));
+        }
+    }
+
+    /// Sends a command. An actuator that does not take it is lost, which its own report says.
+    pub(super) fn send(&mut self, command: &ActuatorCommand, now: Nanos) -> bool {
+        let sent = self.sessions.send(command);
+        if !sent {
+            tracing::warn!("the actuator takes no commands");
+            self.timers.wake_at(now.plus(RESTART));
+        }
+        sent
+    }
+
+    pub(super) fn session_open(&mut self, pid: Pid, runtime: bool, queues: &[TracedQueue], now: Nanos) {
+        let Some(process) = self.world.processes.get_mut(&pid) else {
+            self.send(&ActuatorCommand::Detach { pid: pid.0 }, now);
+            return;
+        };
+        if !matches!(process.session, Session::Asked { .. } | Session::Open { .. }) {
+            // It was ended meanwhile, before this was heard.
+            return;
+        }
+        process.session = Session::Open { runtime };
+        process.refusals = 0;
+        self.set_traced(pid, queues, now);
+        self.pending.members_changed();
+    }
+
+    /// An order to attach was refused.
+    pub(super) fn session_refused(&mut self, refused: &CommandRefusal, now: Nanos) {
+        let pid = Pid(refused.pid);
+        let first = match refused.kind {
+            CommandRefusalKind::Permission => RETRY_PERMISSION,
+            _ => RETRY,
+        };
+        self.note_cycle(pid, now);
+        let Some(process) = self.world.processes.get_mut(&pid) else { return };
+        let why = match refused.kind {
+            CommandRefusalKind::Runtime => "runtime not enabled".to_string(),
+            _ => refused.message.clone(),
+        };
+        // An attempt that fails late costs cycles of all its gpus.
+        let wait = first.times(1 << process.refusals.min(DOUBLINGS));
+        let told_before = process.refusals > 0;
+        process.refusals = process.refusals.saturating_add(1);
+        process.session = Session::Refused { why, retry_at: now.plus(wait) };
+        self.timers.wake_at(now.plus(wait));
+        self.pending.members_changed();
+        if refused.kind != CommandRefusalKind::Gone && !told_before {
+            let key = self.world.tenants_of(pid).map(|tenant| tenant.key).next();
+            let message = refused.message.clone();
+            key.inspect(|&key| {
+                self.note(key, EventKind::Failed { action: gpreempt_proto::Action::Attach, message });
+            });
+        }
+    }
+
+    /// A session ended because its process did, or is no longer ours.
+    pub(super) fn session_ended(&mut self, pid: Pid, now: Nanos) {
+        let Some(process) = self.world.processes.get_mut(&pid) else { return };
+        process.session = Session::Refused { why: "the session ended".into(), retry_at: now.plus(RETRY) };
+        self.timers.wake_at(now.plus(RETRY));
+        self.all_run(pid, now);
+    }
+
+    /// Takes the report that an actuator is gone: the driver has resumed everything.
+    pub(super) fn actuator_lost(&mut self, loss: &Loss, now: Nanos) {
+        let Some(restart_at) = self.sessions.lost(loss, now) else { return };
+        let Loss { why, killed } = loss;
+        tracing::warn!("the actuator ended: {why}; all queues run");
+        self.publisher.daemon().actuator_kills += u64::from(*killed);
+        let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
+        for pid in pids {
+            if let Some(process) = self.world.processes.get_mut(&pid) {
+                process.session = Session::None;
+            }
+            self.all_run(pid, now);
+        }
+        self.timers.wake_at(restart_at);
+        self.note_daemon(EventKind::Actuator { message: format!("lost: {why}") });
+        self.pending.members_changed();
+    }
+
+    /// Whatever of a process was stopped runs again, by other means than an order.
+    fn all_run(&mut self, pid: Pid, now: Nanos) {
+        self.note_cycle(pid, now);
+        let keys: Vec<TenantKey> = self.world.tenants_of(pid).map(|tenant| tenant.key).collect();
+        for key in keys {
+            let ordered = self.world.tenants.get_mut(&key).and_then(|tenant| {
+                tenant.stopped.clear();
+                tenant.ordered.take()
+            });
+            self.record_stop_end(key, now);
+            match ordered {
+                // Its answer does not come any more, and the core would wait for it.
+                Some(action) => self.answer_for(key, action, Some(0), now),
+                None => self.observe_again(key, now),
+            }
+        }
+        self.pending.members_changed();
+    }
+
+    /// Ends the session with a process, if there is one; the driver resumes what of it is stopped.
+    pub(super) fn close_session(&mut self, pid: Pid) {
+        let open = self.world.processes.get(&pid).is_some_and(|process| process.session != Session::None);
+        if open {
+            self.end_session(pid);
+            if let Some(process) = self.world.processes.get_mut(&pid) {
+                process.session = Session::None;
+            }
+            self.all_run(pid, clock::now());
+        }
+    }
+
+    pub(super) fn end_session(&mut self, pid: Pid) {
+        self.sessions.drop_tickets(pid);
+        if self.sessions.is_up() {
+            self.send(&ActuatorCommand::Detach { pid: pid.0 }, clock::now());
+        }
+    }
+
+    /// Who traces, unless it is our actuator.
+    pub(super) fn debugger(&self, tracer: Option<Pid>) -> Option<Pid> {
+        tracer.filter(|tracer| self.sessions.actuator_pid() != Some(tracer.0))
+    }
+
+    /// Why a tenant cannot be stopped, for people; `None` if it can, or if nobody would want to.
+    pub(super) fn unstoppable(&self, tenant: &Tenant, now: Nanos) -> Option<String> {
+        let process = self.world.processes.get(&tenant.key.pid)?;
+        if process.unmanaged {
+            return Some("unmanaged by the operator".into());
+        }
+        if let Some(debugger) = self.debugger(process.traced_by) {
+            return Some(format!("debugger {debugger} is attached"));
+        }
+        if now < process.leaving_until {
+            return Some("it wants to end, or to destroy a queue".into());
+        }
+        match &process.session {
+            Session::Open { runtime: false } => Some("runtime not enabled".into()),
+            Session::Refused { why, .. } => Some(why.clone()),
+            Session::None if self.sessions.other_daemon().is_some() => Some("another daemon manages this gpu".into()),
+            _ => tenant.about.blind.as_ref().filter(|_| tenant.probe.is_none()).map(|blind| blind.why.clone()),
+        }
+    }
+
+    fn update_stoppable(&mut self, key: TenantKey, now: Nanos) {
+        let Some(tenant) = self.world.tenants.get(&key) else { return };
+        let Some(id) = tenant.core else { return };
+        let Some(process) = self.world.processes.get(&key.pid) else { return };
+        let Some(gpu) = self.world.gpus.get(tenant.gpu) else { return };
+        let control = self.bursts.control_on(tenant.gpu).is_some_and(|control| control != key);
+        let able = matches!(process.session, Session::Open { runtime: true })
+            && self.config.mode == Mode::Enforce
+            && gpu.breaker.open().is_none()
+            && !control
+            && self.unstoppable(tenant, now).is_none();
+        if able == tenant.stoppable {
+            return;
+        }
+        must_succeed(self.core.set_stoppable(id, able));
+        if let Some(tenant) = self.world.tenants.get_mut(&key) {
+            tenant.stoppable = able;
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Executes plans: entries become commands to the actuator, its answers become reports to the core.
+
+use gpreempt_core::{Action, ActuatorKind, Entry, Nanos, Reason, Report};
+use gpreempt_proto::EventKind;
+use kfd::Pid;
+
+use crate::actuate::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind};
+use crate::clock;
+use crate::control::wire::ToWire as _;
+
+use super::sessions::{Loss, Ticket};
+use super::world::{GpuIndex, TenantKey, World};
+use super::{Host, must_succeed};
+
+/// How long a gpu is left alone after the driver said that it is being reset.
+const RESET: Nanos = Nanos::from_secs(1);
+
+/// The actuator of a stock kernel: one cycle per process and gpu, each way.
+const COST: ActuatorKind = ActuatorKind::DebugTrap;
+
+impl Host {
+    /// Asks the core and carries out what it says. `seen` is when the last look began.
+    pub(super) fn decide(&mut self, seen: Nanos, now: Nanos) {
+        // Where nothing is new the core says so at once, which would hide what a decision costs.
+        let weighs = self.pending.take_core_informed() || self.timers.is_core_due(now);
+        let plan = self.core.decide(now, &COST);
+        self.timers.set_core_wake(plan.wake);
+        self.overcommitted = plan.overcommitted;
+        if weighs {
+            self.publisher.daemon().decision.note(clock::now().since(now));
+        }
+        if plan.entries.is_empty() {
+            return;
+        }
+        let entries = plan.entries.to_vec();
+        self.publisher.daemon().decisions += 1;
+        for entry in &entries {
+            self.order(entry, seen);
+        }
+    }
+
+    fn order(&mut self, entry: &Entry, seen: Nanos) {
+        let Some(key) = self.world.by_core(entry.tenant) else { return };
+        let noticed = entry.why.cause.and_then(|cause| self.noticed(self.world.job_name(cause)?, key.gpu));
+        let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
+        let preempt = entry.action == Action::Preempt;
+        let running = tenant.about.compute.iter().map(|queue| queue.0).filter(|queue| !tenant.stopped.contains(queue));
+        let queues: Vec<u32> = if preempt { running.collect() } else { tenant.stopped.iter().copied().collect() };
+        if queues.is_empty() || !self.sessions.is_up() {
+            // There is nothing to call the driver for, or nobody who could.
+            let stopped_queues = queues.is_empty().then_some(tenant.stopped_queues());
+            return self.answer_for(key, entry.action, stopped_queues, clock::now());
+        }
+        tenant.ordered = Some(entry.action);
+        let gpu = tenant.gpu;
+        let (pid, sent_at) = (key.pid.0, clock::now());
+        let record = Ticket { key, action: entry.action, why: entry.why, queues: queues.clone(), sent_at, noticed };
+        let ticket = self.sessions.open_ticket(record);
+        let command = match entry.action {
+            Action::Preempt => ActuatorCommand::Suspend { ticket, pid, queues, grace: self.config.grace_kiloclocks },
+            Action::Resume => ActuatorCommand::Resume { ticket, pid, queues },
+        };
+        if !self.send(&command, sent_at) {
+            // Everything runs, or soon will: the loss of the actuator is told by itself.
+            return;
+        }
+        if let Some(gpu) = self.world.gpus.get(gpu).filter(|_| preempt) {
+            self.publisher.gpu(&gpu.about).plan.note(sent_at.since(seen));
+        }
+    }
+
+    /// Tells the core what became of an order that the actuator gives no answer to.
+    pub(super) fn answer_for(&mut self, key: TenantKey, action: Action, stopped_queues: Option<u16>, now: Nanos) {
+        self.observe_again(key, now);
+        if let Some(id) = self.world.tenants.get(&key).and_then(|tenant| tenant.core) {
+            must_succeed(self.core.report(id, action, Report { at: now, took: Nanos::ZERO, stopped_queues }));
+        }
+    }
+
+    /// A message of the actuator.
+    pub(super) fn actuator_event(&mut self, told: ActuatorEvent, now: Nanos) {
+        match told {
+            ActuatorEvent::Started { actuator } => {
+                self.sessions.set_actuator_pid(actuator);
+                // Who is traced by it was perhaps told before, and taken for a foreigner's.
+                self.pending.members_changed();
+                self.note_daemon(EventKind::Actuator { message: format!("started as process {actuator}") });
+            }
+            ActuatorEvent::Attached { pid, runtime, queues } | ActuatorEvent::Changed { pid, runtime, queues } => {
+                self.session_open(Pid(pid), runtime, &queues, now);
+                self.note_cycle(Pid(pid), now);
+            }
+            ActuatorEvent::Done { ticket, queues, failed, called_ns, answered_ns, .. } => {
+                self.command_done(ticket, &queues, &failed, Nanos(called_ns), Nanos(answered_ns), now);
+            }
+            ActuatorEvent::Refused(refused) => self.command_refused(&refused, now),
+            ActuatorEvent::Ended { pid } => self.session_ended(Pid(pid), now),
+            ActuatorEvent::Lost { why, killed } => self.actuator_lost(&Loss { why, killed }, now),
+        }
+    }
+
+    fn command_done(
+        &mut self,
+        ticket: u64,
+        queues: &[u32],
+        failed: &[u32],
+        called: Nanos,
+        answered: Nanos,
+        now: Nanos,
+    ) {
+        let Some(ticket) = self.sessions.close_ticket(ticket) else { return };
+        let by = ticket.why.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned);
+        let Some(tenant) = self.world.tenants.get_mut(&ticket.key) else {
+            if ticket.action == Action::Preempt {
+                self.resume_stray(ticket.key.pid, queues.iter().chain(failed).copied().collect());
+            }
+            return;
+        };
+        tenant.ordered = None;
+        let changed = |queue: &u32| queues.contains(queue) || failed.contains(queue);
+        for queue in &ticket.queues {
+            match ticket.action {
+                Action::Preempt if changed(queue) => drop(tenant.stopped.insert(*queue)),
+                // It was not there any more, which will be told; meanwhile nobody waits for it.
+                Action::Preempt => tenant.about.compute.retain(|known| known.0 != *queue),
+                Action::Resume => drop(tenant.stopped.remove(queue)),
+            }
+        }
+        let (gpu, took) = (tenant.gpu, answered.since(called));
+        if ticket.action == Action::Preempt && tenant.is_stopped() {
+            tenant.preempted += u64::from(tenant.stopped_at.is_none());
+            tenant.stopped_at.get_or_insert(answered);
+            tenant.why = Some(ticket.why);
+            let by_rule = || (ticket.why.reason != Reason::Held).then(|| ticket.why.reason.to_wire().to_string());
+            tenant.cause = by.clone().or_else(by_rule);
+        }
+        let stopped_queues = Some(tenant.stopped_queues());
+        let (core, count) = (tenant.core, u32::from(tenant.stopped_queues()));
+        if let Some(id) = core {
+            must_succeed(self.core.report(id, ticket.action, Report { at: now, took, stopped_queues }));
+        }
+        self.record_call(&ticket, by, gpu, called, answered, count);
+        self.note_cycle(ticket.key.pid, answered);
+        self.record_stop_end(ticket.key, answered);
+        self.observe_again(ticket.key, now);
+        let Some(place) = self.world.gpus.get_mut(gpu) else { return };
+        place.measured = true;
+        let mut trip = place.breaker.took(took, now, &self.config.breaker);
+        if !failed.is_empty() {
+            trip = trip.or(place.breaker.failed(now, &self.config.breaker));
+        }
+        trip.into_iter().for_each(|trip| self.tripped(gpu, trip));
+    }
+
+    /// Queues were stopped for a tenant that ended meanwhile: they are new ones with the numbers of the old. Nobody waits for
+    /// the answer.
+    fn resume_stray(&mut self, pid: Pid, queues: Vec<u32>) {
+        if !queues.is_empty() && self.sessions.is_up() {
+            let ticket = self.sessions.next_ticket();
+            self.send(&ActuatorCommand::Resume { ticket, pid: pid.0, queues }, clock::now());
+        }
+    }
+
+    fn record_call(
+        &mut self,
+        ticket: &Ticket,
+        by: Option<String>,
+        gpu: GpuIndex,
+        called: Nanos,
+        answered: Nanos,
+        queues: u32,
+    ) {
+        let Some(place) = self.world.gpus.get(gpu) else { return };
+        let record = self.publisher.gpu(&place.about);
+        record.cycles += 1;
+        let took_us = answered.since(called).0 as f64 / 1e3;
+        let reason = ticket.why.reason.to_wire();
+        let victim = self.world.tenants.get(&ticket.key);
+        match ticket.action {
+            Action::Preempt => {
+                record.preempts += 1;
+                record.preempt.note(answered.since(ticket.sent_at));
+                record.inversion.note(ticket.why.after.plus(answered.since(ticket.sent_at)));
+                let after_us = ticket.why.after.0 as f64 / 1e3;
+                let bound = ticket.why.bound.to_wire();
+                let cause = by.clone();
+                let seen_ns = ticket.noticed.map(|at| at.0);
+                let kind = EventKind::Preempted { reason, by, bound, after_us, took_us, queues, seen_ns };
+                self.note_by(ticket.key, kind, cause.as_deref());
+            }
+            Action::Resume => {
+                record.resumes += 1;
+                record.resume.note(answered.since(ticket.sent_at));
+                let stopped = victim.and_then(|tenant| tenant.stopped_at).map_or(Nanos::ZERO, |at| answered.since(at));
+                let stopped_us = stopped.0 as f64 / 1e3;
+                self.note(ticket.key, EventKind::Resumed { reason, stopped_us, took_us });
+            }
+        }
+    }
+
+    /// When the work of a job on a gpu was first seen.
+    fn noticed(&self, job: &str, gpu: u32) -> Option<Nanos> {
+        let here =
+            self.world.tenants.values().filter(|tenant| tenant.key.gpu == gpu && tenant.job.as_deref() == Some(job));
+        here.filter(|tenant| tenant.last.activity.has_work()).map(|tenant| tenant.last.noticed_at).min()
+    }
+
+    fn command_refused(&mut self, refused: &CommandRefusal, now: Nanos) {
+        let Some(ticket) = refused.ticket.and_then(|ticket| self.sessions.close_ticket(ticket)) else {
+            if refused.ticket.is_none() {
+                self.session_refused(refused, now);
+            }
+            return;
+        };
+        let Some(tenant) = self.world.tenants.get_mut(&ticket.key) else { return };
+        tenant.ordered = None;
+        let gpu = tenant.gpu;
+        if let Some(id) = tenant.core {
+            let report = Report { at: now, took: Nanos::ZERO, stopped_queues: None };
+            must_succeed(self.core.report(id, ticket.action, report));
+        }
+        match refused.kind {
+            CommandRefusalKind::Gone => {
+                // If it is not the process that is gone, the session is, and a new one is needed.
+                self.close_session(ticket.key.pid);
+                return self.session_ended(ticket.key.pid, now);
+            }
+            CommandRefusalKind::Runtime | CommandRefusalKind::Debugger | CommandRefusalKind::Permission => {
+                // The session is worth nothing any more; what was stopped under it is let go with it.
+                self.close_session(ticket.key.pid);
+                self.session_refused(refused, now);
+            }
+            CommandRefusalKind::Reset => self.reset(gpu, now),
+            CommandRefusalKind::Other => {}
+        }
+        let Some(place) = self.world.gpus.get_mut(gpu) else { return };
+        self.publisher.gpu(&place.about).failures += 1;
+        let trip = place.breaker.failed(now, &self.config.breaker);
+        let message = refused.message.clone();
+        self.note(ticket.key, EventKind::Failed { action: ticket.action.to_wire(), message });
+        trip.into_iter().for_each(|trip| self.tripped(gpu, trip));
+        self.pending.members_changed();
+    }
+
+    pub(super) fn reset(&mut self, gpu: GpuIndex, now: Nanos) {
+        let Some(place) = self.world.gpus.get_mut(gpu) else { return };
+        place.resetting_until = Some(now.plus(RESET));
+        must_succeed(self.core.set_resetting(place.index.slot(), true));
+        self.timers.wake_at(now.plus(RESET));
+    }
+
+    /// Books the end of a stop, if the tenant runs again.
+    pub(super) fn record_stop_end(&mut self, key: TenantKey, now: Nanos) {
+        if let Some(tenant) = self.world.tenants.get_mut(&key)
+            && !tenant.is_stopped()
+            && let Some(since) = tenant.stopped_at.take()
+        {
+            let stopped = now.since(since);
+            tenant.stopped_total = tenant.stopped_total.plus(stopped);
+            tenant.why = None;
+            let (cause, victim) = (tenant.cause.take(), tenant.job.as_deref().unwrap_or("-"));
+            self.publisher.audit_stop(now, victim, cause.as_deref(), stopped);
+            if let Some(gpu) = self.world.gpus.get(tenant.gpu) {
+                self.publisher.gpu(&gpu.about).stopped.note(stopped);
+            }
+        }
+    }
+
+    /// Gpus whose pause is over are managed again.
+    pub(super) fn recover(&mut self, now: Nanos) {
+        for key in self.bursts.end_long_controls(now) {
+            if let Some(tenant) = self.world.tenants.get_mut(&key) {
+                // From here on it is protected, so its length says nothing of either kind.
+                tenant.last.contested = false;
+            }
+        }
+        for index in self.world.gpus.indices() {
+            let Some(gpu) = self.world.gpus.get_mut(index) else { continue };
+            if gpu.resetting_until.is_some_and(|until| now >= until) {
+                gpu.resetting_until = None;
+                must_succeed(self.core.set_resetting(index.slot(), false));
+            }
+            gpu.breaker.quiet(now, &self.config.breaker);
+            if gpu.breaker.retry(now) {
+                self.note_gpu(index, EventKind::Recovered);
+                self.pending.members_changed();
+            }
+        }
+    }
+
+    /// Asks for everything that is still to come. Only the earliest instant is remembered, and that one has passed.
+    pub(super) fn rearm_timer(&mut self, now: Nanos) {
+        let World { gpus, processes, jobs, .. } = &self.world;
+        let gpus = gpus.iter().flat_map(|gpu| [gpu.resetting_until, gpu.breaker.open().map(|(_, until)| until)]);
+        let controls = self.bursts.control_ends().map(Some);
+        let holds = jobs.values().map(|job| job.held_until);
+        let leaving = processes.values().map(|process| Some(process.leaving_until));
+        let next = gpus.chain(controls).chain(holds).chain(leaving).flatten().filter(|&at| at > now).min();
+        next.into_iter().for_each(|at| self.timers.wake_at(at));
+    }
+}

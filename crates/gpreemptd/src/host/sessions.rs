@@ -1,0 +1,276 @@
+//! The daemon's end of the actuator: its link, when it may be started again, and the commands under way.
+
+use std::collections::BTreeMap;
+
+use gpreempt_core::{Action, Nanos, Why};
+use kfd::Pid;
+
+use crate::actuate::{ActuatorCommand, Link};
+
+use super::world::TenantKey;
+
+/// How long the actuator stays without a process to manage.
+const IDLE: Nanos = Nanos::from_secs(5);
+
+/// First and longest time before a lost actuator is started again.
+pub(super) const RESTART: Nanos = Nanos::from_millis(50);
+const RESTART_LONGEST: Nanos = Nanos::from_secs(2);
+
+/// A command to stop or resume queues that is under way.
+#[derive(Clone, Debug)]
+pub(super) struct Ticket {
+    pub(super) key: TenantKey,
+    pub(super) action: Action,
+    pub(super) why: Why,
+    pub(super) queues: Vec<u32>,
+    pub(super) sent_at: Nanos,
+    /// When the work that caused it was first seen.
+    pub(super) noticed: Option<Nanos>,
+}
+
+/// How an actuator was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Loss {
+    /// The cause, in words.
+    pub(super) why: String,
+    /// Whether the guardian ended it.
+    pub(super) killed: bool,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// There is no actuator.
+    #[default]
+    Down,
+    /// The discovery thread was asked to start one. Its reports may overtake the answer, even that of its end.
+    Starting {
+        lost: Option<Loss>,
+    },
+    Up(Link),
+}
+
+/// What to do about an actuator without sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Idleness {
+    /// It has sessions, or there is none.
+    Busy,
+    /// To be considered again at this instant.
+    Until(Nanos),
+    /// It has been idle for long enough.
+    Over,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    state: State,
+    actuator_pid: Option<u32>,
+    /// The actuator of another daemon, as of the last attempt to start ours.
+    other_daemon: Option<Pid>,
+    start_at: Nanos,
+    delay: Nanos,
+    started_at: Nanos,
+    idle_since: Option<Nanos>,
+    /// Actuators that were dismissed and not yet reported lost, and when the last was.
+    dismissed: u32,
+    dismissed_at: Nanos,
+    tickets: BTreeMap<u64, Ticket>,
+    next_ticket: u64,
+}
+
+impl Sessions {
+    /// Returns whether commands can be sent.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up(_))
+    }
+
+    /// Returns the actuator's process, once it has reported.
+    pub(super) fn actuator_pid(&self) -> Option<u32> {
+        self.actuator_pid
+    }
+
+    /// Notes the actuator's process.
+    pub(super) fn set_actuator_pid(&mut self, pid: u32) {
+        self.actuator_pid = Some(pid);
+    }
+
+    /// Returns the actuator of another daemon on these gpus, if that is why ours was not started.
+    pub(super) fn other_daemon(&self) -> Option<Pid> {
+        self.other_daemon
+    }
+
+    /// Returns whether a start is to be asked for now, and takes it for asked; else, when to try again.
+    pub(super) fn begin_start(&mut self, now: Nanos) -> Result<bool, Nanos> {
+        if !matches!(self.state, State::Down) {
+            return Ok(false);
+        }
+        if now < self.start_at {
+            return Err(self.start_at);
+        }
+        if self.dismissed > 0 && now.since(self.dismissed_at) < RESTART_LONGEST {
+            // The one that was dismissed is still leaving, and would pass for another daemon's.
+            return Err(now.plus(RESTART));
+        }
+        self.state = State::Starting { lost: None };
+        Ok(true)
+    }
+
+    /// Takes the link of an actuator that was started. Returns how it was lost, if that was reported before.
+    pub(super) fn started(&mut self, link: Link, now: Nanos) -> Option<Loss> {
+        let before = std::mem::replace(&mut self.state, State::Up(link));
+        (self.started_at, self.other_daemon) = (now, None);
+        match before {
+            State::Starting { lost } => lost,
+            State::Down | State::Up(_) => None,
+        }
+    }
+
+    /// Notes that the actuator was not started, perhaps because of another daemon's. Returns when to try again.
+    pub(super) fn not_started(&mut self, other_daemon: Option<Pid>, now: Nanos) -> Nanos {
+        self.state = State::Down;
+        self.other_daemon = other_daemon;
+        self.back_off(now)
+    }
+
+    /// Puts the next start off, twice as long as the last. Returns when it may be.
+    fn back_off(&mut self, now: Nanos) -> Nanos {
+        self.delay = self.delay.times(2).clamp(RESTART, RESTART_LONGEST);
+        self.start_at = now.plus(self.delay);
+        self.start_at
+    }
+
+    /// Takes the report that an actuator is gone. Returns when the next may be started if the present one is meant; `None`
+    /// for one that was dismissed, or that is still being started.
+    pub(super) fn lost(&mut self, loss: &Loss, now: Nanos) -> Option<Nanos> {
+        if self.dismissed > 0 {
+            // Every actuator is lost once.
+            self.dismissed -= 1;
+            return None;
+        }
+        match std::mem::take(&mut self.state) {
+            State::Down => return None,
+            State::Starting { .. } => {
+                self.state = State::Starting { lost: Some(loss.clone()) };
+                return None;
+            }
+            // Dropping it does not wait: its reading thread is through.
+            State::Up(link) => drop(link),
+        }
+        self.actuator_pid = None;
+        self.tickets.clear();
+        if now.since(self.started_at) > RESTART_LONGEST {
+            // One that lived for a while gives no reason for a longer wait.
+            self.delay = Nanos::ZERO;
+        }
+        Some(self.back_off(now))
+    }
+
+    /// Dismisses the actuator. Dropping the link ends it in order, which may take a while.
+    pub(super) fn dismiss(&mut self, now: Nanos) -> Option<Link> {
+        self.idle_since = None;
+        match std::mem::take(&mut self.state) {
+            State::Up(link) => {
+                self.dismissed += 1;
+                self.dismissed_at = now;
+                self.actuator_pid = None;
+                Some(link)
+            }
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    /// Returns what to do about an actuator that has sessions or not.
+    pub(super) fn idleness(&mut self, has_sessions: bool, now: Nanos) -> Idleness {
+        if has_sessions || !self.is_up() {
+            self.idle_since = None;
+            return Idleness::Busy;
+        }
+        let since = *self.idle_since.get_or_insert(now);
+        if now.since(since) >= IDLE { Idleness::Over } else { Idleness::Until(since.plus(IDLE)) }
+    }
+
+    /// Sends a command. Returns false if the actuator does not take it: then it is lost, which its own report says.
+    pub(super) fn send(&mut self, command: &ActuatorCommand) -> bool {
+        match &mut self.state {
+            State::Up(link) => link.send(command),
+            State::Down | State::Starting { .. } => false,
+        }
+    }
+
+    /// Gives the guardian a sign of life.
+    pub(super) fn beat(&mut self) {
+        if let State::Up(link) = &mut self.state {
+            link.beat();
+        }
+    }
+
+    /// Returns a number for a command whose answer does not matter.
+    pub(super) fn next_ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+
+    /// Notes a command under way. Returns its number.
+    pub(super) fn open_ticket(&mut self, ticket: Ticket) -> u64 {
+        let number = self.next_ticket();
+        self.tickets.insert(number, ticket);
+        number
+    }
+
+    /// Returns the command that an answer is about, which is no longer under way.
+    pub(super) fn close_ticket(&mut self, number: u64) -> Option<Ticket> {
+        self.tickets.remove(&number)
+    }
+
+    /// Forgets the commands for a process.
+    pub(super) fn drop_tickets(&mut self, pid: Pid) {
+        self.tickets.retain(|_, ticket| ticket.key.pid != pid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn link() -> Link {
+        let (to, _inbox) = mpsc::channel();
+        Link::start(Path::new("/bin/false"), to).unwrap()
+    }
+
+    fn loss() -> Loss {
+        Loss { why: "it failed".into(), killed: false }
+    }
+
+    #[test]
+    fn an_actuator_whose_end_is_heard_before_its_start_is_lost_and_not_forgotten() {
+        let (mut sessions, now) = (Sessions::default(), Nanos::from_secs(1));
+        assert_eq!(sessions.begin_start(now), Ok(true));
+        assert_eq!(sessions.begin_start(now), Ok(false), "it is asked for once");
+        assert_eq!(sessions.lost(&loss(), now), None);
+        assert_eq!(sessions.started(link(), now), Some(loss()));
+        assert!(sessions.is_up());
+        let again = sessions.lost(&loss(), now).unwrap();
+        assert!(!sessions.is_up() && sessions.begin_start(now) == Err(again));
+        assert_eq!(sessions.begin_start(again), Ok(true));
+        assert_eq!(sessions.started(link(), again), None);
+    }
+
+    #[test]
+    fn one_that_was_dismissed_is_not_missed_and_its_successor_waits_for_its_end() {
+        let (mut sessions, now) = (Sessions::default(), Nanos::from_secs(1));
+        assert_eq!((sessions.begin_start(now), sessions.started(link(), now)), (Ok(true), None));
+        assert!(matches!(sessions.idleness(false, now), Idleness::Until(_)));
+        assert_eq!(sessions.idleness(false, now.plus(IDLE)), Idleness::Over);
+        drop(sessions.dismiss(now));
+        assert!(!sessions.is_up() && !sessions.send(&ActuatorCommand::Detach { pid: 1 }));
+        assert_eq!(sessions.begin_start(now), Err(now.plus(RESTART)));
+        assert_eq!(sessions.lost(&loss(), now), None);
+        assert_eq!(sessions.begin_start(now), Ok(true));
+    }
+}

@@ -1,0 +1,259 @@
+//! All rings of one tenant, joined.
+
+use std::sync::Arc;
+
+use gpreempt_core::{Activity, Nanos};
+use kfd::ProcessMemory;
+use kfd::ring::InvalidRing;
+
+use super::TenantActivity;
+use super::ring::{RingActivity, RingState};
+use crate::discovery::{OccupancySample, Ring};
+
+/// A tenant that was found evicted counts as that for so long, if nothing says otherwise: the driver tries to bring it back
+/// after 100 ms.
+const EVICTED: Nanos = Nanos::from_millis(100);
+/// A tenant may move on while it is looked at; so often it is followed within one look.
+const TRIES: u32 = 4;
+
+/// Nothing of the tenant can be read: its process, or all its queues, are ending. Whether they are gone is for the discovery thread to
+/// say; until then the tenant has no work.
+#[derive(Debug, thiserror::Error)]
+#[error("no ring can be read: {0}")]
+pub struct Unreadable(kfd::Error);
+
+/// A ring that is left out, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IgnoredRing {
+    /// As it was given.
+    pub ring: Ring,
+    /// What is wrong with it.
+    pub why: InvalidRing,
+}
+
+/// Watches one tenant.
+#[derive(Debug)]
+pub struct TenantProbe {
+    memory: Arc<ProcessMemory>,
+    rings: Vec<RingState>,
+    ignored: Vec<IgnoredRing>,
+    /// Whether nothing can change before an index moves.
+    settled: bool,
+    /// Whether a ring could not be read at the last look.
+    failed: bool,
+    /// Whether it has work, and since when.
+    work: Option<(bool, Nanos)>,
+    evicted_ms: Option<u64>,
+    evicted_until: Option<Nanos>,
+}
+
+impl TenantProbe {
+    /// An probe on these rings of a process. Rings that cannot be such are left out.
+    #[must_use]
+    pub fn new(memory: Arc<ProcessMemory>, rings: &[Ring]) -> TenantProbe {
+        let mut probe = TenantProbe {
+            memory,
+            rings: Vec::new(),
+            ignored: Vec::new(),
+            settled: false,
+            failed: false,
+            work: None,
+            evicted_ms: None,
+            evicted_until: None,
+        };
+        probe.set_rings(rings);
+        probe
+    }
+
+    /// The rings are these now. What is known of those that stay is kept.
+    pub fn set_rings(&mut self, rings: &[Ring]) {
+        let mut known = std::mem::take(&mut self.rings);
+        self.ignored.clear();
+        for ring in rings {
+            if self.rings.iter().any(|watched| watched.place() == ring) {
+                continue;
+            }
+            if let Some(at) = known.iter().position(|watched| watched.place() == ring) {
+                self.rings.push(known.swap_remove(at));
+                continue;
+            }
+            // Its clock starts with the first look.
+            match RingState::new(*ring, Nanos::ZERO) {
+                Ok(watched) => self.rings.push(watched),
+                Err(why) => self.ignored.push(IgnoredRing { ring: *ring, why }),
+            }
+        }
+        self.settled = false;
+    }
+
+    /// Rings that are left out.
+    #[must_use]
+    pub fn ignored(&self) -> &[IgnoredRing] {
+        &self.ignored
+    }
+
+    /// Whether a ring could not be read at the last look: there may be another in its place.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Whether a look might find something else than the last: an index moved, or the tenant was not idle. Reads indices
+    /// only, and those only if the tenant was idle.
+    pub fn peek(&mut self) -> bool {
+        !self.settled || self.rings.iter().any(|ring| ring.moved(&self.memory))
+    }
+
+    /// What the tenant does. `stopped`: all its queues are off the gpu by our doing, so that nothing fetched can finish.
+    ///
+    /// # Errors
+    ///
+    /// If it has rings and none can be read. One that cannot be read beside others that can counts as idle.
+    pub fn poll(&mut self, now: Nanos, stopped: bool) -> Result<TenantActivity, Unreadable> {
+        let joined = self.join(now, stopped)?;
+        if joined.fetches || self.evicted_until.is_some_and(|until| now >= until) {
+            self.evicted_until = None;
+        }
+        let evicted = joined.activity.has_work() && self.evicted_until.is_some();
+        let activity = if evicted { Activity::Evicted } else { joined.activity };
+        let since = self.note_work(activity.has_work(), now);
+        Ok(TenantActivity { activity, since, pending: joined.pending, unsure: evicted || joined.unsure() })
+    }
+
+    /// Looks at all rings. The tenant goes on between the reads: it may end what it had and begin something else where we
+    /// have looked already. So no work is believed only of a tenant at which nothing had moved since it was read before,
+    /// neither index nor signal: then there was none at the instant of the first read. What holds it up is read later, and
+    /// is believed only if the indices are still where they were.
+    fn join(&mut self, now: Nanos, stopped: bool) -> Result<Joined, Unreadable> {
+        let (mut fetches, mut tries) = (false, 0);
+        let worked = self.work.is_some_and(|(has_work, _)| has_work);
+        loop {
+            let mut joined = self.join_once(now, stopped, worked || fetches)?;
+            fetches |= joined.fetches;
+            joined.fetches = fetches;
+            if joined.activity.has_work() {
+                return Ok(joined);
+            }
+            if !joined.moved && (joined.settled || !self.rings.iter().any(|ring| ring.moved(&self.memory))) {
+                return Ok(joined);
+            }
+            tries += 1;
+            if tries == TRIES {
+                // It works faster than we read.
+                let activity = if stopped { Activity::Wants } else { Activity::Running };
+                self.settled = false;
+                return Ok(Joined { activity, ..joined });
+            }
+        }
+    }
+
+    /// `worked`: the tenant had work a moment ago.
+    fn join_once(&mut self, now: Nanos, stopped: bool, worked: bool) -> Result<Joined, Unreadable> {
+        let mut failure = None;
+        for at in 0..self.rings.len() {
+            let Some(ring) = self.rings.get_mut(at) else { continue };
+            match ring.read(&self.memory, now, stopped, worked) {
+                Ok(()) => self.pass_on(at),
+                Err(error) => failure = Some(error),
+            }
+        }
+        let (mut joined, mut readable) = (Joined::default(), 0);
+        for ring in &mut self.rings {
+            if let Some(seen) = ring.judge(&self.memory, now) {
+                joined.add(&seen);
+                readable += 1;
+            }
+        }
+        // A ring that could not be read may be readable the next time.
+        self.settled = joined.settled && failure.is_none();
+        self.failed = failure.is_some();
+        match failure {
+            Some(error) if readable == 0 => {
+                self.note_work(false, now);
+                Err(Unreadable(error))
+            }
+            _ => Ok(joined),
+        }
+    }
+
+    /// Takes what was sampled because a look was unsure. `alone`: nobody else had waves on the gpu then, so that what is
+    /// unfinished cannot be waiting for room.
+    pub fn sampled(&mut self, sample: &OccupancySample, alone: bool) {
+        let grew = match (self.evicted_ms, sample.evicted_ms) {
+            (Some(before), Some(now)) => now > before,
+            _ => false,
+        };
+        self.evicted_ms = sample.evicted_ms.or(self.evicted_ms);
+        self.evicted_until = grew.then(|| sample.at.plus(EVICTED));
+        if grew {
+            // Waves that the driver took away tell nothing by being away.
+            return;
+        }
+        for ring in &mut self.rings {
+            ring.sampled(sample.at, sample.occupied_cus, alone);
+        }
+    }
+
+    /// A signal that a packet of one ring uses is about no packet of another any more.
+    fn pass_on(&mut self, from: usize) {
+        let Some((before, rest)) = self.rings.split_at_mut_checked(from) else { return };
+        let Some((ring, after)) = rest.split_first_mut() else { return };
+        for signal in ring.learned() {
+            before.iter_mut().chain(after.iter_mut()).for_each(|other| other.forget(*signal));
+        }
+    }
+
+    fn note_work(&mut self, has_work: bool, now: Nanos) -> Nanos {
+        match self.work {
+            Some((before, since)) if before == has_work => since,
+            _ => {
+                self.work = Some((has_work, now));
+                now
+            }
+        }
+    }
+}
+
+/// What several rings come to.
+struct Joined {
+    activity: Activity,
+    pending: u64,
+    fetches: bool,
+    moved: bool,
+    settled: bool,
+    /// A ring has work for certain.
+    certain: bool,
+    unsure: bool,
+}
+
+impl Default for Joined {
+    fn default() -> Joined {
+        let (activity, pending) = (Activity::Idle, 0);
+        Joined { activity, pending, fetches: false, moved: false, settled: true, certain: false, unsure: false }
+    }
+}
+
+impl Joined {
+    fn add(&mut self, seen: &RingActivity) {
+        let rank = |activity| match activity {
+            Activity::Running => 3,
+            Activity::Wants => 2,
+            Activity::Blocked | Activity::Evicted => 1,
+            Activity::Idle => 0,
+        };
+        if rank(seen.activity) > rank(self.activity) {
+            self.activity = seen.activity;
+        }
+        self.pending = self.pending.saturating_add(seen.pending);
+        self.fetches |= seen.fetches;
+        self.moved |= seen.moved;
+        self.settled &= seen.settled;
+        self.certain |= seen.activity.has_work() && !seen.unsure;
+        self.unsure |= seen.unsure;
+    }
+
+    /// A sample is worth nothing where another ring has work for certain.
+    fn unsure(&self) -> bool {
+        self.unsure && !self.certain
+    }
+}

@@ -1,0 +1,319 @@
+//! The driver behind `/dev/kfd` and the render nodes, as a state machine in memory.
+//!
+//! [`Driver`] takes calls as bytes, checks them in the order and with the errors of Linux 6.12 (interface version 1.17),
+//! keeps the driver's books, fills the answers, and lists what is to be done outside of it as [`Effects`]. Its owner
+//! brings the caller's memory along in a [`Call`], executes the device effects, completes the call with their
+//! [`Outcome`], and carries the answer back; vgpu's supervisor is that owner.
+//!
+//! No function here makes a system call, starts a thread or touches memory of the caller, except that
+//! [`Profile::load`](profile::Profile::load) reads the file it is given. Everything that depends on time, on processes
+//! or on the device is an argument, so every state can be reached in a test.
+//!
+//! Processes are independent of each other except for what they share on real hardware too, video memory, system
+//! memory for gpus, and the slots of queues, and except that one may debug the other.
+
+mod call;
+mod complete;
+mod criu;
+mod debug;
+mod debugfs;
+mod dmabuf;
+mod drm;
+mod effects;
+mod errno;
+mod events;
+mod hardware;
+mod ids;
+mod info;
+pub mod layout;
+mod memory;
+mod mqd;
+mod observed;
+mod proc;
+mod process;
+pub mod profile;
+mod queue_spec;
+mod queues;
+mod runlist;
+mod smi;
+mod snapshot;
+mod svm;
+pub mod sysfs;
+
+use std::collections::BTreeMap;
+
+use kfd_abi::ioctl::{self, Argument, Command, Direction, Lookup};
+
+pub use call::{Blocked, BufferDirection, BufferSpec, Call, Clocks, FdKind, MAX_ARGS, buffers, drm_buffers};
+pub use complete::Outcome;
+pub use debug::DebugPermission;
+pub use effects::{Backing, Cause, DeviceEffect, Effects, EventWait, FollowUp, ProcessEffect};
+pub use errno::Errno;
+pub use hardware::{Connected, SaveExtent, Span, UnmappedQueue};
+use ids::Ids;
+pub use observed::{Observed, Unobserved};
+use process::Process;
+pub use process::ProcessKey;
+use profile::{Gpu, Profile};
+pub use queue_spec::{QueueChange, QueueKind, QueueSettings, QueueSpec};
+pub use runlist::{HqdPlacement, HqdSlot, Mapped, MappedQueue, Runlist};
+pub use snapshot::{DriverSnapshot, GpuSnapshot, ProcessSnapshot, QueueKindStatus, QueueState, QueueStatus};
+use sysfs::{Host, Tree};
+
+/// A gpu of the machine: what all processes share of it.
+#[derive(Debug)]
+struct GpuState {
+    gpu: Gpu,
+    vram_used: u64,
+    /// Video memory in use with every buffer rounded up to the unit in which free memory is reported.
+    vram_reserved: u64,
+    /// Queues of all processes.
+    queues: u32,
+    sdma: queues::SdmaSlots,
+    descriptors: hardware::Descriptors,
+}
+
+/// The state of the driver for all processes of the machine.
+#[derive(Debug)]
+pub struct Driver {
+    profile: Profile,
+    tree: Tree,
+    gpus: Vec<GpuState>,
+    /// System memory in use by the gpus, of all processes.
+    system_used: u64,
+    processes: BTreeMap<ProcessKey, Process>,
+    pasids: Ids,
+    debug_permission: DebugPermission,
+    /// Number of the newest queue of the machine.
+    queue_serial: u64,
+}
+
+/// First number of an address space; the driver's numbers are 16 bits wide and start above those of the hardware's own.
+const FIRST_PASID: u32 = 0x8000;
+const LAST_PASID: u32 = 0xFFFF;
+
+impl Driver {
+    /// Creates the driver of a machine with this profile.
+    #[must_use]
+    pub fn new(profile: Profile) -> Driver {
+        Driver::with_host(profile, Host::default())
+    }
+
+    /// Creates the driver of a machine with this profile and this host.
+    #[must_use]
+    pub fn with_host(profile: Profile, host: Host) -> Driver {
+        let gpus = profile
+            .gpu_list()
+            .into_iter()
+            .map(|gpu| GpuState {
+                gpu,
+                vram_used: 0,
+                vram_reserved: 0,
+                queues: 0,
+                sdma: queues::SdmaSlots::new(&profile),
+                descriptors: hardware::Descriptors::new(&profile),
+            })
+            .collect();
+        Driver {
+            tree: Tree::with_host(&profile, host),
+            gpus,
+            system_used: 0,
+            processes: BTreeMap::new(),
+            pasids: Ids::new(FIRST_PASID..LAST_PASID),
+            debug_permission: DebugPermission::default(),
+            queue_serial: 0,
+            profile,
+        }
+    }
+
+    /// Sets which check debug calls have to pass from now on.
+    pub fn set_debug_permission(&mut self, permission: DebugPermission) {
+        self.debug_permission = permission;
+    }
+
+    /// Returns the profile of the machine.
+    #[must_use]
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Returns the files of the topology. Files of processes are in [`Driver::sysfs`].
+    #[must_use]
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// Adds a process that opened `/dev/kfd`. Opening it again changes nothing.
+    ///
+    /// # Errors
+    /// `ENOMEM` if there are too many processes.
+    pub fn open(&mut self, process: ProcessKey) -> Result<(), Errno> {
+        if self.processes.contains_key(&process) {
+            return Ok(());
+        }
+        let pasid = self.pasids.take().ok_or(Errno::ENOMEM)?;
+        self.processes.insert(process, Process::new(pasid, self.gpus.len()));
+        Ok(())
+    }
+
+    /// Removes a process that is gone: everything it had is released, and processes that it debugged are resumed.
+    /// Returns what is to be done; the process effects list what was released, for a process that is no longer there.
+    pub fn close(&mut self, key: ProcessKey) -> Effects {
+        let mut effects = Effects::default();
+        self.end_debugging(key, &mut effects.device);
+        let Some(mut process) = self.processes.remove(&key) else { return effects };
+        for gpu in 0..self.gpus.len() as u32 {
+            effects.device.push(DeviceEffect::Cycle { gpu, cause: Cause::ProcessEnd, grace: None });
+        }
+        self.release_queues(&mut process, &mut effects.device);
+        self.release_memory(&mut process, &mut effects.process);
+        process.events.release(&mut effects.process);
+        self.pasids.put(process.pasid);
+        effects
+    }
+
+    /// Returns the processes that have the driver open, in the order of [`Driver::snapshot`].
+    pub fn processes(&self) -> impl Iterator<Item = ProcessKey> {
+        self.processes.keys().copied()
+    }
+
+    /// Handles a call on `/dev/kfd` by a process that opened it.
+    ///
+    /// # Errors
+    /// As the real driver answers: `ENOTTY` for numbers it does not know, `EBADF` for processes that did not open it,
+    /// `EPERM` for the retired debugger calls, and what each command answers.
+    pub fn ioctl(&mut self, caller: ProcessKey, nr: u32, call: &mut Call) -> Result<i64, Errno> {
+        call.blocked = None;
+        self.enter(caller, nr, call)
+    }
+
+    fn enter(&mut self, caller: ProcessKey, nr: u32, call: &mut Call) -> Result<i64, Errno> {
+        call.effects = Effects::default();
+        call.wait = None;
+        let waited = call.blocked.take();
+        let command = match u8::try_from(nr).map(ioctl::lookup) {
+            Ok(Lookup::Known(command)) => Some(command),
+            Ok(Lookup::Hole) => None,
+            Ok(Lookup::Unknown) | Err(_) => return Err(Errno::ENOTTY),
+        };
+        if !self.processes.contains_key(&caller) {
+            return Err(Errno::EBADF);
+        }
+        let command = command.ok_or(Errno::EINVAL)?;
+        if command.is_retired() {
+            return Err(Errno::EPERM);
+        }
+        let given = call.args.len();
+        if given > MAX_ARGS {
+            return Err(Errno::EINVAL);
+        }
+        if command.direction == Direction::Read {
+            call.args.fill(0);
+        }
+        call.args.resize(given.max(usize::from(command.size)), 0);
+        if matches!(command, ioctl::DESTROY_QUEUE | ioctl::RUNTIME_ENABLE) {
+            call.blocked = waited;
+        }
+        let result = self.dispatch(caller, command, call);
+        call.args.truncate(given);
+        result
+    }
+
+    /// Repeats a call that had to wait, with [`Call::blocked`] as it was filled. It may have to wait again.
+    ///
+    /// # Errors
+    /// As the call itself.
+    pub fn retry(&mut self, caller: ProcessKey, nr: u32, call: &mut Call) -> Result<i64, Errno> {
+        self.enter(caller, nr, call)
+    }
+
+    /// Forgets a call that waited and is not repeated: a signal ended it, or its process is gone.
+    pub fn abandon(&mut self, caller: ProcessKey, blocked: Blocked) {
+        let Ok(process) = self.process_mut(caller) else { return };
+        match blocked {
+            Blocked::DestroyQueue { id } => {
+                if let Some(queue) = process.queues.get_mut(&id) {
+                    queue.being_destroyed = false;
+                }
+            }
+            Blocked::Runtime => process.runtime.retry = true,
+        }
+    }
+
+    fn dispatch(&mut self, caller: ProcessKey, command: Command, call: &mut Call) -> Result<i64, Errno> {
+        match command {
+            ioctl::GET_VERSION => self.run(caller, call, Driver::get_version),
+            ioctl::CREATE_QUEUE => self.run(caller, call, Driver::create_queue),
+            ioctl::DESTROY_QUEUE => self.run(caller, call, Driver::destroy_queue),
+            ioctl::SET_MEMORY_POLICY => self.run(caller, call, Driver::set_memory_policy),
+            ioctl::GET_CLOCK_COUNTERS => self.run(caller, call, Driver::get_clock_counters),
+            ioctl::GET_PROCESS_APERTURES => self.run(caller, call, Driver::get_process_apertures),
+            ioctl::UPDATE_QUEUE => self.run(caller, call, Driver::update_queue),
+            ioctl::CREATE_EVENT => self.run(caller, call, Driver::create_event),
+            ioctl::DESTROY_EVENT => self.run(caller, call, Driver::destroy_event),
+            ioctl::SET_EVENT => self.run(caller, call, Driver::set_event),
+            ioctl::RESET_EVENT => self.run(caller, call, Driver::reset_event),
+            ioctl::WAIT_EVENTS => self.run(caller, call, Driver::wait_events_call),
+            ioctl::SET_SCRATCH_BACKING_VA => self.run(caller, call, Driver::set_scratch_backing_va),
+            ioctl::GET_TILE_CONFIG => self.run(caller, call, Driver::get_tile_config),
+            ioctl::SET_TRAP_HANDLER => self.run(caller, call, Driver::set_trap_handler),
+            ioctl::GET_PROCESS_APERTURES_NEW => self.run(caller, call, Driver::get_process_apertures_new),
+            ioctl::ACQUIRE_VM => self.run(caller, call, Driver::acquire_vm),
+            ioctl::ALLOC_MEMORY_OF_GPU => self.run(caller, call, Driver::alloc_memory),
+            ioctl::FREE_MEMORY_OF_GPU => self.run(caller, call, Driver::free_memory),
+            ioctl::MAP_MEMORY_TO_GPU => self.run(caller, call, Driver::map_memory),
+            ioctl::UNMAP_MEMORY_FROM_GPU => self.run(caller, call, Driver::unmap_memory),
+            ioctl::SET_CU_MASK => self.run(caller, call, Driver::set_cu_mask),
+            ioctl::GET_QUEUE_WAVE_STATE => self.run(caller, call, Driver::get_queue_wave_state),
+            ioctl::GET_DMABUF_INFO => self.run(caller, call, Driver::get_dmabuf_info),
+            ioctl::IMPORT_DMABUF => self.run(caller, call, Driver::import_dmabuf),
+            ioctl::ALLOC_QUEUE_GWS => self.run(caller, call, Driver::alloc_queue_gws),
+            ioctl::SMI_EVENTS => self.run(caller, call, Driver::smi_events),
+            ioctl::SVM => self.run(caller, call, Driver::svm),
+            ioctl::SET_XNACK_MODE => self.run(caller, call, Driver::set_xnack_mode),
+            ioctl::CRIU_OP => self.run(caller, call, Driver::criu_op),
+            ioctl::AVAILABLE_MEMORY => self.run(caller, call, Driver::available_memory),
+            ioctl::EXPORT_DMABUF => self.run(caller, call, Driver::export_dmabuf),
+            ioctl::RUNTIME_ENABLE => self.run(caller, call, Driver::runtime_enable),
+            ioctl::DBG_TRAP => self.run(caller, call, Driver::dbg_trap),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Runs a handler on the typed argument and puts it back whatever the handler says.
+    fn run<T: Argument>(
+        &mut self,
+        caller: ProcessKey,
+        call: &mut Call,
+        handler: fn(&mut Driver, ProcessKey, &mut T, &mut Call) -> Result<i64, Errno>,
+    ) -> Result<i64, Errno> {
+        let mut args: T = call.decode();
+        let result = handler(self, caller, &mut args, call);
+        // The dispatcher has made room for the whole structure.
+        args.encode(&mut call.args).ok_or(Errno::EFAULT)?;
+        result
+    }
+
+    fn process(&self, key: ProcessKey) -> Result<&Process, Errno> {
+        self.processes.get(&key).ok_or(Errno::EBADF)
+    }
+
+    fn process_mut(&mut self, key: ProcessKey) -> Result<&mut Process, Errno> {
+        self.processes.get_mut(&key).ok_or(Errno::EBADF)
+    }
+
+    /// Returns the index of the gpu with this id; `EINVAL` if there is none.
+    fn gpu(&self, gpu_id: u32) -> Result<usize, Errno> {
+        self.gpus.iter().position(|state| state.gpu.gpu_id == gpu_id).ok_or(Errno::EINVAL)
+    }
+
+    /// Returns the index of the gpu with this id if the process has an address space on it. `EINVAL` if there is no such gpu, the
+    /// given error if it has not.
+    fn bound_gpu(&self, key: ProcessKey, gpu_id: u32, unbound: Errno) -> Result<usize, Errno> {
+        let index = self.gpu(gpu_id)?;
+        if self.process(key)?.is_bound(index) { Ok(index) } else { Err(unbound) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
