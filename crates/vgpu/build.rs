@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 /// The crates whose code is in the library, with the directories that are compiled into them.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "vgpu/src",
     "vgpu-driver/src",
     "vgpu-driver/profiles",
@@ -13,6 +13,7 @@ const SOURCES: [&str; 7] = [
     "vgpu-preload/src",
     "kfd-abi/src",
     "linux-host/src",
+    "toml-source/src",
 ];
 
 fn main() {

@@ -121,6 +121,21 @@ pub enum PolicyKind {
     Deadline,
 }
 
+impl PolicyKind {
+    /// All policies.
+    pub const ALL: [PolicyKind; 3] = [PolicyKind::Priority, PolicyKind::Fair, PolicyKind::Deadline];
+
+    /// Returns the name in configurations.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            PolicyKind::Priority => "priority",
+            PolicyKind::Fair => "fair",
+            PolicyKind::Deadline => "deadline",
+        }
+    }
+}
+
 /// Settings of a gpu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuParams {

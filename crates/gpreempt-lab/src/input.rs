@@ -92,7 +92,7 @@ pub(crate) fn open(kind: &'static str, name: &str, builtins: &[Builtin]) -> Resu
 
 /// Reads a time in the unit that the key ends with; zero if it is absent or wrong.
 pub(crate) fn time(field: Field<'_, '_>, range: RangeInclusive<f64>) -> Nanos {
-    field.duration(range).map_or(Nanos::ZERO, |time| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+    field.duration(range).map_or(Nanos::ZERO, Nanos::from)
 }
 
 /// Returns the time between two arrivals at a rate per second.

@@ -1,7 +1,7 @@
-//! What the machine is made of: one TOML file per device, every number with its source.
+//! Profiles of devices: one TOML file per device, every number with its source.
 //!
 //! A number is written `key = { value = 304, source = "..." }`. The unit is part of the key. A source that contains the
-//! word "estimate" says that nobody published the number; [`Profile::estimates`] lists those, and the front end repeats
+//! word "estimate" marks a number that is not published; [`Profile::estimates`] lists those, and the front end repeats
 //! them beside every result.
 
 use toml_source::{Document, Source, Table};
@@ -17,7 +17,7 @@ const BUILTINS: &[Builtin] = &[
     Builtin { name: "gv100", text: include_str!("../profiles/gv100.toml") },
 ];
 
-/// A number and where it comes from. `source` contains the word "estimate" when nobody published it.
+/// A number and its source. The source contains the word "estimate" if the number is not published.
 #[derive(Clone, Debug)]
 pub struct Sourced {
     /// The number, in the unit its key names.
@@ -100,7 +100,7 @@ pub struct Host {
 }
 
 impl Sourced {
-    /// Nobody published it.
+    /// Returns whether the number is not published.
     #[must_use]
     pub fn is_estimate(&self) -> bool {
         self.source.to_lowercase().contains("estimate")
@@ -108,7 +108,7 @@ impl Sourced {
 }
 
 impl Profile {
-    /// The devices that ship with the laboratory, as files to copy and edit.
+    /// Returns the devices that ship with the laboratory, as files to copy and edit.
     #[must_use]
     pub fn builtins() -> &'static [Builtin] {
         BUILTINS
@@ -117,7 +117,7 @@ impl Profile {
     /// Loads a built-in profile by name, or a TOML file.
     ///
     /// # Errors
-    /// When there is neither, or the file has faults; all of them are listed.
+    /// If there is neither, or the file has mistakes; all of them are listed.
     pub fn load(name: &str) -> Result<Profile, InputError> {
         Profile::parse(&input::open("profile", name, BUILTINS)?)
     }

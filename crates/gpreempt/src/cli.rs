@@ -66,7 +66,7 @@ pub(crate) enum Command {
     /// work on the machine, times are not judged.
     Demo(DemoArgs),
 
-    /// Kill and stop processes at random while gpreempt works; check results.
+    /// Kill and stop processes at random under gpreempt; check results.
     ///
     /// Several programs compute on this machine's gpu or on a virtual one under the daemon. Daemon, guardian, actuator
     /// and programs are killed or stopped and replaced while levels, holds and rules change. Ends with code 1 if a
@@ -89,7 +89,7 @@ pub(crate) enum Command {
         load: Load,
     },
 
-    /// List processes on the gpus: level, state, and why they are stopped.
+    /// List processes on the gpus: level, state, and why stopped.
     ///
     /// One line for each process and gpu. States: running, wants (its work waits for the gpu), blocked (it waits for
     /// something that gpu time does not bring), evicted (the driver took its memory), idle, stopped. Level `-` means
@@ -267,11 +267,11 @@ pub(crate) enum Vgpu {
         client: StormProgram,
     },
 
-    /// Stop and kill many processes on one virtual gpu, and check that nothing of them is left.
+    /// Run, stop and kill many processes on one virtual gpu, and check that nothing is left of them.
     ///
     /// Processes run kernels with known results on queues that come and go; others stop and resume those queues; all
-    /// are killed at points of the code where it hurts, and replaced. Ends with code 1 if a result is wrong, somebody
-    /// who survived cannot end its work, or anything is left when all are gone.
+    /// are killed at critical points of the code and replaced. Ends with code 1 if a result is wrong, a surviving
+    /// process cannot finish its work, or anything is left after all have ended.
     Stress(StressArgs),
 
     /// A process that computes, started by `stress`.

@@ -1,4 +1,4 @@
-//! `gpreempt config`: checks, prints or creates a configuration.
+//! `gpreempt config`: checks a configuration, prints the settings in effect, or prints a file to start from.
 
 use std::io::Write;
 use std::path::Path;

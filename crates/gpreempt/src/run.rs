@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
 use gpreempt_proto::Mode;
-use gpreemptd::config::{Config, JOB_VARIABLE, LEVEL_VARIABLE, Verdict};
+use gpreemptd::config::{Config, JOB_VARIABLE, LEVEL_VARIABLE, RuleMatch};
 use gpreemptd::identity::Identity;
 use kfd::Pid;
 
@@ -31,8 +31,7 @@ pub(crate) fn run(options: &Launch) -> Result<()> {
     Err(UserError::new(anyhow!("cannot run `{}`: {error}", program.to_string_lossy())).into())
 }
 
-/// Lets the daemon trace this process, which the program keeps, and says what the user should know before the program
-/// has the terminal.
+/// Permits the daemon to trace this process, which `exec` keeps, and returns warnings for the user.
 fn prepare(options: &Launch) -> Vec<String> {
     let asked = client::connect(&options.reach).map_err(Into::into).and_then(|mut client| client::status(&mut client));
     let status = match asked {
@@ -51,12 +50,12 @@ fn prepare(options: &Launch) -> Vec<String> {
         None => Some(Config::default()),
     };
     if let (Some(config), Ok(identity)) = (config, identity(options)) {
-        warnings.extend(refused(config.verdict(&identity)));
+        warnings.extend(refused(config.match_rules(&identity)));
     }
     warnings
 }
 
-/// Who the program will be.
+/// Returns the identity that the program will have.
 fn identity(options: &Launch) -> io::Result<Identity> {
     let mut identity = Identity::read(Pid(std::process::id()), &[])?;
     identity.command = options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -68,16 +67,16 @@ fn identity(options: &Launch) -> io::Result<Identity> {
     Ok(identity)
 }
 
-/// What the rules will not give it.
-fn refused(verdict: Verdict) -> Vec<String> {
+/// Returns warnings where the rules give the program less than it asks for.
+fn refused(verdict: RuleMatch) -> Vec<String> {
     match verdict {
-        Verdict::Managed(treatment) => {
-            treatment.notes.into_iter().map(|note| format!("{note} (rule {})", treatment.rule)).collect()
+        RuleMatch::Managed(assignment) => {
+            assignment.notes.into_iter().map(|note| format!("{note} (rule {})", assignment.rule)).collect()
         }
-        Verdict::Exempt { rule } => {
+        RuleMatch::Exempt { rule } => {
             vec![format!("the level has no effect: rule {rule} says that this program is not managed")]
         }
-        Verdict::Unmatched => {
+        RuleMatch::Unmatched => {
             vec!["the level has no effect: no rule of the daemon's configuration matches this program".to_owned()]
         }
     }
@@ -93,7 +92,7 @@ mod tests {
         let reach = crate::cli::Reach { socket: None };
         let options = Launch { level: 12, job: Some("serve".to_owned()), reach, command };
         let identity = identity(&options).unwrap();
-        let said = |rules: &str| refused(Config::parse("test.toml", rules).unwrap().verdict(&identity));
+        let said = |rules: &str| refused(Config::parse("test.toml", rules).unwrap().match_rules(&identity));
         let rule = "[[rule]]\nname = \"all\"\nuser = \"*\"\nlevel = 3\n";
         assert_eq!(said(rule), ["GPREEMPT_LEVEL=12 is above max_level of the rule: the process gets 3 (rule all)"]);
         assert_eq!(said(&format!("{rule}max_level = 15\n")), [""; 0]);

@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Selftest, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Runs the tests one after the other. What a test breaks is set up anew for the next.
+/// Runs the tests one after the other. Sets the gpu up again after a test that broke it.
 fn run_on(gpu: usize, device: &Device, options: &Selftest) -> Vec<Row> {
     let tests = if options.kernels.is_empty() { suite::ALL.iter().collect() } else { options.kernels.clone() };
     let mut bench = None;
@@ -76,12 +76,12 @@ fn run_one(gpu: usize, test: &Test, device: &Device, bench: &mut Option<Bench>, 
     }
 }
 
-/// Whether other kernels can still run in this process after such an error.
+/// Returns whether other kernels can still run in this process after such an error.
 fn leaves_gpu_usable(error: &Error) -> bool {
     !matches!(error, Error::MemoryFault { .. } | Error::Reset { .. } | Error::Timeout { .. })
 }
 
-/// Says what helps when there is no driver to talk to.
+/// Adds the remedy to the error of a missing driver.
 fn explain(error: Error) -> anyhow::Error {
     match error {
         Error::Driver(kfd::Error::Open { path, error }) if path.as_os_str() == KFD => anyhow::anyhow!(
@@ -134,7 +134,7 @@ struct Row {
     name: &'static str,
     items: u64,
     result: &'static str,
-    /// From the doorbell to the end; absent when it did not end.
+    /// Time from the doorbell to the end; absent if the kernel did not end.
     time_us: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,

@@ -77,8 +77,8 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Takes over user, group and control group as they are now: a process may change user or be moved. Claims are kept,
-    /// because many programs overwrite their own environment. Returns whether anything changed.
+    /// Takes over user, group and control group as they are now: a process may change user or be moved. Claims are
+    /// kept, because many programs overwrite their own environment. Returns whether anything changed.
     pub(crate) fn update(&mut self, status: &Status) -> bool {
         let cgroup = procfs::cgroup(self.pid()).unwrap_or_else(|_| self.cgroup.clone());
         let now = (status.uid, status.gid, cgroup);

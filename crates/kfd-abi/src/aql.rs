@@ -259,16 +259,16 @@ impl SignalCondition {
     /// never holds.
     ///
     /// No public source says what the packet processor does with an undefined condition: `hsa_ext_amd.h` refers to
-    /// `hsa_signal_condition_t`, which has four values, the Linux driver does not look into packets, and the firmware is
-    /// closed. "Never holds" is the reading of AMD's own software on the host: in ROCR-Runtime the `default` branches of
-    /// `BusyWaitSignal::WaitRelaxed` and `InterruptSignal::WaitRelaxed` give up without the condition being met and
-    /// `Signal::WaitMultiple` returns "no signal"; `signal_condition_satisfied` of rocprofiler-sdk returns false. It is
-    /// also the reading that does no harm where it is wrong:
+    /// `hsa_signal_condition_t`, which has four values, the Linux driver does not look into packets, and the firmware
+    /// is closed. "Never holds" is the reading of AMD's own software on the host: in ROCR-Runtime the `default`
+    /// branches of `BusyWaitSignal::WaitRelaxed` and `InterruptSignal::WaitRelaxed` give up without the condition being
+    /// met and `Signal::WaitMultiple` returns "no signal"; `signal_condition_satisfied` of rocprofiler-sdk returns
+    /// false. It is also the reading that does no harm where it is wrong:
     ///
     /// - An observer takes a queue at such a packet for blocked, so it never displaces another queue for a packet that
     ///   may never pass. If the processor does pass it, the read index moves and the next look sees what follows.
-    /// - The virtual gpu stays at the packet, which can be preempted, saved and destroyed like any other wait. A program
-    ///   with a corrupt packet hangs visibly instead of running kernels before their inputs exist.
+    /// - The virtual gpu stays at the packet, which can be preempted, saved and destroyed like any other wait. A
+    ///   program with a corrupt packet hangs visibly instead of running kernels before their inputs exist.
     #[must_use]
     pub const fn holds(self, value: i64, reference: i64) -> bool {
         match self {

@@ -65,7 +65,7 @@ pub(crate) const fn field_size<S, F>(_: fn(&S) -> &F) -> usize {
 /// Bytes of the largest union of the interface.
 const UNION_BYTES: usize = 32;
 
-/// A C union as the words it occupies. Which view is the right one is known to whoever holds the tag.
+/// A C union as the words it occupies. The tag beside the union says which view is valid.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Union<const WORDS: usize>(pub [u64; WORDS]);

@@ -153,7 +153,7 @@ impl Argument for InfoArgs {
 pub struct ReadRegisters {
     /// First register, in 32-bit words.
     pub dword_offset: u32,
-    /// How many.
+    /// Number of registers.
     pub count: u32,
     /// Shader engine in bits 0-7, array in bits 8-15; all ones means every one.
     pub instance: u32,

@@ -114,7 +114,7 @@ numbers! {
 pub struct WaitEventsArgs {
     /// Array of [`EventData`].
     pub events_ptr: u64,
-    /// How many.
+    /// Entries of the array.
     pub num_events: u32,
     /// Whether all must happen.
     pub wait_for_all: u32,
@@ -175,7 +175,7 @@ numbers! {
 pub struct MemoryException {
     /// What went wrong.
     pub failure: MemoryFailure,
-    /// Where.
+    /// Address of the access.
     pub va: u64,
     /// On which gpu.
     pub gpu_id: u32,
@@ -208,9 +208,9 @@ numbers! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HwException {
-    /// How much.
+    /// Extent of the reset.
     pub reset_type: ResetType,
-    /// Why.
+    /// Cause of the reset.
     pub reset_cause: ResetCause,
     /// Whether video memory is gone: 0 or 1.
     pub memory_lost: u32,

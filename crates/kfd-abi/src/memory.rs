@@ -132,7 +132,7 @@ pub struct MapMemoryArgs {
     pub handle: u64,
     /// Array of 32-bit gpu ids.
     pub device_ids_array_ptr: u64,
-    /// How many.
+    /// Entries of the array.
     pub n_devices: u32,
     /// How many at the start of the array are done: 0 first; an interrupted call is repeated with what it returned.
     pub n_success: u32,
@@ -147,7 +147,7 @@ pub struct UnmapMemoryArgs {
     pub handle: u64,
     /// Array of 32-bit gpu ids.
     pub device_ids_array_ptr: u64,
-    /// How many.
+    /// Entries of the array.
     pub n_devices: u32,
     /// How many at the start of the array are done, as in [`MapMemoryArgs`].
     pub n_success: u32,

@@ -30,7 +30,7 @@ const STACK_ALLOWANCE: u32 = 4096;
 /// Largest program that is loaded; larger ones are broken files.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// What is wrong with a code object.
+/// Errors of a code object.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeObjectError {
     /// It is no ELF file, or breaks off.
@@ -55,9 +55,9 @@ pub enum CodeObjectError {
     /// There is no such kernel in it.
     #[error("the code object has no kernel `{name}`; it has {}", known.join(", "))]
     NoKernel {
-        /// What was asked for.
+        /// Name of the kernel.
         name: String,
-        /// What there is.
+        /// Kernels of the file.
         known: Vec<String>,
     },
 }
@@ -119,19 +119,19 @@ impl CodeObject {
         Ok(CodeObject { machine, image, descriptors, relocations })
     }
 
-    /// Bytes of the program in memory.
+    /// Returns the size of the program in memory, in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.image.len()
     }
 
-    /// Its kernels.
+    /// Returns the descriptors of its kernels.
     #[must_use]
     pub fn kernels(&self) -> &[Descriptor] {
         &self.descriptors
     }
 
-    /// The bytes to put at `base`, a multiple of the page size.
+    /// Returns the bytes to put at `base`, a multiple of the page size.
     #[must_use]
     pub fn image_at(&self, base: GpuAddr) -> Vec<u8> {
         let mut image = self.image.clone();
@@ -198,7 +198,7 @@ impl Executable {
         Ok(Executable { memory, descriptors: object.descriptors.clone() })
     }
 
-    /// A kernel by its name.
+    /// Returns a kernel by its name.
     ///
     /// # Errors
     ///

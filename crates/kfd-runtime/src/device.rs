@@ -15,7 +15,7 @@ use crate::mapping::Mapping;
 use crate::memory::{Buffer, GpuAddr, Heap, Placement};
 use crate::node::GpuNode;
 
-/// The process's connection to the driver. There is one: the driver knows processes, and a second one would be refused.
+/// The connection of a process to the driver. A process has one: the driver refuses to enable a second runtime.
 #[derive(Debug)]
 pub struct Runtime {
     devices: Vec<Device>,
@@ -56,13 +56,13 @@ impl Runtime {
         Ok(Runtime { devices: devices.collect() })
     }
 
-    /// The gpus, in the order of the topology.
+    /// Returns the gpus, in the order of the topology.
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
 
-    /// One gpu, counted from 0.
+    /// Returns one gpu, counted from 0.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Device {
         Device(Arc::new(Inner { node, apertures, heap, events, doorbells: Mutex::new(None), flush }))
     }
 
-    /// What the topology says about it.
+    /// Returns the properties of the gpu.
     #[must_use]
     pub fn node(&self) -> &GpuNode {
         &self.0.node
@@ -198,7 +198,7 @@ impl FlushPage {
 
 impl Drop for FlushPage {
     fn drop(&mut self) {
-        // Nobody is left to tell; the driver frees it at the end of the process, too.
+        // A drop cannot report an error; the driver frees it at the end of the process, too.
         let _ = self.driver.free(self.handle);
     }
 }

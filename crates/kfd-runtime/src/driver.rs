@@ -21,9 +21,9 @@ use kfd_abi::queue::{CreateQueueArgs, DestroyQueueArgs};
 use crate::error::{Error, Result};
 use crate::memory::GpuAddr;
 
-/// What to do when the driver has no memory left.
+/// Remedy when the driver has no memory left.
 const OUT_OF_MEMORY: &str = "free video or system memory, or look at what else uses the gpu (`rocm-smi --showpids`)";
-/// What to do when nothing in particular is known.
+/// Remedy when nothing more specific is known.
 const SEE_LOG: &str = "the kernel's log may say why (`dmesg | grep -i kfd`)";
 
 /// An open driver. One for each process: the driver knows processes, not descriptors.
@@ -48,7 +48,7 @@ impl Driver {
         Ok(self)
     }
 
-    /// The device, for mapping.
+    /// Returns the open device, for mappings.
     pub(crate) fn file(&self) -> &File {
         self.kfd.file()
     }
@@ -65,7 +65,7 @@ impl Driver {
         self.plain("ACQUIRE_VM", &mut args, "another runtime of this process may hold the gpu")
     }
 
-    /// Apertures of up to `count` gpus.
+    /// Returns the apertures of up to `count` gpus.
     pub(crate) fn apertures(&self, count: usize) -> Result<Vec<DeviceApertures>> {
         let mut apertures = vec![DeviceApertures::default(); count];
         let mut args = GetProcessAperturesNewArgs {
@@ -173,7 +173,7 @@ impl Drop for Driver {
     }
 }
 
-/// What an entry of a finished wait tells about a memory fault.
+/// Returns the memory fault that an entry of a finished wait reports.
 pub(crate) fn memory_fault(entry: &EventData) -> Option<Error> {
     let exception: MemoryException = entry.data.get();
     let failure = exception.failure;
@@ -189,7 +189,7 @@ pub(crate) fn memory_fault(entry: &EventData) -> Option<Error> {
     (exception.gpu_id != 0).then_some(Error::MemoryFault { address: GpuAddr(exception.va), reason })
 }
 
-/// What an entry of a finished wait tells about a reset.
+/// Returns the reset that an entry of a finished wait reports.
 pub(crate) fn reset(entry: &EventData) -> Option<Error> {
     let exception: HwException = entry.data.get();
     (exception.gpu_id != 0).then_some(Error::Reset { gpu_id: exception.gpu_id })

@@ -1,4 +1,4 @@
-//! What can go wrong between a program and its gpu, in words for whoever runs it.
+//! Errors of the runtime. Each message names the cause and, where there is one, a remedy.
 
 use std::io;
 use std::time::Duration;
@@ -20,20 +20,20 @@ pub enum Error {
     /// The gpu asked for is not there.
     #[error("there is no gpu {index}: this machine has {count}, counted from 0")]
     UnknownGpu {
-        /// What was asked for.
+        /// The index asked for.
         index: usize,
-        /// How many there are.
+        /// Gpus of this machine.
         count: usize,
     },
 
     /// The driver refused a call.
     #[error("{operation} failed: {source}; {advice}")]
     Call {
-        /// Which call, for what.
+        /// Name of the command or mapping.
         operation: &'static str,
         /// The driver's answer.
         source: io::Error,
-        /// What to do about it.
+        /// Remedy.
         advice: &'static str,
     },
 
@@ -42,9 +42,9 @@ pub enum Error {
     OutOfBounds {
         /// First byte.
         offset: usize,
-        /// How many.
+        /// Bytes of the access.
         length: usize,
-        /// What there is.
+        /// Bytes of the buffer.
         size: usize,
     },
 
@@ -55,16 +55,16 @@ pub enum Error {
     /// The gpu touched memory it must not.
     #[error("the gpu faulted at {address}: {reason}")]
     MemoryFault {
-        /// Where.
+        /// Address of the access.
         address: GpuAddr,
-        /// What was wrong with it.
+        /// Why the access failed.
         reason: &'static str,
     },
 
     /// The gpu was reset.
     #[error("gpu {gpu_id} was reset; what ran on it is lost, start again")]
     Reset {
-        /// Its id in the topology.
+        /// Id of the gpu in the topology.
         gpu_id: u32,
     },
 
@@ -78,14 +78,14 @@ pub enum Error {
     /// Nothing came back in time.
     #[error("no answer from the gpu within {} s; the kernel may still run, or the gpu hangs", limit.as_secs_f64())]
     Timeout {
-        /// How long was waited.
+        /// Time waited.
         limit: Duration,
     },
 
     /// More was submitted at once than the ring holds.
     #[error("the ring of {size} entries is full and does not empty")]
     RingFull {
-        /// Its entries.
+        /// Entries of the ring.
         size: u64,
     },
 
@@ -94,9 +94,9 @@ pub enum Error {
     TooLarge {
         /// Scratch or local memory.
         what: &'static str,
-        /// How much it wants.
+        /// Bytes that the kernel needs.
         asked: u64,
-        /// How much there is.
+        /// Bytes that the gpu has.
         limit: u64,
     },
 }

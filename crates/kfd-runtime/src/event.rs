@@ -43,7 +43,7 @@ impl Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        // Nobody is left to tell; events end with the process, too.
+        // A drop cannot report an error; events end with the process, too.
         let _ = self.driver.destroy_event(self.memory_fault);
         let _ = self.driver.destroy_event(self.reset);
     }
@@ -76,7 +76,7 @@ impl SignalEvent {
 
 impl Drop for SignalEvent {
     fn drop(&mut self) {
-        // Nobody is left to tell; events end with the process, too.
+        // A drop cannot report an error; events end with the process, too.
         let _ = self.events.driver.destroy_event(self.event_id);
     }
 }

@@ -57,7 +57,7 @@ impl Placement {
     }
 }
 
-/// Where the buffers of one gpu come from.
+/// Allocates the buffers of one gpu.
 #[derive(Debug)]
 pub(crate) struct Heap {
     pub(crate) driver: Arc<Driver>,
@@ -109,8 +109,8 @@ impl Heap {
 /// Memory of one or more gpus, mapped into this process at the same address. Freed when dropped.
 ///
 /// The gpu reads and writes it at any time, so nothing here hands out references to its bytes: contents are copied in
-/// and out, words that are polled are atomics. Copying in takes the buffer exclusively, so threads of this process cannot
-/// disturb each other; not to read what the gpu is still writing is up to the caller, who knows its signals.
+/// and out, words that are polled are atomics. Copying in takes the buffer exclusively, so threads of this process
+/// cannot disturb each other; the caller, who has the signals, must not read what the gpu is still writing.
 #[derive(Debug)]
 pub struct Buffer {
     driver: Arc<Driver>,
@@ -121,25 +121,25 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Where it starts.
+    /// Returns the first address.
     #[must_use]
     pub fn address(&self) -> GpuAddr {
         GpuAddr(self.mapping.start().as_ptr().expose_provenance() as u64)
     }
 
-    /// Bytes asked for.
+    /// Returns the number of bytes asked for.
     #[must_use]
     pub fn len(&self) -> usize {
         self.usable
     }
 
-    /// Whether no bytes were asked for.
+    /// Returns whether no bytes were asked for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.usable == 0
     }
 
-    /// The driver's name for it.
+    /// Returns the driver's handle.
     pub(crate) fn handle(&self) -> u64 {
         self.handle
     }
@@ -205,7 +205,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // Nobody is left to tell; what the driver refuses here it cleans up at the end of the process.
+        // A drop cannot report an error; what the driver refuses here it cleans up at the end of the process.
         if !self.gpu_ids.is_empty() {
             let _ = self.driver.unmap(self.handle, &self.gpu_ids);
         }

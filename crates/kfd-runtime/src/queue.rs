@@ -1,4 +1,4 @@
-//! Compute queues: a ring of AQL packets, and what the gpu needs to run and to stop it.
+//! Compute queues: a ring of AQL packets, and the memory that the gpu needs to run and to preempt it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,7 +45,7 @@ pub struct Queue {
     exception: Signal,
     /// Used by the hardware until the queue is destroyed.
     _end_of_packet: Buffer,
-    /// Where the waves go when the queue is stopped.
+    /// Context save area: the state of the waves while the queue is preempted.
     _save_area: Buffer,
 }
 
@@ -116,13 +116,13 @@ impl Queue {
         })
     }
 
-    /// The driver's name for it.
+    /// Returns the driver's id of the queue.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.queue_id
     }
 
-    /// Its gpu.
+    /// Returns the gpu of the queue.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device

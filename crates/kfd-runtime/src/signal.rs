@@ -1,4 +1,4 @@
-//! Signals: a number in memory that packets count down and that wakes who waits for it.
+//! Signals: numbers in memory that packets decrement; reaching 0 wakes the waiting thread.
 
 use std::hint;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// A signal on which `value` packets will report.
+    /// Creates a signal that `value` packets will decrement.
     ///
     /// # Errors
     ///
@@ -44,13 +44,13 @@ impl Signal {
         Ok(Signal { device: device.clone(), memory, event })
     }
 
-    /// What packets name it by: its address.
+    /// Returns the address by which packets name the signal.
     #[must_use]
     pub fn handle(&self) -> GpuAddr {
         self.memory.address()
     }
 
-    /// Where its value lies.
+    /// Returns the address of the value.
     pub(crate) fn value_address(&self) -> GpuAddr {
         self.handle().plus(AmdSignal::VALUE)
     }
@@ -59,7 +59,7 @@ impl Signal {
         &self.event
     }
 
-    /// Its value now. What packets wrote before they counted it down is visible afterwards.
+    /// Reads the value. What packets wrote before they counted it down is visible afterwards.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Signal {
         Ok(self.memory.atomic_signed(AmdSignal::VALUE as usize)?.load(Ordering::Acquire))
     }
 
-    /// Sets it for the next use. No packet that names it may be under way.
+    /// Sets the value for the next use. No packet that names the signal may be under way.
     ///
     /// # Errors
     ///
@@ -78,8 +78,8 @@ impl Signal {
         Ok(())
     }
 
-    /// Waits until it is 0, spinning briefly and then asleep. `watched` are signals that report errors: one that is not 0
-    /// ends the wait.
+    /// Waits until the value is 0, spinning briefly and then asleep. `watched` are signals that report errors: one that
+    /// is not 0 ends the wait.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ pub struct Bench {
     pub copies: CopyQueue,
 }
 
-/// How a test ended.
+/// Result of a test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Work-items, or bytes where nothing is computed.
@@ -30,7 +30,7 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// The first wrong result, if any.
     pub mismatch: Option<Mismatch>,
-    /// Of all results: equal when every bit of them is.
+    /// Checksum over all results.
     pub checksum: Checksum,
 }
 
@@ -44,13 +44,13 @@ impl Bench {
         Ok(Bench { queue: Queue::new(device)?, copies: CopyQueue::new(device)? })
     }
 
-    /// The gpu.
+    /// Returns the gpu.
     #[must_use]
     pub fn device(&self) -> &Device {
         self.queue.device()
     }
 
-    /// A buffer with these contents. Those in video memory get them through the copy engine.
+    /// Allocates a buffer with these contents. The copy engine fills buffers in video memory.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Bench {
         Ok(buffer)
     }
 
-    /// The first `length` bytes of a buffer, by the way they came.
+    /// Reads the first `length` bytes of a buffer, through the copy engine if it lies in video memory.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Bench {
         self.copies.wait(&done, LIMIT)
     }
 
-    /// Runs a job and compares what it left in its buffers.
+    /// Runs a job and compares its buffers with the expected results.
     ///
     /// # Errors
     ///

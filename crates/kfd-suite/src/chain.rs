@@ -1,8 +1,8 @@
-//! A chain of kernels, each of which continues where the one before ended: work in which nothing can be lost or repeated
-//! unnoticed.
+//! A chain of kernels, each of which continues where the one before ended: work in which nothing can be lost or
+//! repeated unnoticed.
 //!
-//! What `n` kernels must leave behind is computed on the host with the same operations on the same numbers, so it can be
-//! compared bit by bit; see `kernels/advance.c`.
+//! What `n` kernels must leave behind is computed on the host with the same operations on the same numbers, so it can
+//! be compared bit by bit; see `kernels/advance.c`.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub struct Work {
     pub steps: u32,
 }
 
-/// Workgroups that fill a gpu: with all of them on it there is no room for a wave of anybody else.
+/// Returns the number of workgroups that fill a gpu: no wave of another process fits beside them.
 #[must_use]
 pub fn groups_to_fill(device: &Device) -> u32 {
     let gpu = &device.node().gpu;
@@ -81,8 +81,8 @@ impl Chain {
         })
     }
 
-    /// Submits the next kernel. No more than the depth of the chain may be under way, this one included: their arguments
-    /// would be overwritten.
+    /// Submits the next kernel. No more than the depth of the chain may be under way, this one included: their
+    /// arguments would be overwritten.
     ///
     /// # Errors
     ///
@@ -113,13 +113,13 @@ impl Chain {
         self.queue.wait(signal, limit)
     }
 
-    /// Kernels submitted so far.
+    /// Returns the number of kernels submitted so far.
     #[must_use]
     pub fn submitted(&self) -> u32 {
         self.submitted
     }
 
-    /// What the kernels left behind. All of them must have completed.
+    /// Reads the state that the kernels left. All of them must have completed.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ fn buffer(device: &Device, words: impl Iterator<Item = [u8; 4]>) -> Result<Buffe
     Ok(buffer)
 }
 
-/// What a chain leaves behind.
+/// State of a chain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     /// Of every lane: moved by every step.
@@ -153,7 +153,7 @@ pub struct State {
 }
 
 impl State {
-    /// What so many kernels must leave behind, computed here.
+    /// Computes on the host the state after `kernels` kernels.
     #[must_use]
     pub fn after(work: Work, kernels: u32) -> State {
         let items = work.groups * LANES;
@@ -170,7 +170,7 @@ impl State {
         State { values: group.repeat(work.groups as usize), marks, counts: vec![kernels; work.groups as usize] }
     }
 
-    /// A number for every bit of it.
+    /// Returns a checksum over all of the state.
     #[must_use]
     pub fn checksum(&self) -> Checksum {
         let mut sum = Checksum::default();

@@ -1,4 +1,4 @@
-//! A number for many bytes, to compare runs by.
+//! A checksum for comparing the results of runs.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ impl Checksum {
     const START: u64 = 0xCBF2_9CE4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01B3;
 
-    /// Of these bytes.
+    /// Returns the checksum of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Checksum {
         let mut sum = Checksum::default();

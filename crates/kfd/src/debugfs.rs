@@ -1,7 +1,8 @@
-//! What the driver shows the superuser in debugfs: the descriptors of all queues and the slots of the hardware.
+//! Queue descriptors (`mqds`) and hardware queue slots (`hqds`) of all processes, from the driver's debugfs. Only root
+//! may read it.
 //!
-//! From a descriptor one learns where a program keeps the indices of a ring, so that a queue can be watched without
-//! stopping its process. The text has no queue ids; a queue is found by the address of its ring.
+//! A descriptor holds the addresses of a ring's indices, so that a queue can be observed without tracing its process.
+//! The text has no queue ids; a queue is found by the address of its ring.
 //!
 //! The text is meant for people and differs between drivers (some write the address space number in decimal), so lines
 //! of a form that is not known are left out, and so is a descriptor that is not complete.
@@ -33,7 +34,7 @@ pub enum MqdKind {
     Sdma,
 }
 
-/// A queue.
+/// A queue as its memory queue descriptors (MQD) describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MqdQueue {
     /// Its kind.
@@ -72,7 +73,7 @@ impl MqdQueue {
         8_u64.checked_shl(order).filter(|bytes| *bytes != 0)
     }
 
-    /// Whether a compute queue takes AQL packets; else its ring holds PM4.
+    /// Returns whether the ring of a compute queue holds AQL packets; else it holds PM4.
     #[must_use]
     pub fn is_aql(&self) -> Option<bool> {
         self.compute_word(mqd::AQL_CONTROL).map(|control| control & 1 != 0)
@@ -148,7 +149,7 @@ pub struct HqdNode {
     pub slots: Vec<HqdSlot>,
 }
 
-/// Which slot it is.
+/// Location of a hardware queue slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HqdPlace {
     /// That of the driver's own queue on an XCC.
@@ -177,7 +178,7 @@ pub enum HqdPlace {
 /// A slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HqdSlot {
-    /// Which one.
+    /// Location.
     pub place: HqdPlace,
     /// Addresses of its registers and what they hold.
     pub registers: Vec<(u32, u32)>,
@@ -200,7 +201,7 @@ impl HqdSlot {
     }
 }
 
-/// The queues of all processes now.
+/// Reads the queues of all processes.
 ///
 /// # Errors
 /// If the file cannot be read: only the superuser may, and debugfs must be there.
@@ -216,7 +217,7 @@ pub fn read_queues_in(directory: &Path) -> io::Result<Vec<MqdProcess>> {
     Ok(parse_queues(&std::fs::read_to_string(directory.join("mqds"))?))
 }
 
-/// The slots of all gpus now. The driver stops everything else on a gpu for milliseconds to read them.
+/// Reads the hardware slots of all gpus. The driver stops all work of a gpu for milliseconds to read them.
 ///
 /// # Errors
 /// As [`read_queues`].

@@ -1,8 +1,8 @@
 //! `/dev/kfd`: open, version check, and the one place that calls `ioctl`.
 //!
-//! Everything that talks to the driver goes through [`KfdDevice::call`]: the debug operations of [`Kfd`](crate::Kfd) and
-//! the compute runtime built on this crate. Calls use the C library's `open` and `ioctl`, never raw system calls: the
-//! virtual gpu hooks those symbols, and a raw call would pass it by.
+//! Everything that talks to the driver goes through [`KfdDevice::call`]: the debug operations of [`Kfd`](crate::Kfd)
+//! and the compute runtime built on this crate. Calls use the C library's `open` and `ioctl`, never raw system calls:
+//! the virtual gpu hooks those symbols, and a raw call would pass it by.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -27,8 +27,8 @@ pub struct Version {
     pub minor: u32,
 }
 
-/// The open device. It belongs to the process that opened it: the driver refuses calls of a forked child (`EBADF`), which
-/// has to open it again.
+/// The open device. It belongs to the process that opened it: the driver refuses calls of a forked child (`EBADF`),
+/// which has to open it again.
 #[derive(Debug)]
 pub struct KfdDevice {
     file: File,

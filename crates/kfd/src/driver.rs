@@ -31,8 +31,8 @@ pub struct Raised {
 /// The debug operations of the driver.
 ///
 /// All functions that name a process start a debug session with it or need one. Drivers differ in which caller they
-/// accept: some take only the very thread that traces the process, so [`Tracer`](crate::Tracer) makes all calls from one
-/// thread.
+/// accept: some take only the very thread that traces the process, so [`Tracer`](crate::Tracer) makes all calls from
+/// one thread.
 #[derive(Debug)]
 pub struct Kfd(KfdDevice);
 
@@ -64,14 +64,18 @@ impl Kfd {
         Ok((args.args.get(), count))
     }
 
-    /// Begins a session: `exceptions` are reported, with one byte each into `notify`, a pipe that must not block. They no
-    /// longer reach the program's own runtime.
+    /// Starts a session. The driver reports `exceptions` with one byte each into `notify`, a pipe that must not block;
+    /// they no longer reach the program's own runtime.
     ///
     /// Success does not say that queues can be stopped: the answer's `runtime_state` does.
     ///
     /// # Errors
     ///
-    /// If the caller does not trace the process, or somebody else has a session with it.
+    /// [`Error::Trap`] if the caller does not trace the process, or another debugger has a session with it.
+    ///
+    /// # References
+    ///
+    /// `kfd_dbg_trap_enable` in `kfd_debug.c`.
     pub fn enable(&self, pid: Pid, exceptions: ExceptionMask, notify: impl AsFd) -> Result<RuntimeInfo> {
         let mut info = RuntimeInfo::default();
         let operation = Enable {
@@ -80,17 +84,21 @@ impl Kfd {
             rinfo_size: size_of::<RuntimeInfo>() as u32,
             dbg_fd: notify.as_fd().as_raw_fd().cast_unsigned(),
         };
-        // SAFETY: the address is that of `info`, which lives until the call returns, takes any bytes, and is as large as
-        // said.
+        // SAFETY: the address is that of `info`, which lives until the call returns, takes any bytes, and is as large
+        // as said.
         unsafe { self.trap(pid, operation) }?;
         Ok(info)
     }
 
-    /// Ends a session. Every queue that it stopped runs again.
+    /// Ends a session. Every queue that it suspended runs again.
     ///
     /// # Errors
     ///
-    /// If there is none.
+    /// [`Error::Trap`] if there is no session.
+    ///
+    /// # References
+    ///
+    /// `kfd_dbg_trap_disable` in `kfd_debug.c`.
     pub fn disable(&self, pid: Pid) -> Result<()> {
         // SAFETY: no address.
         unsafe { self.trap(pid, Disable {}) }.map(drop)
@@ -108,7 +116,7 @@ impl Kfd {
         unsafe { self.trap(pid, operation) }.map(drop)
     }
 
-    /// Chooses the exceptions to hear of.
+    /// Selects the exceptions that are reported.
     ///
     /// # Errors
     ///
@@ -118,11 +126,15 @@ impl Kfd {
         unsafe { self.trap(pid, SetExceptionsEnabled { exception_mask: exceptions }) }.map(drop)
     }
 
-    /// The next source of reported exceptions, those of `clear` taken back there; `None` when there is no more.
+    /// Returns the next source of reported exceptions and clears those of `clear` there; `None` when there is no more.
     ///
     /// # Errors
     ///
-    /// If there is no session.
+    /// [`Error::Trap`] if there is no session.
+    ///
+    /// # References
+    ///
+    /// `kfd_dbg_ev_query_debug_event` in `kfd_debug.c`.
     pub fn query_debug_event(&self, pid: Pid, clear: ExceptionMask) -> Result<Option<Raised>> {
         let operation = QueryDebugEvent { exception_mask: clear, ..QueryDebugEvent::default() };
         // SAFETY: no address.
@@ -137,7 +149,7 @@ impl Kfd {
         }
     }
 
-    /// Takes back the report that the program's runtime started or ended, and says which.
+    /// Clears the report that the program's runtime started or ended, and returns its state.
     ///
     /// # Errors
     ///
@@ -151,18 +163,22 @@ impl Kfd {
             exception_code: ExceptionCode::PROCESS_RUNTIME,
             clear_exception: 1,
         };
-        // SAFETY: the address is that of `info`, which lives until the call returns, takes any bytes, and is as large as
-        // said.
+        // SAFETY: the address is that of `info`, which lives until the call returns, takes any bytes, and is as large
+        // as said.
         unsafe { self.trap(pid, operation) }?;
         Ok(info)
     }
 
-    /// All queues of the process, newest first, the exceptions of `clear` taken back. A queue that still has `QUEUE_NEW`
-    /// cannot be stopped.
+    /// Returns all queues of the process, newest first, and clears the exceptions of `clear`. A queue that still has
+    /// `QUEUE_NEW` cannot be suspended.
     ///
     /// # Errors
     ///
-    /// If there is no session.
+    /// [`Error::Trap`] if there is no session.
+    ///
+    /// # References
+    ///
+    /// `pqm_get_queue_snapshot` in `kfd_process_queue_manager.c`.
     pub fn queue_snapshot(&self, pid: Pid, clear: ExceptionMask) -> Result<Vec<QueueSnapshotEntry>> {
         let mut cleared: Vec<QueueSnapshotEntry> = Vec::new();
         let mut room = FEW_QUEUES;
@@ -181,7 +197,7 @@ impl Kfd {
         }
     }
 
-    /// The newest queues, as many as there is room for, and how many there are.
+    /// Returns the newest `room` queues, and how many there are.
     fn queue_snapshot_of(&self, pid: Pid, clear: ExceptionMask, room: u32) -> Result<(Vec<QueueSnapshotEntry>, u32)> {
         let mut entries = vec![QueueSnapshotEntry::default(); room as usize];
         let operation = GetQueueSnapshot {
@@ -190,20 +206,24 @@ impl Kfd {
             num_queues: room,
             entry_size: size_of::<QueueSnapshotEntry>() as u32,
         };
-        // SAFETY: the address is that of as many entries as said, of the size said, which live until the call returns and
-        // take any bytes.
+        // SAFETY: the address is that of as many entries as said, of the size said, which live until the call returns
+        // and take any bytes.
         let (answer, _) = unsafe { self.trap(pid, operation) }?;
         entries.truncate(answer.num_queues as usize);
         Ok((entries, answer.num_queues))
     }
 
-    /// Takes queues off the gpu, their waves saved. Every call that finds a queue stops all work of the gpu for a moment,
-    /// even if nothing changes, so queues of one process belong into one call. An empty list makes none.
+    /// Takes queues off the gpu and saves their waves. Every call that finds a queue stops all work of the gpu for a
+    /// moment, even if nothing changes, so the queues of one process belong into one call. An empty list makes no call.
     ///
     /// # Errors
     ///
-    /// If there is no session, the program's runtime is not enabled, or the gpu is being reset. What became of a single
-    /// queue is no error but a verdict.
+    /// [`Error::Trap`] if there is no session, the program's runtime is not enabled, or the gpu is being reset. The
+    /// failure of a single queue is no error but its [`QueueResult`](crate::QueueResult).
+    ///
+    /// # References
+    ///
+    /// `suspend_queues` in `kfd_device_queue_manager.c`.
     pub fn suspend_queues(&self, pid: Pid, queues: &[QueueId], grace: Grace) -> Result<Batch> {
         let mut entries = queues::array(pid, queues)?;
         if entries.is_empty() {
@@ -225,6 +245,10 @@ impl Kfd {
     /// # Errors
     ///
     /// As [`Kfd::suspend_queues`].
+    ///
+    /// # References
+    ///
+    /// `resume_queues` in `kfd_device_queue_manager.c`.
     pub fn resume_queues(&self, pid: Pid, queues: &[QueueId]) -> Result<Batch> {
         let mut entries = queues::array(pid, queues)?;
         // No list at all would mean every queue.
@@ -238,7 +262,7 @@ impl Kfd {
         Ok(Batch::read(&entries))
     }
 
-    /// Puts every suspended queue of the process back; returns how many.
+    /// Puts every suspended queue of the process back; returns their number.
     ///
     /// # Errors
     ///

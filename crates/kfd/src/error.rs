@@ -1,7 +1,6 @@
-//! What the driver and the kernel refuse, in words for whoever runs the program: which operation on which process, the
-//! answer, and what to do about it.
+//! Errors of the client. Each message names the operation, the process, the kernel's answer and a remedy.
 //!
-//! A message contains its cause; the cause is not repeated as a source.
+//! A message contains its cause, so `source()` is `None`: printing the chain would repeat it.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,89 +17,89 @@ pub enum Error {
     Open {
         /// The device.
         path: PathBuf,
-        /// Why.
+        /// The kernel's answer.
         error: io::Error,
     },
 
     /// The driver is too old for debug sessions, or too new to be known.
     #[error("the driver's interface is {major}.{minor}, this program needs 1.{needed} or newer; update the kernel")]
     Version {
-        /// What the driver said.
+        /// Major version of the driver.
         major: u32,
-        /// What the driver said.
+        /// Minor version of the driver.
         minor: u32,
-        /// Smallest minor version that does.
+        /// Smallest minor version that is enough.
         needed: u32,
     },
 
     /// The driver refused a call that concerns no process.
     #[error("{operation} failed: {error}; the kernel's log may say why (`dmesg | grep -i kfd`)")]
     Call {
-        /// Which call.
+        /// Name of the command.
         operation: &'static str,
-        /// The answer.
+        /// The kernel's answer.
         error: io::Error,
     },
 
     /// The driver refused an operation of a debug session.
     #[error("{} of process {pid} failed: {error}; {}", name(*operation), trap_remedy(*operation, error))]
     Trap {
-        /// Which operation.
+        /// The operation of `DBG_TRAP`.
         operation: TrapOp,
-        /// On whom.
+        /// The process.
         pid: Pid,
-        /// The answer.
+        /// The kernel's answer.
         error: io::Error,
     },
 
     /// A gpu of the program cannot take part in a session.
     #[error("the runtime of process {pid} is {state:?}: another debugger holds one of its gpus, or a gpu failed")]
     Runtime {
-        /// Whose.
+        /// The process.
         pid: Pid,
-        /// What the driver said.
+        /// State that the driver reports.
         state: RuntimeState,
     },
 
     /// The kernel refused a request of the ptrace relation.
     #[error("{request} of process {pid} failed: {error}; {}", ptrace_remedy(error))]
     Ptrace {
-        /// Which request.
+        /// Name of the ptrace request.
         request: &'static str,
-        /// On whom.
+        /// The process.
         pid: Pid,
-        /// The answer.
+        /// The kernel's answer.
         error: io::Error,
     },
 
     /// The process ended, or its trace was lost.
     #[error("process {pid} is gone, or no longer traced by this program")]
     Gone {
-        /// Who.
+        /// The process.
         pid: Pid,
     },
 
     /// More queues than the driver takes at once.
     #[error("{count} queues of process {pid} in one call; the driver takes {limit}")]
     TooManyQueues {
-        /// Whose.
+        /// The process.
         pid: Pid,
-        /// How many were given.
+        /// Queues in the call.
         count: usize,
-        /// How many are taken.
+        /// Most queues of one call.
         limit: usize,
     },
 
     /// Memory of another process cannot be opened, read or written.
     #[error("cannot {action} memory of process {pid} at {address:#x}: {error}; {}", memory_remedy(error))]
     Memory {
-        /// Read, write or open.
+        /// `read`, `write` or `open`.
         action: &'static str,
-        /// Whose.
+        /// The process.
         pid: Pid,
-        /// Where.
+        /// First address of the access.
         address: u64,
-        /// Why.
+        /// The kernel's answer.
         error: io::Error,
     },
 
@@ -109,7 +108,7 @@ pub enum Error {
     Sysfs {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The kernel's answer.
         error: io::Error,
     },
 
@@ -118,7 +117,7 @@ pub enum Error {
     Number {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// Contents of the file.
         text: String,
     },
 
@@ -134,15 +133,15 @@ pub enum Error {
     /// The system has no thread or pipe left for a session.
     #[error("cannot trace process {pid}: {error}; this program has too many threads or files open (`ulimit -a`)")]
     Resources {
-        /// Whom.
+        /// The process.
         pid: Pid,
-        /// Why.
+        /// The kernel's answer.
         error: io::Error,
     },
 }
 
 impl Error {
-    /// The kernel's number for the failure, if the kernel was asked.
+    /// Returns the kernel's error number, if the failure is an answer of the kernel.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
@@ -162,22 +161,22 @@ impl Error {
         }
     }
 
-    /// Whether the process itself is the reason: it ended before or during the call.
+    /// Returns whether the call failed because the process ended before or during it.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self, Error::Gone { .. }) || self.errno() == Some(libc::ESRCH)
     }
 
-    /// Whether the driver refused because the process's runtime has not offered itself to debuggers, or has ended. A
-    /// session that another debugger took over is refused with the same number.
+    /// Returns whether the driver refused because the process's runtime has not offered itself to debuggers, or has
+    /// ended. A session that another debugger took over is refused with the same number.
     #[must_use]
     pub fn is_without_runtime(&self) -> bool {
         matches!(self, Error::Trap { operation, error, .. }
             if operation.needs_runtime() && error.raw_os_error() == Some(libc::EPERM))
     }
 
-    /// Whether the driver refused because the session is no longer this program's: another debugger took it over, or, for
-    /// some drivers, the calling thread does not trace the process.
+    /// Returns whether the driver refused because the session is no longer this program's: another debugger took it
+    /// over, or, for some drivers, the calling thread does not trace the process.
     #[must_use]
     pub fn is_taken_over(&self) -> bool {
         matches!(self, Error::Trap { operation, error, .. }
@@ -202,7 +201,8 @@ fn open_remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// The driver checks in a fixed order and uses few numbers, so the same number means another thing for another operation.
+/// The driver checks in a fixed order and uses few error numbers: the same number means different things for different
+/// operations.
 fn trap_remedy(operation: TrapOp, error: &io::Error) -> &'static str {
     match (error.raw_os_error(), operation) {
         (Some(libc::EBADF), TrapOp::ENABLE) => {

@@ -1,10 +1,12 @@
-//! A safe client of amdkfd, the compute driver behind `/dev/kfd`, for programs that watch and stop the queues of others.
+//! A safe client of amdkfd, the compute driver behind `/dev/kfd`, for programs that observe and suspend the queues of
+//! other processes.
 //!
-//! [`topology::gpus`] are the gpus of the machine, [`process::list`] finds who uses one. A [`Tracer`] is a debug session with one of them: it holds the ptrace
-//! relation, hears of new queues, and takes queues off the gpu and puts them back. [`ProcessMemory`] reads what the
-//! driver does not tell, such as the indices of a ring. [`Kfd`] has one function for each operation of the driver.
+//! [`topology::gpus`] lists the gpus of the machine, [`process::list`] the processes that use them. A [`Tracer`] is a
+//! debug session with one process: it holds the ptrace relation, reports new queues, and takes queues off the gpu and
+//! puts them back. [`ProcessMemory`] reads what the driver does not report, such as the indices of a ring. [`Kfd`] has
+//! one function for each debug operation of the driver, and [`device`] the one `ioctl` under all of them.
 //!
-//! Nothing here starts work on a gpu, and opening the driver is all that is needed: no video memory, no address space.
+//! Nothing here starts work on a gpu or allocates video memory.
 #![cfg(target_os = "linux")]
 
 pub mod aql;

@@ -1,7 +1,7 @@
 //! Memory of another process, by its addresses.
 //!
-//! A queue's ring, its read and write index and its save area lie in the memory of its owner, at the addresses of a queue
-//! snapshot.
+//! A queue's ring, its read and write index and its save area lie in the memory of its owner, at the addresses of a
+//! queue snapshot.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -42,14 +42,15 @@ impl ProcessMemory {
         Ok(ProcessMemory { pid, file })
     }
 
-    /// Whether the program that was opened still runs: it has neither ended nor executed another. Costs one call.
+    /// Returns whether the program that was opened still runs: it has neither ended nor executed another. Costs one
+    /// system call.
     #[must_use]
     pub fn is_current(&self) -> bool {
-        // Memory that nobody uses any more is empty; in any other, at worst nothing is mapped at the address.
+        // The memory of an ended program reads as empty; any other gives a byte or an error.
         !matches!(self.file.read_at(&mut [0], 0), Ok(0))
     }
 
-    /// Whose it is.
+    /// Returns the process.
     #[must_use]
     pub fn pid(&self) -> Pid {
         self.pid
@@ -64,7 +65,7 @@ impl ProcessMemory {
         self.explain("read", address, self.file.read_exact_at(bytes, address))
     }
 
-    /// The 64-bit number at `address`, such as the index of a ring.
+    /// Reads the 64-bit number at `address`, such as the index of a ring.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Who uses the driver: the processes and queues of `/sys/class/kfd/kfd/proc`.
+//! Processes that use the driver and their queues, from `/sys/class/kfd/kfd/proc`.
 
 use std::fs;
 use std::io::{self, Read};
@@ -13,11 +13,11 @@ use crate::id::{GpuId, Pid, QueueId};
 /// A process that has the driver open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuProcess {
-    /// Its leader, in the initial namespace: in a container, not the number that its own tools show.
+    /// The process in the initial pid namespace; tools inside a container show another number.
     pub pid: Pid,
     /// Its queues by number.
     pub queues: Vec<SysfsQueue>,
-    /// What it uses of each gpu, by id.
+    /// Memory and evictions on each gpu, ordered by gpu id.
     pub usage: Vec<Usage>,
 }
 
@@ -28,7 +28,7 @@ pub struct SysfsQueue {
     pub id: QueueId,
     /// Its gpu.
     pub gpu: GpuId,
-    /// Kind; AQL is not told from PM4 here.
+    /// Kind; sysfs does not distinguish AQL from PM4.
     pub kind: SysfsQueueType,
     /// Bytes of the ring.
     pub ring_size: u64,
@@ -37,24 +37,24 @@ pub struct SysfsQueue {
 /// A queue in a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListedQueue {
-    /// Its number. The driver gives the lowest free one, so a new queue often has that of one just destroyed.
+    /// The queue. The driver reuses the lowest free id, so a new queue often has that of one just destroyed.
     pub id: QueueId,
-    /// Number of its directory, which differs then.
+    /// Inode of its directory, which differs between two queues of the same id.
     pub inode: u64,
 }
 
-/// What a process uses of a gpu.
+/// Usage of one gpu by a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// The gpu.
     pub gpu: GpuId,
     /// Bytes of video memory.
     pub vram: u64,
-    /// Milliseconds in which its queues were off the gpu because of memory; those of a debugger do not count.
+    /// Milliseconds in which the driver had evicted its queues for memory; suspensions by a debugger do not count.
     pub evicted_ms: Option<u64>,
 }
 
-/// All processes that have the driver open, by number. Those that end meanwhile are left out.
+/// Lists all processes that have the driver open, ordered by pid. Those that end meanwhile are left out.
 ///
 /// # Errors
 ///
@@ -63,7 +63,7 @@ pub fn list() -> Result<Vec<GpuProcess>> {
     Processes::default().list()
 }
 
-/// One process; `None` if it does not have the driver open.
+/// Reads one process; `None` if it does not have the driver open.
 ///
 /// # Errors
 ///
@@ -72,9 +72,9 @@ pub fn find(pid: Pid) -> Result<Option<GpuProcess>> {
     Processes::default().find(pid)
 }
 
-/// The driver's directory of processes. Each function reads no more than it answers, for those who look often.
+/// The driver's directory of processes. Each function reads only the files it needs: schedulers poll some of them.
 ///
-/// What is asked of a process, queue or gpu that is not there (any more) is `None`.
+/// Functions return `None` for a process, queue or gpu that does not exist (any more).
 #[derive(Clone, Debug)]
 pub struct Processes {
     directory: PathBuf,
@@ -87,7 +87,7 @@ impl Default for Processes {
 }
 
 impl Processes {
-    /// Another directory than the driver's.
+    /// Uses another directory than the driver's.
     pub fn at(directory: impl Into<PathBuf>) -> Processes {
         Processes { directory: directory.into() }
     }
@@ -116,7 +116,7 @@ impl Processes {
         Ok(Some(GpuProcess { pid, queues, usage }))
     }
 
-    /// The processes by number, and nothing else of them.
+    /// Lists the processes, ordered by pid, without reading their files.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl Processes {
         Ok(pids)
     }
 
-    /// The queues of a process by number, and nothing else of them but what tells one from a later one of that number.
+    /// Lists the queues of a process, ordered by id, without reading their files.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Processes {
         Ok(Some(listing))
     }
 
-    /// One queue.
+    /// Reads one queue.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl Processes {
         Ok(Some(SysfsQueue { id, gpu: GpuId(narrow(gpu)), kind: SysfsQueueType(narrow(kind)), ring_size }))
     }
 
-    /// What a process uses of each gpu, by id.
+    /// Reads the usage of each gpu by a process, ordered by gpu id.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl Processes {
         Ok(Some(usage))
     }
 
-    /// Bytes of video memory that a process has on a gpu.
+    /// Reads the bytes of video memory that a process has on a gpu.
     ///
     /// # Errors
     ///
@@ -187,7 +187,8 @@ impl Processes {
         number(self.process(pid).join(format!("{}{gpu}", process::VRAM)))
     }
 
-    /// Milliseconds in which its queues were off a gpu because of memory. An eviction counts when it is over.
+    /// Reads the milliseconds in which the driver had evicted the queues for memory. An eviction counts when it is
+    /// over.
     ///
     /// # Errors
     ///
@@ -196,7 +197,11 @@ impl Processes {
         number(self.statistics(pid, gpu).join(process::EVICTED_MS))
     }
 
-    /// Compute units of a gpu that hold waves of a process. The driver reads registers of the gpu to tell.
+    /// Reads how many compute units of a gpu hold waves of a process. The driver reads registers of the gpu for this.
+    ///
+    /// # References
+    ///
+    /// `kfd_get_cu_occupancy` in `kfd_process.c`.
     ///
     /// # Errors
     ///

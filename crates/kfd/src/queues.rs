@@ -8,18 +8,18 @@ use crate::id::{Pid, QueueId};
 /// Queues that the driver takes at once.
 const LIMIT: usize = 1024;
 
-/// How long waves may go on by themselves before they are saved.
+/// Grace period: how long waves may run to their end before they are saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grace(u32);
 
 impl Grace {
-    /// What the hardware is set to: about 64,000 clocks on an MI300X.
+    /// The setting of the hardware: about 64,000 clocks on an MI300X.
     pub const HARDWARE: Grace = Grace(GRACE_PERIOD_DEFAULT);
     /// The shortest there is: 1,000 clocks.
     pub const SHORTEST: Grace = Grace(1);
 
-    /// In 1,000 clocks of the gpu. The hardware counts to 255 and takes multiples of 256 for endless, so this stays within
-    /// 1 to 255.
+    /// A number of 1,000 clocks of the gpu. The hardware counts to 255 and takes multiples of 256 for endless, so this
+    /// stays within 1 to 255.
     #[must_use]
     pub const fn kiloclocks(count: u8) -> Grace {
         Grace(grace_period(count as u32))
@@ -31,34 +31,34 @@ impl Grace {
     }
 }
 
-/// What became of one queue of a list.
+/// Result of a suspension or resumption for one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueResult {
-    /// It is in the state asked for, whether or not it was before.
+    /// The queue is in the state asked for, whether or not it was before.
     Done,
-    /// There is no such queue, it is new (a snapshot makes it known), or it is being destroyed.
+    /// There is no such queue, it is new (a snapshot clears `QUEUE_NEW`), or it is being destroyed.
     Unknown,
     /// The gpu failed. The driver counts the queue as changed nevertheless.
     Failed,
 }
 
-/// What became of each queue of a list, in the order given.
+/// Results of one call, in the order of its queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch(Vec<(QueueId, QueueResult)>);
 
 impl Batch {
-    /// Each queue with its result.
+    /// Returns each queue with its result.
     #[must_use]
     pub fn results(&self) -> &[(QueueId, QueueResult)] {
         &self.0
     }
 
-    /// The queues of one result.
+    /// Returns the queues with one result.
     pub fn with(&self, result: QueueResult) -> impl Iterator<Item = QueueId> {
         self.0.iter().filter(move |(_, found)| *found == result).map(|(queue, _)| *queue)
     }
 
-    /// Whether every queue is in the state asked for.
+    /// Returns whether every queue is in the state asked for.
     #[must_use]
     pub fn all_done(&self) -> bool {
         self.0.iter().all(|(_, result)| *result == QueueResult::Done)
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_entry_gets_the_verdict_of_its_bits() {
+    fn every_entry_gets_the_result_of_its_bits() {
         let (error, invalid) = (QueueStatus::ERROR, QueueStatus::INVALID);
         let batch = Batch::read(&[3, 4 | invalid, 5 | error, 6 | error | invalid].map(QueueStatus));
         let results = [QueueResult::Done, QueueResult::Unknown, QueueResult::Failed, QueueResult::Failed];

@@ -10,8 +10,8 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Creates a pipe and returns its read end first. Neither end blocks: a full pipe must not stop the driver, nor an empty
-/// one its reader.
+/// Creates a pipe and returns its read end first. Neither end blocks: a full pipe must not stop the driver, nor an
+/// empty one its reader.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [-1; 2];
     // SAFETY: the array has room for both descriptors.
@@ -49,8 +49,8 @@ pub(crate) fn block_signals() {
 /// Makes a ptrace request whose data is a number or 0.
 pub(crate) fn ptrace(request: libc::c_uint, pid: Pid, data: libc::c_int) -> io::Result<()> {
     let data = ptr::without_provenance_mut::<libc::c_void>(usize::try_from(data).unwrap_or_default());
-    // SAFETY: none of the requests of this crate (SEIZE, INTERRUPT, CONT, LISTEN, DETACH) reads or writes memory of this
-    // process; data is an option set or a signal number.
+    // SAFETY: none of the requests of this crate (SEIZE, INTERRUPT, CONT, LISTEN, DETACH) reads or writes memory of
+    // this process; data is an option set or a signal number.
     let result = unsafe { libc::ptrace(request, pid.raw(), ptr::null_mut::<libc::c_void>(), data) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -102,8 +102,8 @@ pub fn module_parameter(name: &str) -> Option<String> {
     Some(text.trim_end().to_owned())
 }
 
-/// Reads the gpus of a topology at another place than `/sys`; `pci` is the directory of PCI devices. Reads again if a gpu
-/// came or went meanwhile.
+/// Reads the gpus of a topology at another place than `/sys`; `pci` is the directory of PCI devices. Reads again if a
+/// gpu came or went meanwhile.
 ///
 /// # Errors
 ///

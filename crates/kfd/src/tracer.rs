@@ -17,32 +17,32 @@ use crate::ptrace::{End, Farewell, Life, Tracee};
 use crate::queues::{Batch, Grace};
 use crate::sys;
 
-/// What a session hears of. Exceptions of waves and memory are left to the program's own runtime.
+/// Exceptions that a session subscribes to. Those of waves and memory are left to the program's own runtime.
 const SUBSCRIBED: ExceptionMask =
     ExceptionMask(ExceptionMask::QUEUE_NEW.0 | ExceptionMask::DEVICE_QUEUE_DELETE.0 | ExceptionMask::PROCESS_RUNTIME.0);
 
-/// What happens in a traced program.
+/// Events of a traced program.
 #[derive(Debug)]
 pub enum Event {
-    /// It created a queue, which can be stopped from now on.
+    /// The program created a queue, which can be suspended from now on.
     QueueCreated {
         /// On this gpu.
         gpu: GpuId,
         /// The queue.
         queue: QueueId,
     },
-    /// It destroyed one or more queues; a snapshot shows which are left.
+    /// The program destroyed one or more queues; a snapshot shows which are left.
     QueueDestroyed {
         /// On this gpu.
         gpu: GpuId,
     },
-    /// Its runtime started or ended, and was let go on. Only while it is enabled can queues be stopped.
+    /// Its runtime started or ended, and was allowed to continue. Queues can be suspended only while it is enabled.
     RuntimeChanged(RuntimeState),
-    /// The driver ended the session: the program ended or executed another, or somebody else ended the session.
+    /// The driver ended the session: the program ended or executed another, or another debugger ended the session.
     Closed,
-    /// It ended. Nothing follows.
+    /// The program ended. No event follows.
     Ended(End),
-    /// The driver no longer answers for it.
+    /// A call of the driver failed.
     Failed(Error),
 }
 
@@ -64,8 +64,8 @@ impl Calls {
         self.pid
     }
 
-    /// Whether the program's runtime had offered itself when the session began. If not, the driver refuses to stop queues
-    /// until it does; a runtime that never does (before ROCm 6) cannot be stopped this way.
+    /// Whether the program's runtime had offered itself when the session began. If not, the driver refuses to stop
+    /// queues until it does; a runtime that never does (before ROCm 6) cannot be stopped this way.
     #[must_use]
     pub fn runtime(&self) -> RuntimeInfo {
         self.runtime
@@ -84,7 +84,8 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// If the program ended, its runtime is not enabled, another debugger took the session over, or the gpu is being reset.
+    /// If the program ended, its runtime is not enabled, another debugger took the session over, or the gpu is being
+    /// reset.
     pub fn suspend(&self, queues: &[QueueId], grace: Grace) -> Result<Batch> {
         self.call(|kfd| kfd.suspend_queues(self.pid, queues, grace))
     }
@@ -146,8 +147,8 @@ impl Calls {
     }
 }
 
-/// A debug session: the program is traced, its new queues are reported, and queues can be taken off the gpu. When dropped,
-/// every queue runs again and the program goes on alone.
+/// A debug session: the program is traced, its new queues are reported, and queues can be taken off the gpu. When
+/// dropped, every queue runs again and the program goes on alone.
 ///
 /// All calls to the driver come from the one thread that traces the program. The program's runtime never waits for the
 /// user of a session when it starts or ends.
@@ -160,8 +161,8 @@ pub struct Tracer {
 impl Tracer {
     /// Begins a session with a running program. Its present queues can be stopped at once.
     ///
-    /// A program whose runtime is not enabled yet is accepted: `RuntimeChanged` follows when it is. Until then its queues
-    /// cannot be stopped, see [`Tracer::runtime`].
+    /// A program whose runtime is not enabled yet is accepted: `RuntimeChanged` follows when it is. Until then its
+    /// queues cannot be stopped, see [`Tracer::runtime`].
     ///
     /// # Errors
     ///
@@ -169,7 +170,7 @@ impl Tracer {
     pub fn attach(kfd: Arc<Kfd>, pid: Pid) -> Result<(Tracer, Receiver<Event>)> {
         let (events, received) = mpsc::channel();
         let (ready, answer) = mpsc::channel();
-        // Whoever dropped a receiver does not want to know.
+        // Without a receiver the message is not needed.
         let begun = move |begun: Result<(&Calls, Vec<QueueSnapshotEntry>)>| drop(ready.send(begun.map(drop)));
         let hear = move |_: &Calls, event| drop(events.send(event));
         let tracer = Tracer::begin(pid, None, move || Ok(kfd), begun, hear)?;
@@ -177,9 +178,9 @@ impl Tracer {
         Ok((tracer, received))
     }
 
-    /// As [`Tracer::attach`], without waiting for anything. Everything given is called on the tracing thread: `open` first;
-    /// then `begun`, once, with the present queues; then `hear` for every event. `started` is when the program must have
-    /// started, in clock ticks since boot as in its `/proc` files: the number may be another's by now.
+    /// As [`Tracer::attach`], without waiting for anything. Everything given is called on the tracing thread: `open`
+    /// first; then `begun`, once, with the present queues; then `hear` for every event. `started` is when the program
+    /// must have started, in clock ticks since boot as in its `/proc` files: the number may be another's by now.
     ///
     /// # Errors
     ///
@@ -205,7 +206,7 @@ impl Tracer {
                 let go_on = outcome.is_ok();
                 begun(outcome);
                 let farewell = move || {
-                    // Nobody is left to tell; `Tracer::close` does.
+                    // An error cannot be reported here; `Tracer::close` reports it.
                     calls.get().map(Calls::disable);
                 };
                 if !go_on {
@@ -281,8 +282,8 @@ impl Tracer {
         self.run(Calls::resume_all)
     }
 
-    /// Runs something on the tracing thread, after everything posted before, and waits for nothing. It is dropped unrun if
-    /// the session could not begin.
+    /// Runs something on the tracing thread, after everything posted before, and waits for nothing. It is dropped unrun
+    /// if the session could not begin.
     pub fn post(&self, job: impl FnOnce(&Calls) + Send + 'static) {
         let calls = Arc::clone(&self.calls);
         self.tracee.post(move || {
@@ -290,9 +291,9 @@ impl Tracer {
         });
     }
 
-    /// Stops tracing the program where the driver lets a session go on without, so that signals and other debuggers reach
-    /// it directly. Waits for nothing; `told` learns, on the tracing thread, whether the driver does. It is not called if
-    /// the program is where it cannot be let go.
+    /// Detaches ptrace and keeps the session, where the driver allows that, so that signals and other debuggers reach
+    /// the program directly. Does not wait; `told` learns, on the tracing thread, whether the driver allows it. It is
+    /// not called if the program is in a system call that must not be interrupted.
     pub fn detach(&self, told: impl FnOnce(bool) + Send + 'static) {
         let calls = Arc::clone(&self.calls);
         self.tracee.detach_if(move || {
@@ -303,13 +304,13 @@ impl Tracer {
         });
     }
 
-    /// Whether the program is no longer traced although the session goes on.
+    /// Returns whether the program is no longer traced although the session continues.
     #[must_use]
     pub fn is_detached(&self) -> bool {
         self.tracee.is_detached()
     }
 
-    /// Ends the session and says whether the driver agreed. The program is detached in any case.
+    /// Ends the session. The program is detached even if the driver refuses.
     ///
     /// # Errors
     ///
@@ -321,13 +322,13 @@ impl Tracer {
         }
     }
 
-    /// Whether nothing more happens: the program ended, or the session could not begin.
+    /// Returns whether the session is over: the program ended, or the session could not start.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.tracee.end().is_some() || self.tracee.is_finished()
     }
 
-    /// Ends the session, after everything that was posted, without waiting for it. The thread ends then.
+    /// Ends the session after everything that was posted, without waiting. Returns the tracing thread, which then ends.
     pub fn close_in_background(self) -> Option<JoinHandle<()>> {
         self.tracee.detach_in_background()
     }
@@ -342,7 +343,7 @@ impl Tracer {
 /// Enables the session on the tracing thread. One answer is given in advance: a runtime that ends while this process is
 /// busy, or gone, must not wait for it.
 fn enable(kfd: Arc<Kfd>, pid: Pid, started: Option<u64>, life: &Life, notify: OwnedFd) -> Result<Calls> {
-    // From here on the number stays with whoever has it.
+    // The process is traced: from here on its pid cannot be reused.
     if started.is_some() && started != start_of(pid) {
         return Err(Error::Gone { pid });
     }

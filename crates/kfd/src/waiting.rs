@@ -1,7 +1,7 @@
-//! What the threads of another process wait for in the kernel.
+//! System calls in which the threads of another process wait.
 //!
-//! The driver says nowhere that a program wants to destroy a queue which a debugger has suspended; it just waits. Only
-//! the call that a thread is in shows it.
+//! A `DESTROY_QUEUE` of a queue that a debugger has suspended waits in the driver without any report. Only the system
+//! call that the thread is in shows it.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,7 +15,7 @@ const LONGEST: usize = 256;
 
 /// A call that a thread is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum WaitingCall {
     /// `DESTROY_QUEUE` of the driver.
     DestroyQueue,
     /// The end of the thread, or of its process.
@@ -30,16 +30,16 @@ pub fn threads(pid: Pid) -> Vec<u32> {
     linux_host::process::threads(pid.0).collect()
 }
 
-/// The call that a thread is in; `None` if it runs, is gone, or this user may not know.
+/// Returns the system call that a thread is in; `None` if the thread runs, is gone, or belongs to another user.
 #[must_use]
-pub fn call(pid: Pid, thread: u32) -> Option<Call> {
+pub fn call(pid: Pid, thread: u32) -> Option<WaitingCall> {
     let mut bytes = [0; LONGEST];
     let count = File::open(format!("/proc/{pid}/task/{thread}/syscall")).ok()?.read(&mut bytes).ok()?;
     parse(std::str::from_utf8(bytes.get(..count)?).ok()?)
 }
 
 /// The file has the call's number, its arguments in hexadecimal, and two addresses; or one word.
-fn parse(text: &str) -> Option<Call> {
+fn parse(text: &str) -> Option<WaitingCall> {
     let mut words = text.split_ascii_whitespace();
     let number: i64 = words.next()?.parse().ok()?;
     let request = words.nth(1).and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
@@ -47,9 +47,9 @@ fn parse(text: &str) -> Option<Call> {
     let request = request.map(|request| Request(request as u32));
     let destroys = |request: Request| request.class() == Request::KFD && request.nr() == DESTROY_QUEUE.nr;
     Some(match number {
-        libc::SYS_ioctl if request.is_some_and(destroys) => Call::DestroyQueue,
-        libc::SYS_exit | libc::SYS_exit_group => Call::Exit,
-        _ => Call::Other,
+        libc::SYS_ioctl if request.is_some_and(destroys) => WaitingCall::DestroyQueue,
+        libc::SYS_exit | libc::SYS_exit_group => WaitingCall::Exit,
+        _ => WaitingCall::Other,
     })
 }
 
@@ -61,13 +61,16 @@ mod tests {
     fn calls_are_recognised_in_the_kernels_file() {
         let rest = "0x7ffc 0x0 0x0 0x0 0x7ffd 0x7f00";
         let ioctl = |request: &str| parse(&format!("{} 0x3 {request} {rest}\n", libc::SYS_ioctl));
-        assert_eq!(ioctl("0xc0084b03"), Some(Call::DestroyQueue));
-        assert_eq!(ioctl("0xffffffffc0084b03"), Some(Call::DestroyQueue));
-        assert_eq!(ioctl("0xc0104b03"), Some(Call::DestroyQueue));
-        assert_eq!((ioctl("0xc0184b0c"), ioctl("0xc0086403")), (Some(Call::Other), Some(Call::Other)));
-        assert_eq!(parse(&format!("0 0x3 0xc0084b03 {rest}\n")), Some(Call::Other));
-        assert_eq!(parse(&format!("{} 0x0 0x0 {rest}\n", libc::SYS_exit_group)), Some(Call::Exit));
-        assert_eq!((parse("running\n"), parse("-1 0x7ffd 0x7f00\n"), parse("")), (None, Some(Call::Other), None));
+        assert_eq!(ioctl("0xc0084b03"), Some(WaitingCall::DestroyQueue));
+        assert_eq!(ioctl("0xffffffffc0084b03"), Some(WaitingCall::DestroyQueue));
+        assert_eq!(ioctl("0xc0104b03"), Some(WaitingCall::DestroyQueue));
+        assert_eq!((ioctl("0xc0184b0c"), ioctl("0xc0086403")), (Some(WaitingCall::Other), Some(WaitingCall::Other)));
+        assert_eq!(parse(&format!("0 0x3 0xc0084b03 {rest}\n")), Some(WaitingCall::Other));
+        assert_eq!(parse(&format!("{} 0x0 0x0 {rest}\n", libc::SYS_exit_group)), Some(WaitingCall::Exit));
+        assert_eq!(
+            (parse("running\n"), parse("-1 0x7ffd 0x7f00\n"), parse("")),
+            (None, Some(WaitingCall::Other), None)
+        );
     }
 
     #[test]
@@ -75,7 +78,7 @@ mod tests {
         let own = Pid(std::process::id());
         let (sender, receiver) = std::sync::mpsc::channel::<()>();
         let waiting = std::thread::spawn(move || receiver.recv());
-        let sees = || threads(own).iter().any(|thread| call(own, *thread) == Some(Call::Other));
+        let sees = || threads(own).iter().any(|thread| call(own, *thread) == Some(WaitingCall::Other));
         while !sees() {
             std::thread::yield_now();
         }

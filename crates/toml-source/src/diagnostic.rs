@@ -111,7 +111,8 @@ impl fmt::Display for InvalidDocument {
     }
 }
 
-/// Collects diagnostics of a text instead of stopping at the first. Keeps the [`MAX_LISTED`] that come first in the text.
+/// Collects diagnostics of a text instead of stopping at the first. Keeps the [`MAX_LISTED`] that come first in the
+/// text.
 #[derive(Debug)]
 pub struct Diagnostics<'s> {
     source: &'s Source,

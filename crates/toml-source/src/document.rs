@@ -128,8 +128,8 @@ impl<'d> Table<'d> {
         self.field(key).required()
     }
 
-    /// Returns a required table with these keys. If it is absent or no table, that is reported and an empty one returned
-    /// whose keys are not reported as well.
+    /// Returns a required table with these keys. If it is absent or no table, that is reported and an empty one
+    /// returned whose keys are not reported as well.
     #[must_use]
     pub fn section(&self, key: &str, keys: &'static [&'static str]) -> Table<'d> {
         let absent = || Table {

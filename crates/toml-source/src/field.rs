@@ -11,8 +11,9 @@ use crate::document::Value;
 
 /// A key of a table, or an element of its list, given or not.
 ///
-/// Every reader returns `None` for what is absent and for what is wrong. What is wrong, and what is absent although it is
-/// required, is reported; the caller goes on with a default and learns of it from [`Document::finish`](crate::Document::finish).
+/// Every reader returns `None` for what is absent and for what is wrong. What is wrong, and what is absent although it
+/// is required, is reported; the caller goes on with a default and learns of it from
+/// [`Document::finish`](crate::Document::finish).
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a, 'd> {
     table: &'a Table<'d>,
@@ -190,7 +191,8 @@ impl<'a, 'd> Field<'a, 'd> {
         if path.contains('[') { format!("{what}, {inline}") } else { format!("{what}, {open}{path}{close}") }
     }
 
-    /// Reads a list of tables with these keys. Beyond `most` they are reported and left out; so are elements of other types.
+    /// Reads a list of tables with these keys. Beyond `most` they are reported and left out; so are elements of other
+    /// types.
     #[must_use]
     pub fn tables(&self, most: usize, keys: &'static [&'static str]) -> Vec<Table<'d>> {
         let expected = || self.header("a list of tables", ["[[", "]]"], "[{ ... }]");

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A reader takes values key by key through [`Table`] and [`Field`]. What is wrong is collected with its position, so
-//! that one run reports every mistake of a file: at most [`MAX_LISTED`] of them, in file order, each with the line and a
-//! caret. [`Diagnostics`] does the same for other text formats.
+//! that one run reports every mistake of a file: at most [`MAX_LISTED`] of them, in file order, each with the line and
+//! a caret. [`Diagnostics`] does the same for other text formats.
 //!
 //! ```
 //! use toml_source::{Document, Source};
@@ -16,7 +16,8 @@
 //! let source = Source::new("mine.toml", "[load]\nrate = -5\n");
 //! let document = Document::parse(&source)?;
 //! let root = document.root(&["load"]);
-//! let rate = root.field("load").table(&["rate"]).and_then(|load| load.required("rate").number(1.0..=100.0, " per second"));
+//! let load = root.section("load", &["rate"]);
+//! let rate = load.required("rate").number(1.0..=100.0, " per second");
 //! let error = document.finish(rate).unwrap_err();
 //! assert_eq!(
 //!     error.to_string(),

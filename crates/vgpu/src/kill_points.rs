@@ -1,28 +1,32 @@
-//! Named points at which a process can be made to die: how tests show that a death anywhere leaves nothing behind.
+//! Named points at which a process can be made to die, so that tests can show that a death anywhere leaves nothing
+//! behind.
 //!
-//! A page of memory that everybody shares says at which point whom to kill. The gpu's [`Options`](crate::options::Options)
-//! name it; without one, passing a point costs one load. Code in the client process and its engine calls [`hit`], code
-//! that serves a client elsewhere calls [`hit_of`].
+//! A page of shared memory names the victim of each point. The gpu's [`Options`](crate::options::Options) contain its
+//! path; without a page, passing a point costs one load. Code in the client process and its executors calls [`hit`],
+//! code that serves a client elsewhere calls [`hit_of`].
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal};
 
 use crate::sys::{self, Map};
 
 macro_rules! points {
     ($($(#[$doc:meta])* $point:ident = $name:literal,)*) => {
-        /// Where a process can be made to die.
+        /// A point at which a process can be made to die.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Point {
             $($(#[$doc])* $point,)*
         }
 
         impl Point {
-            /// All of them.
+            /// All points.
             pub const ALL: &[Point] = &[$(Point::$point,)*];
 
-            /// Its name in reports.
+            /// Returns its name in reports.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -34,23 +38,23 @@ macro_rules! points {
 }
 
 points! {
-    /// An engine is half way through saving a queue's waves.
+    /// An executor is half way through saving a queue's waves.
     Save = "save",
-    /// An engine is half way through restoring a queue's waves.
+    /// An executor is half way through restoring a queue's waves.
     Restore = "restore",
     /// The driver has a call of the client and has not carried it out.
     IoctlSent = "ioctl_sent",
     /// The driver has carried a call out and the client has not done its part.
     IoctlReplied = "ioctl_replied",
-    /// An engine holds the lock of the compute units.
+    /// An executor holds the lock of the compute units.
     SlotLock = "slot_lock",
-    /// An engine holds an execution token.
+    /// An executor holds an execution token.
     Token = "token",
-    /// An engine has read a command of the driver and not acknowledged it.
+    /// An executor has read a command of the driver and not acknowledged it.
     MailboxRead = "mailbox_read",
-    /// An engine process holds the lock of its gpu.
+    /// An executor holds the lock of its gpu.
     DeviceLock = "device_lock",
-    /// The client has opened the gpu and has no engine yet.
+    /// The client has opened the gpu and has no executor yet.
     Attach = "attach",
     /// The driver has made a queue and the device has not.
     QueueCreate = "queue_create",
@@ -68,7 +72,7 @@ points! {
 
 #[repr(C, align(64))]
 struct Slot {
-    /// Whom to kill in the upper half (0: nobody), after how many passes in the lower.
+    /// Pid of the victim in the upper half (0: none), passes until its death in the lower.
     armed: AtomicU64,
     passed: AtomicU64,
     hits: AtomicU64,
@@ -77,14 +81,14 @@ struct Slot {
 const SIZE: usize = 4096;
 const _: () = assert!(Point::ALL.len() * size_of::<Slot>() <= SIZE);
 
-/// The pid that stands for whoever comes by.
-const ANYBODY: u32 = u32::MAX;
+/// The pid that stands for any process.
+const ANY_PROCESS: u32 = u32::MAX;
 
 static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
-/// The client to which this address space belongs; 0 before it is known. Engine processes share it.
+/// The client to which this address space belongs; 0 before it is known. Executors share it.
 static CLIENT: AtomicU32 = AtomicU32::new(0);
 
-/// Uses the page of this path from now on. Without it points are passed without harm.
+/// Uses the page of this path from now on. Until then points do nothing.
 pub fn use_page(path: &str) {
     if !SLOTS.load(Ordering::Relaxed).is_null() {
         return;
@@ -98,36 +102,20 @@ pub fn use_page(path: &str) {
     }
 }
 
-/// Names the process that dies at a [`hit`] in this address space; 0 is whoever calls, as in the child of a fork.
+/// Names the process that dies at a [`hit`] in this address space; 0 is the calling process, as in the child of a fork.
 pub fn set_client(pid: u32) {
     CLIENT.store(pid, Ordering::Relaxed);
 }
 
 fn open(path: &str) -> Option<Map> {
-    let path = std::ffi::CString::new(path).ok()?;
-    // SAFETY: a C string; `syscall` because `open` may be one of our own hooks. The new descriptor is ours alone, and
-    // the structure of zeros is filled by the kernel.
-    let (file, size) = unsafe {
-        let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK;
-        let fd = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0);
-        if fd < 0 {
-            return None;
-        }
-        let file = OwnedFd::from_raw_fd(fd as i32);
-        let mut facts: libc::stat = std::mem::zeroed();
-        let known = libc::syscall(libc::SYS_fstat, file.as_raw_fd(), &raw mut facts) == 0;
-        (file, if known { facts.st_size } else { 0 })
-    };
-    (size == SIZE as libc::off_t).then(|| Map::new(file.as_fd(), 0, SIZE).ok()).flatten().inspect(inherit)
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    let size = sys::file_size(file.as_fd()).ok()?;
+    // Children of a fork keep the page: they die as well as others.
+    (size == SIZE as u64).then(|| Map::new(file.as_fd(), 0, SIZE).ok()).flatten().inspect(Map::inherit)
 }
 
-/// Children of a fork keep the page: they die as well as others.
-fn inherit(map: &Map) {
-    // SAFETY: advice on a mapping of ours.
-    unsafe { libc::madvise(map.start().cast(), map.length(), libc::MADV_DOFORK) };
-}
-
-/// The client passes a point, in a thread or an engine process of its own. If it is to die here, this does not return.
+/// Passes a point in a thread or executor of the client. Does not return if the client is to die here.
 #[inline]
 pub fn hit(point: Point) {
     let slots = SLOTS.load(Ordering::Relaxed);
@@ -147,13 +135,13 @@ fn pass(slots: *mut Slot, point: Point) {
     }
     kill(client);
     loop {
-        // An engine process stays where it is, with what it holds, until somebody ends it.
+        // An executor stays where it is, with what it holds, until it is killed.
         // SAFETY: waits for a signal.
         unsafe { libc::pause() };
     }
 }
 
-/// Somebody passes a point in the service of process `client`, and goes on after that has been killed.
+/// Passes a point in the service of process `client`; kills the client if it is to die here, and returns.
 #[inline]
 pub fn hit_of(point: Point, client: u32) {
     let slots = SLOTS.load(Ordering::Relaxed);
@@ -168,21 +156,19 @@ fn slot<'a>(slots: *mut Slot, point: Point) -> &'a Slot {
 }
 
 fn kill(client: u32) {
-    if let Ok(pid) = i32::try_from(client)
-        && pid > 1
-    {
-        // SAFETY: a system call with two numbers.
-        unsafe { libc::kill(pid, libc::SIGKILL) };
+    if let Some(pid) = i32::try_from(client).ok().filter(|&pid| pid > 1).and_then(Pid::from_raw) {
+        // Another kill point may have been faster: then there is no such process.
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
 }
 
 impl Slot {
-    /// Whether this process dies here and now.
+    /// Counts a pass. Returns whether the client dies at this one.
     fn pass(&self, client: u32) -> bool {
         self.passed.fetch_add(1, Ordering::Relaxed);
         let due = self.armed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |armed| {
             let (victim, left) = ((armed >> 32) as u32, armed as u32);
-            let meant = victim == client || victim == ANYBODY;
+            let meant = victim == client || victim == ANY_PROCESS;
             meant.then(|| if left > 1 { armed - 1 } else { 0 })
         });
         let dies = due.is_ok_and(|before| before as u32 <= 1);
@@ -193,16 +179,16 @@ impl Slot {
     }
 }
 
-/// What happened at a point so far.
+/// Counts of a point so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// How often somebody came by.
+    /// Passes.
     pub passed: u64,
-    /// How often somebody died.
+    /// Deaths.
     pub hits: u64,
 }
 
-/// The page of points that this process has in use.
+/// Returns the counts of the page that this process uses; empty without one.
 #[must_use]
 pub fn counts() -> Vec<(Point, Counts)> {
     let slots = SLOTS.load(Ordering::Acquire);
@@ -218,7 +204,7 @@ impl Slot {
     }
 }
 
-/// A page of points of one's own, for whoever wants others to die.
+/// A page of points, owned by the process that arms them.
 #[derive(Debug)]
 pub struct Page {
     map: Map,
@@ -226,7 +212,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A new one, nothing armed.
+    /// Creates a page with no point armed.
     ///
     /// # Errors
     /// What the operating system says.
@@ -235,7 +221,7 @@ impl Page {
         Ok(Self { map: Map::new(file.as_fd(), 0, SIZE)?, file })
     }
 
-    /// By what others find it, for [`use_page`]. It holds while this process lives.
+    /// Returns the path for [`use_page`]. It is valid while this process lives.
     #[must_use]
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
@@ -245,24 +231,25 @@ impl Page {
         slot(self.map.start().cast(), point)
     }
 
-    /// Kills this process, or whoever comes by, at its `passes`-th pass of the point from now. Replaces what was there.
+    /// Kills the victim, or any process if `None`, at the `passes`-th pass of the point from now. Replaces an earlier
+    /// order.
     pub fn arm(&self, point: Point, victim: Option<u32>, passes: u32) {
-        let word = u64::from(victim.unwrap_or(ANYBODY)) << 32 | u64::from(passes.max(1));
+        let word = u64::from(victim.unwrap_or(ANY_PROCESS)) << 32 | u64::from(passes.max(1));
         self.slot(point).armed.store(word, Ordering::Relaxed);
     }
 
-    /// Nobody is killed at this point any more.
+    /// Cancels the order for a point.
     pub fn disarm(&self, point: Point) {
         self.slot(point).armed.store(0, Ordering::Relaxed);
     }
 
-    /// Whether somebody is still to die here.
+    /// Returns whether an order for the point is pending.
     #[must_use]
     pub fn is_armed(&self, point: Point) -> bool {
         self.slot(point).armed.load(Ordering::Relaxed) != 0
     }
 
-    /// What happened at a point so far.
+    /// Counts of a point so far.
     #[must_use]
     pub fn counts(&self, point: Point) -> Counts {
         self.slot(point).counts()

@@ -1,23 +1,23 @@
-//! How a virtual gpu behaves beyond what its profile says: the driver's variant, and faults made on purpose.
+//! Options of a virtual gpu beside its profile: the driver's variant, and injected faults.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 pub use vgpu_driver::DebugPermission;
 
-/// How long the real driver waits for a preemption before it takes the gpu for hung.
+/// How long the real driver waits for a preemption before it considers the gpu hung.
 pub const DEFAULT_PREEMPTION_TIMEOUT_MS: u32 = 9000;
 
 /// Preemption by the device itself, at random instruction counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Storm {
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
     /// Instructions that a workgroup executes between two preemptions, on average.
     pub mean_instructions: u64,
 }
 
-/// Why a text describes no storm.
+/// Reasons for which a text describes no storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected SEED:MEAN, two whole numbers, the second at least 1; for example 7:500")]
 pub struct StormError;
@@ -35,7 +35,7 @@ impl FromStr for Storm {
     }
 }
 
-/// What can be chosen when a virtual gpu is started, beside its profile.
+/// Options of a virtual gpu at its start, beside its profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
@@ -44,11 +44,11 @@ pub struct Options {
     /// How long the driver waits for queues to leave the device.
     pub preemption_timeout_ms: u32,
     /// The device does not answer the driver in this cycle, counted from 1 over all gpus, or in the next one that finds
-    /// somebody on its gpu.
+    /// a process on its gpu.
     pub hang_at_cycle: Option<u64>,
     /// The driver's variant.
     pub debug_permission: DebugPermission,
-    /// Path of a page of [points](crate::kill_points) at which processes die.
+    /// Path of a page of [kill points](crate::kill_points).
     pub points: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! JSON documents that know where each value stands.
 //!
-//! `serde_json` knows positions only while it parses, so the place of a value is found by walking the text a second time.
-//! That happens only to report a mistake, and only on text that is known to be valid.
+//! `serde_json` knows positions only while it parses, so the place of a value is found by walking the text a second
+//! time. That happens only to report a mistake, and only on text that is known to be valid.
 
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
@@ -12,7 +12,8 @@ use toml_source::{Diagnostics, InvalidDocument, Source};
 
 use super::nanos;
 
-/// A parsed JSON file beside its text, and what is wrong with it so far. Its checks return a usable value in every case.
+/// A parsed JSON file beside its text, and what is wrong with it so far. Its checks return a usable value in every
+/// case.
 pub(crate) struct JsonDocument<'s> {
     source: &'s Source,
     /// The document.
@@ -61,8 +62,8 @@ impl<'s> JsonDocument<'s> {
         (scanner.at, true)
     }
 
-    /// Returns where the value of a key stands and the text of it. For absent keys that is the first byte of the nearest
-    /// ancestor, and `nothing`.
+    /// Returns where the value of a key stands and the text of it. For absent keys that is the first byte of the
+    /// nearest ancestor, and `nothing`.
     fn locate(&self, key: &str) -> (Range<usize>, String) {
         let (start, exists) = self.walk(key);
         if !exists {

@@ -10,9 +10,9 @@
 //! about = "One sentence."        # optional
 //! repeat = 2                     # the list runs twice in one request, default 1
 //! kernels = [
-//!     # `count` equal kernels: workgroups in the grid, how long one workgroup takes, waves per workgroup (default 4),
-//!     # vector registers per lane (default 64), LDS per workgroup (default 0), collective over the task's gpus (default
-//!     # false).
+//!     # `count` equal kernels: workgroups in the grid, time of one workgroup, waves per workgroup (default 4),
+//!     # vector registers per lane (default 64), LDS per workgroup (default 0), collective over the task's gpus
+//!     # (default false).
 //!     { count = 20, workgroups = 304, duration_us = 500, waves = 4, vgprs = 128, lds_kib = 16, collective = false },
 //! ]
 //!
@@ -28,8 +28,8 @@
 //! # load = { type = "trace", at_ms = [0, 150, 258] }  # given instants
 //! ```
 //!
-//! Uniform loads of online tasks that have the same rate and no `offset_ms` are staggered: each starts where the request
-//! of the one before it would end if it ran alone, as DISB does it.
+//! Uniform loads of online tasks that have the same rate and no `offset_ms` are staggered: each starts where the
+//! request of the one before it would end if it ran alone, as DISB does it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -142,7 +142,8 @@ impl Reader<'_> {
     }
 
     fn gpus(&self, field: Field<'_, '_>) -> Vec<usize> {
-        // A list can only be judged against a valid number of gpus; against another it would seem to have mistakes itself.
+        // A list can only be judged against a valid number of gpus; against another it would seem to have mistakes
+        // itself.
         let (Some(list), Some(machine)) = (field.list("a list of gpus"), self.gpus) else {
             return vec![0];
         };

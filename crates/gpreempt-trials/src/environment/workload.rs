@@ -1,4 +1,4 @@
-//! What the demo runs: `demo.toml`.
+//! The workload of the demo: `demo.toml`.
 
 use std::path::Path;
 
@@ -136,8 +136,9 @@ impl Workload {
 
 #[cfg(test)]
 mod tests {
-    use gpreempt_output::UserError;
     use std::fs;
+
+    use gpreempt_output::UserError;
 
     use super::*;
 

@@ -44,7 +44,7 @@ pub(crate) struct VgpuFaults {
     pub(crate) storm: Option<Storm>,
 
     /// Let the device ignore the driver in this unmap-and-map cycle, counted from 1 over all gpus, or in the next that
-    /// has somebody to take off.
+    /// has a queue to unmap.
     ///
     /// The driver waits for the preemption timeout and then resets the gpu, as it does with a hung one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]

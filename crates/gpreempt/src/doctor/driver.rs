@@ -1,4 +1,4 @@
-//! The driver, its settings and its gpus.
+//! Checks of the driver, its settings and its gpus.
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +14,10 @@ const PROCESSES: &str = "/sys/class/kfd/kfd/proc";
 /// Drivers that come with Linux know debug sessions since this one.
 const FIRST_KERNEL: (u32, u32) = (6, 5);
 
-/// What was found.
+/// The driver as found on this machine.
 pub(super) struct Driver {
     kfd: kfd::Result<Kfd>,
-    /// Empty if there are none, or the driver does not tell.
+    /// Empty if there are none, or the driver lists none.
     pub(super) gpus: Vec<Gpu>,
     topology: kfd::Result<()>,
 }

@@ -1,4 +1,4 @@
-//! What this user may see and trace.
+//! Checks of what this user may see and trace.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// The effective set, as a number of bits.
+/// Returns the effective capabilities as a bit set.
 fn capabilities(status: &str) -> Option<u64> {
     let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     u64::from_str_radix(set.trim(), 16).ok()
@@ -46,7 +46,7 @@ fn tracing(can_trace: Option<bool>) -> Check {
     }
 }
 
-/// What Yama restricts.
+/// Restrictions of the Yama security module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Restricts(u8),
@@ -82,7 +82,7 @@ fn yama(scope: Scope, can_trace: Option<bool>) -> Check {
         ),
         (Scope::Restricts(scope), _) => Check::fail(
             NAME,
-            format!("{scope}: nobody may trace"),
+            format!("{scope}: no process may trace"),
             "set kernel.yama.ptrace_scope to 1 or less in /etc/sysctl.d and reboot: it cannot be lowered before",
         ),
     }
@@ -101,7 +101,7 @@ fn rings(readable: &std::io::Result<()>) -> Check {
     }
 }
 
-/// Lockdown restricts debugfs; tracing and reading memory it does not.
+/// Checks kernel lockdown, which restricts debugfs, but neither tracing nor reading memory.
 fn lockdown(text: Option<&str>, rings_visible: bool) -> Check {
     const NAME: &str = "lockdown";
     let Some(text) = text else {
@@ -114,7 +114,7 @@ fn lockdown(text: Option<&str>, rings_visible: bool) -> Check {
     Check::warn(NAME, mode, "it may be what hides debugfs: see `rings visible`")
 }
 
-/// Highest real-time priority that the limits allow.
+/// Returns the highest real-time priority that the limits allow.
 fn real_time_limit(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime priority"))?;
     let soft = line.split_whitespace().next()?;

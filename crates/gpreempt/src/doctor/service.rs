@@ -1,4 +1,4 @@
-//! The daemon.
+//! Check of the daemon.
 
 use anyhow::Result;
 use gpreempt_proto::{ClientError, Mode, Status};

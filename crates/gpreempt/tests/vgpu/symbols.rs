@@ -85,13 +85,14 @@ fn whatever_the_executable_can_reach_a_file_with_is_hooked() {
         .collect();
     assert!(past.is_empty(), "imported and neither hooked nor exempt: {past:?}");
     for name in NEEDS_NO_HOOK.iter().flat_map(|(names, _)| *names) {
-        assert!(REACHES_FILES.contains(name) && !hooked.iter().any(|hooked| hooked == name), "{name} is exempt in vain");
+        assert!(
+            REACHES_FILES.contains(name) && !hooked.iter().any(|hooked| hooked == name),
+            "{name} is exempt in vain"
+        );
     }
     // A hook whose name is missing above would not be asked for.
-    let unlisted: Vec<&String> = imported
-        .iter()
-        .filter(|name| hooked.contains(name) && !REACHES_FILES.contains(&name.as_str()))
-        .collect();
+    let unlisted: Vec<&String> =
+        imported.iter().filter(|name| hooked.contains(name) && !REACHES_FILES.contains(&name.as_str())).collect();
     assert!(unlisted.is_empty(), "hooked and not listed: {unlisted:?}");
 }
 

@@ -28,8 +28,8 @@ impl Accounts {
         accounts
     }
 
-    /// Adds a name unless the user has one already. Names must be unique, so a name of another user is not added, nor one
-    /// that could be a number.
+    /// Adds a name unless the user has one already. Names must be unique, so a name of another user is not added, nor
+    /// one that could be a number.
     pub(super) fn add(&mut self, uid: u32, name: &str) {
         let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
         let is_plain = !name.contains('/') && !name.chars().any(char::is_control);

@@ -1,7 +1,7 @@
 //! Patterns over names and paths: `*` is anything, `?` one character, `[a-f]` and `[!a-f]` one of a set.
 //!
-//! `*` matches `/` too, because `/system.slice/*` usually means "anything below". There is no escape character, because the
-//! names of control groups contain backslashes (`system-a\x2db.slice`); a literal star is `[*]`.
+//! `*` matches `/` too, because `/system.slice/*` usually means "anything below". There is no escape character, because
+//! the names of control groups contain backslashes (`system-a\x2db.slice`); a literal star is `[*]`.
 
 use std::fmt;
 
@@ -40,8 +40,8 @@ impl Part {
 impl Glob {
     /// Longest pattern, in bytes.
     pub const LONGEST: usize = 256;
-    /// Characters of a text that are compared. A process may have a command line of megabytes, and matching it must not take
-    /// longer than matching others.
+    /// Characters of a text that are compared. A process may have a command line of megabytes, and matching it must not
+    /// take longer than matching others.
     pub const LONGEST_TEXT: usize = 4096;
 
     /// Parses a pattern. The error says what is wrong with it.

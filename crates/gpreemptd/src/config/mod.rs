@@ -1,7 +1,7 @@
 //! The operator's settings: mode, periods, rules, policies. One TOML file, `docs/configuration.md`.
 //!
 //! ```text
-//!   file ── toml_source ──> parse ──> Config ── treat ──> Treatment of a process
+//!   file ── toml_source ──> parse ──> Config ── assign ──> Assignment of a process
 //!           (positions)   (ranges)      │
 //!                                       ├── warn ───> settings that are valid but unlikely to be intended
 //!                                       └── print ──> the file with all defaults and the bounds that follow
@@ -10,31 +10,35 @@
 //! A file is accepted as a whole or not at all: [`Config::load`] reports every mistake in it.
 
 mod accounts;
+mod assign;
+mod bounds;
 mod error;
 mod glob;
 mod parse;
 mod print;
-mod promise;
 mod rule;
-mod treat;
 mod warn;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gpreempt_core::{GpuParams, JobParams, Level};
+use gpreempt_core::{ActuatorKind, GpuParams, JobParams, Level};
 use gpreempt_proto::Mode;
 use toml_source::{ReadLimits, Source};
 
+pub use self::assign::{JOB_VARIABLE, LEVEL_VARIABLE};
 pub use self::error::ConfigError;
 pub use self::glob::Glob;
-pub use self::rule::{Account, Gives, GpuRule, Grouping, Requests, Rule, Trusted};
-pub use self::treat::{JOB_VARIABLE, LEVEL_VARIABLE};
+pub use self::rule::{Account, GpuRule, Grouping, Requests, Rule, RuleSettings, Trusted};
 
 use self::accounts::Accounts;
 
 /// The commented file with the defaults that `gpreempt config init` prints.
 pub const INIT: &str = include_str!("../../../../deploy/gpreempt.toml");
+
+/// How the daemon stops processes: through the driver's debug interface. Bounds, warnings and the scheduler use its
+/// costs.
+pub(crate) const ACTUATOR: ActuatorKind = ActuatorKind::DebugTrap;
 
 /// Files that are read. Opening a pipe would wait for a writer, and the daemon reads while it runs.
 const LIMITS: ReadLimits = ReadLimits { max_bytes: 1 << 20, regular_only: true };
@@ -102,9 +106,9 @@ pub struct Breaker {
 
 /// Result of matching a process against the rules.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum RuleMatch {
     /// A rule gives it a level: it is scheduled.
-    Managed(Treatment),
+    Managed(Assignment),
     /// A rule says `manage = false`: it is never stopped and never protected.
     Exempt {
         /// Name of the rule.
@@ -116,7 +120,7 @@ pub enum Verdict {
 
 /// The job, level and settings that a rule assigns to a process.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Treatment {
+pub struct Assignment {
     /// Name of the rule.
     pub rule: String,
     /// Name of its job: processes of one name are stopped and resumed together.
@@ -166,8 +170,8 @@ impl Config {
         self.gpus.iter().find(|rule| rule.matches(address))
     }
 
-    /// Returns the name of a user, or the number if `/etc/passwd` has no name. Never asks a directory service, so that the
-    /// thread that decides may call it.
+    /// Returns the name of a user, or the number if `/etc/passwd` has no name. Never asks a directory service, so that
+    /// the thread that decides may call it.
     #[must_use]
     pub fn user_name(&self, uid: u32) -> String {
         self.accounts.user(uid)

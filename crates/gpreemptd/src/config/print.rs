@@ -6,9 +6,8 @@ use std::time::Duration;
 use gpreempt_core::{Nanos, Patience, Permille};
 use gpreempt_proto::Mode;
 
-use super::parse::POLICIES;
-use super::promise::{Class, Promise, time};
-use super::{Account, Config, Gives, GpuRule, Rule};
+use super::bounds::{GpuClass, RuleBounds};
+use super::{Account, Config, GpuRule, Rule, RuleSettings};
 
 impl Config {
     /// Writes the settings in effect as a file. Reading the file gives an equal configuration.
@@ -50,23 +49,23 @@ impl Config {
         file.pair("longest_s", decimal(breaker.longest, S));
         file.pair("sample_one_in", breaker.sample_one_in);
 
-        let classes: Vec<(Class, Vec<Option<Promise>>)> = self
+        let classes: Vec<(GpuClass, Vec<Option<RuleBounds>>)> = self
             .classes()
             .into_iter()
             .map(|class| {
-                let promises = self.promises(&class.params);
-                (class, promises)
+                let bounds = self.rule_bounds(&class.params);
+                (class, bounds)
             })
             .collect();
         for (index, rule) in self.rules.iter().enumerate() {
             file.table("[[rule]]");
             file.rule(rule);
-            if rule.gives.is_none() {
+            if rule.settings.is_none() {
                 file.comment("Its processes are never stopped and never protected.");
             }
-            for (class, promises) in &classes {
-                if let Some(Some(promise)) = promises.get(index) {
-                    file.promise(class, promise);
+            for (class, bounds) in &classes {
+                if let Some(Some(bounds)) = bounds.get(index) {
+                    file.bounds(class, bounds);
                 }
             }
         }
@@ -84,7 +83,7 @@ const S: u64 = 1_000_000_000;
 
 /// Writes a time in a unit, exactly.
 fn decimal(time: Duration, unit: u64) -> String {
-    decimal_nanos(Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)), unit)
+    decimal_nanos(Nanos::from(time), unit)
 }
 
 fn decimal_nanos(time: Nanos, unit: u64) -> String {
@@ -161,17 +160,17 @@ impl Printer {
         if !variables.is_empty() {
             self.pair("environment", format_args!("{{ {} }}", variables.join(", ")));
         }
-        match &rule.gives {
-            Some(gives) => self.gives(gives),
+        match &rule.settings {
+            Some(settings) => self.settings(settings),
             None => self.pair("manage", false),
         }
     }
 
-    fn gives(&mut self, gives: &Gives) {
-        let params = &gives.params;
+    fn settings(&mut self, settings: &RuleSettings) {
+        let params = &settings.params;
         self.pair("level", params.level.get());
-        self.pair("max_level", gives.max_level.get());
-        self.pair("job", quoted(gives.grouping.as_str()));
+        self.pair("max_level", settings.max_level.get());
+        self.pair("job", quoted(settings.grouping.as_str()));
         match params.patience {
             Patience::Fixed(patience) => self.pair("patience_us", decimal_nanos(patience, US)),
             Patience::Adaptive { max } => {
@@ -191,13 +190,12 @@ impl Printer {
         self.pair("runtime_ms", decimal_nanos(params.runtime, MS));
     }
 
-    fn promise(&mut self, class: &Class, promise: &Promise) {
+    fn bounds(&mut self, class: &GpuClass, bounds: &RuleBounds) {
         self.comment(&format!(
             "With one process of every rule on {} and cycles of {} (estimate), a process of this rule",
-            class.name,
-            time(class.params.cycle_estimate)
+            class.name, class.params.cycle_estimate
         ));
-        for sentence in promise.sentences() {
+        for sentence in bounds.sentences() {
             self.comment(&format!("- {sentence}"));
         }
     }
@@ -209,8 +207,7 @@ impl Printer {
             self.pair("manage", false);
             return;
         }
-        let policy = POLICIES.iter().find(|(_, kind)| *kind == params.policy).map_or("priority", |(name, _)| name);
-        self.pair("policy", quoted(policy));
+        self.pair("policy", quoted(params.policy.name()));
         self.pair("slice_ms", decimal_nanos(params.slice, MS));
         self.pair("cycles_per_second", params.cycles_per_second);
         self.pair("cycle_burst", params.cycle_burst);

@@ -17,7 +17,7 @@ pub struct Rule {
     /// Claims of the process itself.
     pub requests: Requests,
     /// Settings of matching processes; `None` for `manage = false`.
-    pub gives: Option<Gives>,
+    pub settings: Option<RuleSettings>,
 }
 
 /// Keys that match what a process cannot choose.
@@ -69,7 +69,7 @@ pub struct Requests {
 
 /// Settings that a rule assigns to its processes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Gives {
+pub struct RuleSettings {
     /// Highest level that a process may request.
     pub max_level: Level,
     /// Which processes form a job.
@@ -78,7 +78,7 @@ pub struct Gives {
     pub params: JobParams,
 }
 
-impl Gives {
+impl RuleSettings {
     /// Returns the level of a process that requests none.
     #[must_use]
     pub fn level(&self) -> Level {
@@ -138,8 +138,8 @@ impl Trusted {
         let user = self.user.as_ref().is_none_or(|user| user.matches(process.uid));
         let group = self.group.as_ref().is_none_or(|group| group.matches(process.gid));
         let cgroup = self.cgroup.as_ref().is_none_or(|cgroup| cgroup.matches(&process.cgroup));
-        // Users choose the names of their own control groups, so the name of a container proves nothing there unless the
-        // rule also names the owner.
+        // Users choose the names of their own control groups, so the name of a container proves nothing there unless
+        // the rule also names the owner.
         let container = self.container.as_ref().is_none_or(|pattern| {
             let is_trusted = self.names_an_account() || !cgroup::is_user_owned(&process.cgroup);
             is_trusted && process.container.as_ref().is_some_and(|name| pattern.matches(name))

@@ -1,9 +1,9 @@
 //! Warnings about settings that are valid but unlikely to be intended.
 
-use gpreempt_core::{ActuatorKind, Batch, Cost, GpuId, JobParams, Level, Nanos, Permille, PolicyKind};
+use gpreempt_core::{Batch, Cost, GpuId, JobParams, Level, Nanos, Permille, PolicyKind};
 use gpreempt_proto::Mode;
 
-use super::{Account, Config, Gives, Glob, GpuRule, Grouping, Requests, Rule, Trusted};
+use super::{ACTUATOR, Account, Config, Glob, GpuRule, Grouping, Requests, Rule, RuleSettings, Trusted};
 use crate::identity::cgroup::USER_SLICE;
 
 impl Config {
@@ -26,10 +26,10 @@ impl Config {
                     rule.name
                 ));
             }
-            if let Some(gives) = &rule.gives {
-                let said = self.of_gives(gives);
-                warnings.extend(said.into_iter().map(|message| format!("rule {:?}: {message}", rule.name)));
-                warnings.extend(different_job(rule, gives, before));
+            if let Some(settings) = &rule.settings {
+                let found = self.warnings_for_rule(settings);
+                warnings.extend(found.into_iter().map(|message| format!("rule {:?}: {message}", rule.name)));
+                warnings.extend(different_job(rule, settings, before));
             }
         }
         for (index, gpu) in self.gpus.iter().enumerate() {
@@ -39,15 +39,15 @@ impl Config {
                     "gpu {pattern:?} is never reached: {earlier:?} before it matches the same processes"
                 ));
             }
-            let said = self.of_gpu(gpu);
-            warnings.extend(said.into_iter().map(|message| format!("gpu {:?}: {message}", gpu.gpu.as_str())));
+            let found = self.warnings_for_gpu(gpu);
+            warnings.extend(found.into_iter().map(|message| format!("gpu {:?}: {message}", gpu.gpu.as_str())));
         }
         warnings
     }
 
     /// Warns about the configuration as a whole.
     fn whole(&self, warnings: &mut Vec<String>) {
-        let managed: Vec<&Gives> = self.rules.iter().filter_map(|rule| rule.gives.as_ref()).collect();
+        let managed: Vec<&RuleSettings> = self.rules.iter().filter_map(|rule| rule.settings.as_ref()).collect();
         match self.mode {
             Mode::Observe if !managed.is_empty() => {
                 warnings.push(
@@ -66,8 +66,8 @@ impl Config {
         let levels_only = self.policies().all(|(policy, slice)| policy == PolicyKind::Priority && slice == Nanos::ZERO);
         if let Some((first, rest)) = managed.split_first()
             && levels_only
-            && rest.iter().all(|gives| gives.level() == first.level())
-            && managed.iter().all(|gives| gives.max_level == gives.level())
+            && rest.iter().all(|settings| settings.level() == first.level())
+            && managed.iter().all(|settings| settings.max_level == settings.level())
         {
             let level = first.level().get();
             warnings.push(format!(
@@ -89,77 +89,81 @@ impl Config {
         named.map(|gpu| (gpu.params.policy, gpu.params.slice)).chain(others)
     }
 
-    fn of_gives(&self, gives: &Gives) -> Vec<String> {
-        let mut said = Vec::new();
-        let params = &gives.params;
+    /// Warns about the settings of one rule.
+    fn warnings_for_rule(&self, settings: &RuleSettings) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let params = &settings.params;
         let default = JobParams::default();
-        if gives.max_level < params.level {
-            let (level, most) = (params.level.get(), gives.max_level.get());
-            said.push(format!("max_level {most} is below level {level}: processes get {most}"));
+        if settings.max_level < params.level {
+            let (level, most) = (params.level.get(), settings.max_level.get());
+            warnings.push(format!("max_level {most} is below level {level}: processes get {most}"));
         }
-        if params.stop_share == Permille::NONE && gives.max_level > Level::MIN {
-            said.push("stop_share 0: nothing is ever stopped for it, whatever its level".to_string());
+        if params.stop_share == Permille::NONE && settings.max_level > Level::MIN {
+            warnings.push("stop_share 0: nothing is ever stopped for it, whatever its level".to_string());
         }
         if params.limit < params.request {
-            said.push("limit is below request: it never gets its guaranteed share".to_string());
+            warnings.push("limit is below request: it never gets its guaranteed share".to_string());
         }
         if params.deadline > params.period {
-            said.push("deadline_ms is above period_ms: a release is due after the next one".to_string());
+            warnings.push("deadline_ms is above period_ms: a release is due after the next one".to_string());
         }
         if params.has_deadline() && params.runtime > params.relative_deadline() {
-            said.push("runtime_ms is above the deadline: it cannot be met even on an empty gpu".to_string());
+            warnings.push("runtime_ms is above the deadline: it cannot be met even on an empty gpu".to_string());
         }
         let has = |policy| self.policies().any(|(other, _)| other == policy);
         let fair = (params.weight, params.request, params.limit) != (default.weight, default.request, default.limit);
         if fair && !has(PolicyKind::Fair) {
-            said.push("weight, request and limit count under policy = \"fair\" only, which no gpu has".to_string());
+            warnings.push("weight, request and limit count under policy = \"fair\" only, which no gpu has".to_string());
         }
         if params.has_deadline() && !has(PolicyKind::Deadline) {
-            said.push("period_ms counts under policy = \"deadline\" only, which no gpu has".to_string());
+            warnings.push("period_ms counts under policy = \"deadline\" only, which no gpu has".to_string());
         }
-        said
+        warnings
     }
 
-    fn of_gpu(&self, gpu: &GpuRule) -> Vec<String> {
-        let mut said = Vec::new();
+    /// Warns about the settings of one `[[gpu]]`.
+    fn warnings_for_gpu(&self, gpu: &GpuRule) -> Vec<String> {
+        let mut warnings = Vec::new();
         let params = &gpu.params;
         if params.cycles_per_second == 0 {
-            return said;
+            return warnings;
         }
         let one = Batch::EMPTY.and(1);
-        let needed = ActuatorKind::DebugTrap.cycles(GpuId(0), one, one);
+        let needed = ACTUATOR.cycles(GpuId(0), one, one);
         if params.cycle_burst < needed {
             let burst = params.cycle_burst;
-            said.push(format!("cycle_burst {burst} is less than stopping and resuming one process takes ({needed})"));
+            warnings
+                .push(format!("cycle_burst {burst} is less than stopping and resuming one process takes ({needed})"));
         }
-        let managed = self.rules.iter().filter_map(|rule| rule.gives.as_ref());
-        let ageing: u64 = managed.map(|gives| u64::from(gpreempt_core::bounds::ageing(&gives.params, needed))).sum();
+        let managed = self.rules.iter().filter_map(|rule| rule.settings.as_ref());
+        let ageing: u64 =
+            managed.map(|settings| u64::from(gpreempt_core::bounds::ageing(&settings.params, needed))).sum();
         if ageing >= u64::from(params.cycles_per_second) {
             let budget = params.cycles_per_second;
-            said.push(format!(
+            warnings.push(format!(
                 "turns of long-stopped jobs, one of each rule, can take {ageing} of {budget} cycles a second: no bound on \
                  waiting holds; raise cycles_per_second or max_stop_ms"
             ));
         }
-        said
+        warnings
     }
 }
 
 /// Warns about a job that an earlier rule assigns with other settings.
-fn different_job(rule: &Rule, gives: &Gives, before: &[Rule]) -> Option<String> {
-    if !matches!(gives.grouping, Grouping::Named(_)) {
+fn different_job(rule: &Rule, settings: &RuleSettings, before: &[Rule]) -> Option<String> {
+    if !matches!(settings.grouping, Grouping::Named(_)) {
         return None;
     }
     let same = |other: &&Rule| {
-        let other = other.gives.as_ref();
-        other.is_some_and(|other| other.grouping == gives.grouping && other.params != gives.params)
+        let other = other.settings.as_ref();
+        other.is_some_and(|other| other.grouping == settings.grouping && other.params != settings.params)
     };
     let earlier = before.iter().find(same)?;
     Some(format!(
         "rules {:?} and {:?} make one job {:?} with different settings: those of the lower level apply to all members",
         earlier.name,
         rule.name,
-        gives.grouping.as_str()
+        settings.grouping.as_str()
     ))
 }
 

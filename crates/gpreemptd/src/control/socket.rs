@@ -1,4 +1,4 @@
-//! The socket itself: one daemon at one place.
+//! The listening socket: at most one daemon at a path.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -11,31 +11,31 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::socket::{self as net, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
 
-/// Why there is no socket.
+/// Why the socket cannot be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Somebody serves it already.
+    /// Another daemon serves the socket.
     #[error("another daemon{} serves {}; stop it, or give this one another socket", by(*pid), path.display())]
     Served {
         /// The socket.
         path: PathBuf,
-        /// Who, if that can be found out.
+        /// Its process, if the kernel names it.
         pid: Option<u32>,
     },
-    /// Something else is in its place.
+    /// The path is taken by a file that is no socket.
     #[error("{} exists and is no socket; remove it, or give the daemon another socket", path.display())]
     Occupied {
         /// The file.
         path: PathBuf,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot {action} {}: {error}; {}", path.display(), remedy(error))]
     System {
-        /// What was tried.
+        /// What the daemon tried to do.
         action: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
-        /// The answer.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -55,7 +55,7 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// A socket that listens and that is removed at the end.
+/// A listening socket, removed on drop.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) listener: UnixListener,
@@ -92,7 +92,7 @@ impl Socket {
         let inode = fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
         let socket = Socket { listener, path: path.to_owned(), inode, _lock: lock };
         socket.listener.set_nonblocking(true).map_err(fail("listen at"))?;
-        // Everybody may connect: what they may do is decided by who they are.
+        // Every user may connect; `Peer` decides what the user may do.
         fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(fail("open to all users"))?;
         Ok(socket)
     }
@@ -125,7 +125,7 @@ fn lock(path: &Path) -> Result<Flock<File>, ServerError> {
     }
 }
 
-/// Whether somebody listens there, and who. Does not wait for a daemon that is stopped.
+/// Returns whether a process listens at the path, and which. Does not wait for a stopped daemon.
 fn listening(path: &Path) -> io::Result<Option<Option<u32>>> {
     let address = UnixAddr::new(path)?;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;

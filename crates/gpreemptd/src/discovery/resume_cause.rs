@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kfd::Pid;
-use kfd::waiting::{self, Call};
+use kfd::waiting::{self, WaitingCall};
 
 use super::{DiscoveryEvent, ResumeCause};
 use crate::identity::status;
@@ -61,10 +61,10 @@ impl StoppedProcess {
             threads.rotate_left(self.turn);
             threads.truncate(MOST_THREADS);
         }
-        let calls: Vec<Call> = threads.iter().filter_map(|thread| waiting::call(pid, *thread)).collect();
+        let calls: Vec<WaitingCall> = threads.iter().filter_map(|thread| waiting::call(pid, *thread)).collect();
         let holds = |cause: &ResumeCause| match cause {
-            ResumeCause::Destroying => calls.contains(&Call::DestroyQueue),
-            ResumeCause::Exiting => status.is_dead() || calls.contains(&Call::Exit),
+            ResumeCause::Destroying => calls.contains(&WaitingCall::DestroyQueue),
+            ResumeCause::Exiting => status.is_dead() || calls.contains(&WaitingCall::Exit),
             ResumeCause::Terminated => status.pending & ENDING_SIGNALS != 0,
         };
         CAUSES.into_iter().filter(holds).collect()

@@ -9,7 +9,7 @@ use gpreempt_proto::EventKind;
 use kfd::{Pid, ProcessMemory, QueueId, QueueType};
 
 use crate::actuate::TracedQueue;
-use crate::config::Treatment;
+use crate::config::Assignment;
 use crate::discovery::{self, Format, Ring};
 use crate::observe::TenantProbe;
 
@@ -93,7 +93,7 @@ impl Host {
     fn add_process(&mut self, found: &discovery::Process) {
         let identity = found.identity.clone();
         let unmanaged = self.overrides.current().unmanaged.get(&identity.pid) == Some(&identity.started);
-        let treatment = self.config.treat(&identity);
+        let treatment = self.config.assignment(&identity);
         for note in treatment.iter().flat_map(|treatment| &treatment.notes) {
             tracing::warn!("process {}: {note}", identity.pid);
         }
@@ -234,7 +234,7 @@ impl Host {
         }
     }
 
-    fn job_for(&mut self, treatment: &Treatment, uid: u32, kept: String, now: Nanos) -> Option<gpreempt_core::JobId> {
+    fn job_for(&mut self, treatment: &Assignment, uid: u32, kept: String, now: Nanos) -> Option<gpreempt_core::JobId> {
         if let Some(job) = self.world.jobs.get(&treatment.job) {
             return Some(job.core);
         }
@@ -267,7 +267,7 @@ impl Host {
     fn update_job_params(&mut self, name: &str) {
         let Some(job) = self.world.jobs.get_mut(name) else { return };
         let members = job.pids.iter().filter_map(|pid| self.world.processes.get(pid)?.treatment.as_ref());
-        let Some(treatment) = Treatment::of_job(members) else { return };
+        let Some(treatment) = Assignment::of_job(members) else { return };
         let before = (job.params, job.max_level, &job.rule);
         if before != (treatment.params, treatment.max_level, &treatment.rule) {
             (job.params, job.max_level, job.rule) = (treatment.params, treatment.max_level, treatment.rule);
@@ -342,8 +342,8 @@ impl Host {
     /// Judges a process anew.
     fn reapply_rules_to(&mut self, pid: Pid, now: Nanos) {
         let Some(process) = self.world.processes.get_mut(&pid) else { return };
-        let treatment = self.config.treat(&process.identity);
-        let job = |treatment: &Option<Treatment>| treatment.as_ref().map(|treatment| treatment.job.clone());
+        let treatment = self.config.assignment(&process.identity);
+        let job = |treatment: &Option<Assignment>| treatment.as_ref().map(|treatment| treatment.job.clone());
         let stays = job(&process.treatment) == job(&treatment);
         process.treatment.clone_from(&treatment);
         if let (true, Some(new)) = (stays, &treatment) {

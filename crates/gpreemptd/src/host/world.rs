@@ -9,7 +9,7 @@ use gpreempt_core::{
 };
 use kfd::{Pid, ProcessMemory};
 
-use crate::config::Treatment;
+use crate::config::Assignment;
 use crate::discovery;
 use crate::identity::Identity;
 use crate::observe::TenantProbe;
@@ -171,7 +171,7 @@ pub(super) enum Session {
 pub(super) struct Process {
     pub(super) identity: Identity,
     pub(super) user: String,
-    pub(super) treatment: Option<Treatment>,
+    pub(super) treatment: Option<Assignment>,
     pub(super) session: Session,
     /// Sessions refused in a row.
     pub(super) refusals: u32,

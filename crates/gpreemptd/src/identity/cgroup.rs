@@ -1,8 +1,8 @@
 //! Control groups: which path a process has, and what the path says about it.
 //!
-//! The only place that interprets such paths. Rules, names of jobs, `gpreempt ps` and warnings ask here, so that a path is
-//! shown as what it is grouped as. Systemd gives each user the tree below `/user.slice`, where a user creates groups with
-//! names of any choice: a name there proves nothing.
+//! The only place that interprets such paths. Rules, names of jobs, `gpreempt ps` and warnings ask here, so that a path
+//! is shown as what it is grouped as. Systemd gives each user the tree below `/user.slice`, where a user creates groups
+//! with names of any choice: a name there proves nothing.
 
 use std::fmt;
 
@@ -104,8 +104,8 @@ fn pod(name: &str) -> Option<WorkUnit<'_>> {
     (uid.len() >= 32 && uid.bytes().all(allowed)).then_some(WorkUnit::Pod(uid))
 }
 
-/// `slurm` and `slurm_NODE` are of version 1, `slurmstepd.scope` and `NODE_slurmstepd.scope` of version 2. Names of nodes
-/// are there if several daemons of Slurm share a machine.
+/// `slurm` and `slurm_NODE` are of version 1, `slurmstepd.scope` and `NODE_slurmstepd.scope` of version 2. Names of
+/// nodes are there if several daemons of Slurm share a machine.
 fn is_slurm_directory(name: &str) -> bool {
     name.starts_with("slurm") || name.ends_with("_slurmstepd.scope")
 }

@@ -29,8 +29,8 @@ pub fn raise() -> ThreadPriority {
     }
 }
 
-/// The kernel ends a real-time thread that used up `RLIMIT_RTTIME` without sleeping. A call of the driver that waits for
-/// a gpu spins, so any limit forbids real time.
+/// The kernel ends a real-time thread that used up `RLIMIT_RTTIME` without sleeping. A call of the driver that waits
+/// for a gpu spins, so any limit forbids real time.
 fn has_no_time_limit() -> bool {
     getrlimit(Resource::RLIMIT_RTTIME).is_ok_and(|(soft, _)| soft == RLIM_INFINITY)
 }

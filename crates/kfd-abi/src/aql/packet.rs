@@ -137,10 +137,10 @@ impl Packet {
         Packet { header, kind, completion: completion(slot) }
     }
 
-    /// Decodes a packet that the processor has fetched: it overwrites the header with [`PacketType::INVALID`] and leaves
-    /// the rest. The kind then follows from the rest: a kernel has dimensions, a jump to PM4 begins with that command, a
-    /// barrier has zeroes there. The rest does not distinguish barrier-AND from barrier-OR; the packet counts as
-    /// barrier-AND, which is what runtimes send. The barrier bit is lost and reads as 0.
+    /// Decodes a packet that the processor has fetched: it overwrites the header with [`PacketType::INVALID`] and
+    /// leaves the rest. The kind then follows from the rest: a kernel has dimensions, a jump to PM4 begins with that
+    /// command, a barrier has zeroes there. The rest does not distinguish barrier-AND from barrier-OR; the packet
+    /// counts as barrier-AND, which is what runtimes send. The barrier bit is lost and reads as 0.
     #[must_use]
     pub fn decode_fetched(slot: &Slot) -> Packet {
         let packet = Packet::decode(slot);

@@ -41,7 +41,7 @@ operations! {
     /// Passes exceptions on (`kfd_ioctl_dbg_trap_send_runtime_event_args`). With `PROCESS_RUNTIME` it lets a
     /// `RUNTIME_ENABLE` that waits for the debugger continue, or the next one.
     SendRuntimeEvent = SEND_RUNTIME_EVENT {
-        /// Which.
+        /// Exceptions to pass on.
         exception_mask: ExceptionMask,
         /// From which gpu.
         gpu_id: u32,
@@ -49,9 +49,9 @@ operations! {
         queue_id: u32,
     }
 
-    /// Chooses the exceptions to hear of (`kfd_ioctl_dbg_trap_set_exceptions_enabled_args`).
+    /// Selects the exceptions that are reported (`kfd_ioctl_dbg_trap_set_exceptions_enabled_args`).
     SetExceptionsEnabled = SET_EXCEPTIONS_ENABLED {
-        /// Which.
+        /// Exceptions to report.
         exception_mask: ExceptionMask,
     }
 
@@ -92,7 +92,7 @@ operations! {
     ResumeQueues = RESUME_QUEUES {
         /// Array of 32-bit queue ids; 0 means all that are suspended.
         queue_array_ptr: u64,
-        /// How many.
+        /// Entries of the array.
         num_queues: u32,
         /// Zero.
         pad: u32,
@@ -100,7 +100,7 @@ operations! {
 
     /// Watches an address (`kfd_ioctl_dbg_trap_set_node_address_watch_args`).
     SetNodeAddressWatch = SET_NODE_ADDRESS_WATCH {
-        /// Where.
+        /// Address to watch.
         address: u64,
         /// For which accesses.
         mode: WatchMode,
@@ -116,7 +116,7 @@ operations! {
     ClearNodeAddressWatch = CLEAR_NODE_ADDRESS_WATCH {
         /// On which gpu.
         gpu_id: u32,
-        /// Which.
+        /// Number of the watch point.
         id: u32,
     }
 
@@ -147,7 +147,7 @@ operations! {
         info_size: u32,
         /// Gpu or queue.
         source_id: u32,
-        /// Which.
+        /// Exception to ask about.
         exception_code: ExceptionCode,
         /// Whether to clear it: 0 or 1.
         clear_exception: u32,

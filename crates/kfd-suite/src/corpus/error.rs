@@ -1,4 +1,4 @@
-//! What can be wrong with a corpus, and with what it computes.
+//! Errors of the corpus.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ pub enum CorpusError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's answer.
         source: io::Error,
     },
 
@@ -42,7 +42,7 @@ pub enum CorpusError {
     Kernel {
         /// Kernel and level.
         name: String,
-        /// Of its input.
+        /// Seed of the input.
         seed: u64,
         /// What went wrong.
         error: Box<CorpusError>,
@@ -54,7 +54,7 @@ pub enum CorpusError {
 }
 
 impl CorpusError {
-    /// The same with the kernel's name before it.
+    /// Adds the name and seed of the kernel.
     pub(super) fn of(self, name: &str, seed: u64) -> CorpusError {
         CorpusError::Kernel { name: name.to_owned(), seed, error: Box::new(self) }
     }

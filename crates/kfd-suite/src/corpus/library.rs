@@ -27,7 +27,7 @@ unsafe impl Sync for Library {}
 static RUNNING: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 impl Library {
-    /// Loads it.
+    /// Loads the library.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Library {
         CString::new(text).map_err(|_| self.failed(format!("{text:?} has a zero byte")))
     }
 
-    /// An input for a seed.
+    /// Returns the input for a seed.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Library {
         Ok(bytes)
     }
 
-    /// Does on the host what a kernel does. `input` and `output` have the sizes of its manifest.
+    /// Runs the host's version of a kernel. `input` and `output` have the sizes of its manifest.
     ///
     /// # Errors
     ///
@@ -84,8 +84,8 @@ impl Library {
     pub fn run(&self, kernel: &str, input: &[u8], output: &mut [u8], items: i32) -> Result<(), CorpusError> {
         let symbol = self.symbol(&self.text(&format!("{kernel}_host"))?)?;
         let _running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // SAFETY: every function of that name has this type; the manifest has the sizes it needs, and nobody else uses its
-        // static buffer.
+        // SAFETY: every function of that name has this type; the manifest has the sizes it needs, and the lock keeps
+        // its static buffer to one caller.
         unsafe {
             let run = std::mem::transmute::<*mut c_void, Run>(symbol.as_ptr());
             run(input.as_ptr().cast(), output.as_mut_ptr().cast(), items);

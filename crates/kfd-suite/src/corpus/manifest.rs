@@ -12,13 +12,13 @@ use super::error::CorpusError;
 pub struct Manifest {
     /// In the order of the file.
     #[serde(rename = "kernel")]
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<CorpusKernel>,
 }
 
 /// A kernel of the corpus.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kernel {
+pub struct CorpusKernel {
     /// Its name, and that of its files.
     pub name: String,
     /// What it reads.
@@ -44,9 +44,9 @@ pub struct Input {
     /// Type of an element, such as `u32`.
     #[serde(rename = "type")]
     pub element: String,
-    /// How many.
+    /// Number of elements.
     pub count: usize,
-    /// What kind of values.
+    /// Kind of values, as `corpus_fill` of the library names it.
     pub fill: String,
 }
 
@@ -95,7 +95,7 @@ fn width(element: &str) -> usize {
     }
 }
 
-impl Kernel {
+impl CorpusKernel {
     /// Work items of the dispatch: without a grid of its own one for each item, in whole workgroups.
     #[must_use]
     pub fn grid(&self) -> [u32; 3] {
@@ -105,7 +105,7 @@ impl Kernel {
 }
 
 impl Input {
-    /// Its size.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.count * width(&self.element)
@@ -113,13 +113,13 @@ impl Input {
 }
 
 impl Output {
-    /// What it holds before the kernel runs.
+    /// Returns the contents before the kernel runs.
     #[must_use]
     pub fn start(&self) -> Vec<u8> {
         vec![self.fill; self.count * width(&self.element)]
     }
 
-    /// The first element that is not as expected, and how many are not.
+    /// Describes the first element that is not as expected and counts the others; `None` if all are.
     #[must_use]
     pub fn difference(&self, found: &[u8], expected: &[u8]) -> Option<String> {
         let width = width(&self.element).max(1);

@@ -1,7 +1,7 @@
 //! The corpus: kernels that one C source describes for the gpu and for the host, compared bit by bit.
 //!
-//! A directory holds what the corpus's `build.sh` made: a code object for each kernel and level of optimisation, and
-//! `libcorpus.so` with the same functions for the host. The manifest says how each is run.
+//! A directory holds the results of the corpus's `build.sh`: a code object for each kernel and level of optimisation,
+//! and `libcorpus.so` with the same functions for the host. The manifest says how each is run.
 
 mod error;
 mod library;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::CorpusError;
 pub use library::Library;
-pub use manifest::{Input, Kernel, Manifest, Output};
+pub use manifest::{CorpusKernel, Input, Manifest, Output};
 
 use kfd_runtime::{Arguments, CodeObject, Executable, GpuAddr, Launch, Order, Placement, Signal};
 
@@ -26,7 +26,7 @@ const GUARD: [u8; 256] = [0xA5; 256];
 /// A kernel compiled with a level of optimisation, on a gpu.
 #[derive(Debug)]
 pub struct Loaded<'a> {
-    kernel: &'a Kernel,
+    kernel: &'a CorpusKernel,
     level: &'static str,
     program: Executable,
 }
@@ -51,13 +51,13 @@ impl Corpus {
         Ok(Corpus { directory: directory.to_owned(), manifest, library })
     }
 
-    /// Its kernels.
+    /// Returns the kernels of the manifest.
     #[must_use]
-    pub fn kernels(&self) -> &[Kernel] {
+    pub fn kernels(&self) -> &[CorpusKernel] {
         &self.manifest.kernels
     }
 
-    /// The host's side.
+    /// Returns the library of the host's versions.
     #[must_use]
     pub fn library(&self) -> &Library {
         &self.library
@@ -68,7 +68,7 @@ impl Corpus {
     /// # Errors
     ///
     /// If an object is missing or broken, or the gpu fails.
-    pub fn load<'a>(&self, kernel: &'a Kernel, bench: &mut Bench) -> Result<Vec<Loaded<'a>>, CorpusError> {
+    pub fn load<'a>(&self, kernel: &'a CorpusKernel, bench: &mut Bench) -> Result<Vec<Loaded<'a>>, CorpusError> {
         let load = |level| {
             let path = self.directory.join(format!("{}.{level}.hsaco", kernel.name));
             let bytes = std::fs::read(&path).map_err(|source| CorpusError::Read { path, source })?;
@@ -97,16 +97,16 @@ impl Corpus {
 }
 
 impl Loaded<'_> {
-    /// Kernel and level.
+    /// Returns the name of kernel and level.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}.{}", self.kernel.name, self.level)
     }
 }
 
-/// What the kernel leaves in its output.
+/// Runs the kernel and returns its output.
 fn dispatch(loaded: &Loaded<'_>, bench: &mut Bench, input: &[u8]) -> Result<Vec<u8>, CorpusError> {
-    let Kernel { name, items, group, stack, .. } = loaded.kernel;
+    let CorpusKernel { name, items, group, stack, .. } = loaded.kernel;
     let mut program = loaded.program.kernel(name)?;
     program.scratch_per_item = program.scratch_per_item.max(*stack);
     let start = loaded.kernel.output.start();

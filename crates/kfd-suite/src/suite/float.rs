@@ -161,8 +161,8 @@ fn bfloat_bits(value: f32) -> u16 {
     half::bf16::from_f32(value).to_bits()
 }
 
-/// What a half becomes when multiplied with itself: single precision holds the product exactly, so rounding it once more
-/// is rounding it once.
+/// What a half becomes when multiplied with itself: single precision holds the product exactly, so rounding it once
+/// more is rounding it once.
 fn squared(value: f32) -> u16 {
     let half = f16::from_f32(value).to_f32();
     f16::from_f32(half * half).to_bits()

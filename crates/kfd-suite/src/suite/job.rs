@@ -6,7 +6,7 @@ use kfd_runtime::{Launch, Placement};
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 
-/// A kernel to run, complete with what must come out.
+/// A kernel with its arguments and expected results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// The code object.
@@ -88,15 +88,15 @@ impl Argument {
 /// A buffer before and after.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BufferArgument {
-    /// Where it lies.
+    /// Memory that the buffer lies in.
     pub placement: Placement,
-    /// What it holds before.
+    /// Contents before the kernel runs.
     pub contents: Vec<u8>,
-    /// What it must hold after, if that is checked.
+    /// Expected contents afterwards, if they are checked.
     pub expected: Option<Expected>,
 }
 
-/// What a buffer must hold after.
+/// Expected contents of a buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expected {
     /// These bytes.
@@ -120,13 +120,13 @@ pub enum Expected {
 /// The first wrong element of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Which buffer, counted from 0 among the arguments that are buffers.
+    /// Index of the buffer, counted from 0 among the arguments that are buffers.
     pub buffer: usize,
-    /// Which element.
+    /// Index of the element.
     pub element: usize,
-    /// What was there.
+    /// Value in the buffer.
     pub found: String,
-    /// What should be.
+    /// Value that is expected.
     pub expected: String,
 }
 

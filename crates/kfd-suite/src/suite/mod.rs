@@ -1,4 +1,4 @@
-//! The suite: kernels, what they are given, and what they must leave behind.
+//! The suite: kernels with their inputs and expected results.
 //!
 //! A [`Job`] is plain data, computed on the host together with its expected results, so it can be looked at, and run by
 //! anything that executes code objects. The sources are in `kernels/`, the objects beside them were built from those.
@@ -32,7 +32,7 @@ pub(crate) const ADVANCE: &[u8] = object!("advance");
 pub struct Test {
     /// Its name.
     pub name: &'static str,
-    /// What it shows.
+    /// What the test covers, for listings.
     pub about: &'static str,
     body: Body,
 }
@@ -46,7 +46,7 @@ enum Body {
 }
 
 impl Test {
-    /// Runs it with inputs that follow from the seed.
+    /// Runs the test with inputs generated from the seed.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Test {
         }
     }
 
-    /// What it will run, if it is a kernel.
+    /// Returns the job of a test that is a single kernel.
     #[must_use]
     pub fn job(&self, seed: u64) -> Option<Job> {
         match self.body {
@@ -82,7 +82,7 @@ pub fn walk_result(item: u32, steps: u32) -> u32 {
     integer::walk_result(item, steps)
 }
 
-/// Every test.
+/// All tests of the suite.
 pub const ALL: &[Test] = &[
     kernel("vadd", "sum of two vectors in video memory", float::vadd),
     kernel("saxpy", "scaled vector added in place", float::saxpy),
@@ -108,7 +108,7 @@ pub const ALL: &[Test] = &[
     system("ring", "more packets than the ring holds", system::ring),
 ];
 
-/// A test by its name.
+/// Returns a test by its name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Test> {
     ALL.iter().find(|test| test.name == name)

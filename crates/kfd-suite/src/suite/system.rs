@@ -47,8 +47,8 @@ pub(super) fn copy(bench: &mut Bench, seed: u64) -> Result<Outcome> {
     Ok(Outcome { items: COPIED as u64, elapsed: begin.elapsed(), mismatch: fill.or(copy), checksum })
 }
 
-/// A second queue waits for a signal that only a kernel of the first counts down, then overwrites its result. Without the
-/// wait the first kernel would be the last to write.
+/// A second queue waits for a signal that only a kernel of the first counts down, then overwrites its result. Without
+/// the wait the first kernel would be the last to write.
 pub(super) fn barrier(bench: &mut Bench, seed: u64) -> Result<Outcome> {
     const GROUPS: u32 = 4;
     const LANES: u16 = 64;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::id::Pid;
-use crate::waiting::{self, Call};
+use crate::waiting::{self, WaitingCall};
 
 /// Calls that go on after a stop as if nothing had been. Others, `epoll_wait` among them, return with `EINTR`, which a
 /// program without signal handlers may not expect; those of the driver may even repeat what they had done already.
@@ -26,7 +26,7 @@ const INTERRUPTIBLE: [libc::c_long; 13] = [
 
 /// Whether the first thread of the program is inside `DESTROY_QUEUE`.
 pub(super) fn is_destroying_queue(pid: Pid) -> bool {
-    waiting::call(pid, pid.0) == Some(Call::DestroyQueue)
+    waiting::call(pid, pid.0) == Some(WaitingCall::DestroyQueue)
 }
 
 /// Whether a stop of the first thread goes unnoticed by the program.

@@ -1,12 +1,13 @@
 //! The ptrace relation to a program, held so that the program does not notice.
 //!
-//! The driver lets a debugger in if it traces the program's first thread, and some versions want every call from the very
-//! thread that does. A [`Tracee`] keeps one thread for that. What the relation brings with it is answered there: signals
-//! are passed on, a stop by job control stays a stop, an end is reaped at once so that the real parent learns of it.
+//! The driver lets a debugger in if it traces the program's first thread, and some versions want every call from the
+//! very thread that does. A [`Tracee`] keeps one thread for that. What the relation brings with it is answered there:
+//! signals are passed on, a stop by job control stays a stop, an end is reaped at once so that the real parent learns
+//! of it.
 //!
 //! Stops are awaited by a second thread, because waiting for them cannot be combined with waiting for anything else. It
-//! hands each to the first and waits again only after the answer, so that nothing is left waiting for a program that is no
-//! longer traced. A program that was let go needs none: its end is seen through a descriptor.
+//! hands each to the first and waits again only after the answer, so that nothing is left waiting for a program that is
+//! no longer traced. A detached program needs none: its end is seen through a pidfd.
 
 mod calling;
 mod stop;
@@ -32,18 +33,19 @@ pub enum End {
     Exited(i32),
     /// By this signal.
     Killed(i32),
-    /// Unknown: it was not traced then, or is no longer. A program whose second thread executes another program ends so.
+    /// Unknown: it was not traced then, or is no longer. A program whose second thread executes another program ends
+    /// so.
     Lost,
 }
 
-/// What is to be done on the tracing thread before the relation ends.
+/// Runs on the tracing thread before the relation ends.
 pub(crate) type Farewell = Box<dyn FnOnce() + Send>;
 
-/// What the tracing thread is asked or told.
+/// Messages to the tracing thread.
 enum Message {
-    /// Do this.
+    /// Run a job.
     Run(Box<dyn FnOnce() + Send>),
-    /// Watch this.
+    /// Watch a pipe.
     Watch(Watch),
     /// Stop tracing and keep everything else, if that works.
     DetachIf(Box<dyn FnOnce() -> bool + Send>),
@@ -69,7 +71,7 @@ struct Port {
 }
 
 impl Port {
-    /// Whether anybody is left to receive it.
+    /// Returns whether the tracing thread still receives messages.
     fn send(&self, message: Message) -> bool {
         let sent = self.sender.send(message).is_ok();
         thread::wake(&self.wake);
@@ -77,7 +79,7 @@ impl Port {
     }
 }
 
-/// What both sides see.
+/// State that the tracing thread shares with the handle.
 #[derive(Debug, Default)]
 struct Shared {
     end: OnceLock<End>,
@@ -85,7 +87,7 @@ struct Shared {
     detached: AtomicBool,
 }
 
-/// Whether a program ended, for whoever may know it longer than the [`Tracee`].
+/// Whether a program ended; outlives its [`Tracee`].
 #[derive(Clone, Debug)]
 pub(crate) struct Life(Arc<Shared>);
 
@@ -97,8 +99,8 @@ impl Life {
 
 /// The traced first thread of a program. Detaches when dropped; the program runs on, unaware.
 ///
-/// A child of this process can be traced, too: its end is then left for whoever waits for it. But while it is traced, such
-/// a wait also returns for stops, so nobody else may wait for it before [`Tracee::end`] says that it ended.
+/// A child of this process can be traced, too; its exit status is then left for its parent's `wait`. While the child is
+/// traced, such a wait also returns for stops, so the parent must not wait before [`Tracee::end`] says that it ended.
 pub struct Tracee {
     pid: Pid,
     port: Port,
@@ -113,12 +115,16 @@ impl fmt::Debug for Tracee {
 }
 
 impl Tracee {
-    /// Begins to trace a program without stopping it. `at_end` is called once, on the tracing thread, if the program ends
-    /// while it is traced.
+    /// Begins to trace a program without stopping it. `at_end` is called once, on the tracing thread, if the program
+    /// ends while it is traced.
     ///
     /// # Errors
     ///
-    /// If the program does not exist, is traced by somebody else, or may not be traced by this user.
+    /// [`Error::Ptrace`] if the program does not exist, has another tracer, or may not be traced by this user.
+    ///
+    /// # References
+    ///
+    /// `PTRACE_SEIZE` in ptrace(2).
     pub fn seize(pid: Pid, at_end: impl FnOnce(End) + Send + 'static) -> Result<Tracee> {
         let (ready, answer) = mpsc::channel();
         let begun = move |_: &Life, seized: Result<()>| {
@@ -130,9 +136,9 @@ impl Tracee {
         Ok(tracee)
     }
 
-    /// As [`Tracee::seize`], without waiting for it. On the tracing thread `before` runs first, then the program is seized,
-    /// and `begun` is told what came of both. It answers with what is to be done before the relation ends; without that
-    /// the relation ends at once, and everything posted is dropped.
+    /// As [`Tracee::seize`], without waiting for it. On the tracing thread `before` runs first, then the program is
+    /// seized, and `begun` is told what came of both. It answers with what is to be done before the relation ends;
+    /// without that the relation ends at once, and everything posted is dropped.
     pub(crate) fn begin<T: Send + 'static>(
         pid: Pid,
         before: impl FnOnce() -> Result<T> + Send + 'static,
@@ -172,7 +178,7 @@ impl Tracee {
         self.shared.stopped.load(Ordering::Acquire)
     }
 
-    /// Whether it was let go: it is followed, but not traced any more.
+    /// Returns whether the program is followed without being traced any more.
     #[must_use]
     pub fn is_detached(&self) -> bool {
         self.shared.detached.load(Ordering::Acquire)
@@ -189,21 +195,21 @@ impl Tracee {
         self.post(move || {
             // The number of an ended program may already be another's.
             if shared.end.get().is_none() {
-                // Whoever asked waits below; if that thread was ended, nobody needs the result.
+                // The caller waits below; without it the result is not needed.
                 let _ = sender.send(job());
             }
         });
         result.recv().map_err(|_| Error::Gone { pid: self.pid })
     }
 
-    /// Runs something on the tracing thread, after everything posted before, and waits for nothing. It is dropped unrun if
-    /// the program could not be traced, and runs even if the program ended.
+    /// Runs something on the tracing thread, after everything posted before, and waits for nothing. It is dropped unrun
+    /// if the program could not be traced, and runs even if the program ended.
     pub fn post(&self, job: impl FnOnce() + Send + 'static) {
         self.port.send(Message::Run(Box::new(job)));
     }
 
-    /// Calls `notice` on the tracing thread whenever bytes arrive in a pipe, and a last time with `false` when its other
-    /// end is closed. The bytes are taken out first. A pipe watched before is forgotten.
+    /// Calls `notice` on the tracing thread whenever bytes arrive in a pipe, and a last time with `false` when its
+    /// other end is closed. The bytes are taken out first. A pipe watched before is forgotten.
     pub fn watch(&self, source: OwnedFd, notice: impl FnMut(bool) + Send + 'static) {
         self.port.send(Message::Watch(Watch { source, notice: Box::new(notice) }));
     }
@@ -211,8 +217,8 @@ impl Tracee {
     /// Stops tracing the program but goes on following it: jobs run as before, and its end is noticed. `probe`, on the
     /// tracing thread, says whether what the caller needs still works; if not, the program is traced again.
     ///
-    /// Stopping to trace interrupts the program's first thread. If that thread is where an interruption might be noticed,
-    /// nothing happens and `probe` is not called.
+    /// Stopping to trace interrupts the program's first thread. If that thread is where an interruption might be
+    /// noticed, nothing happens and `probe` is not called.
     pub(crate) fn detach_if(&self, probe: impl FnOnce() -> bool + Send + 'static) {
         self.port.send(Message::DetachIf(Box::new(probe)));
     }

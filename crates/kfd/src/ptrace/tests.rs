@@ -217,7 +217,7 @@ fn a_program_that_was_detached_is_followed_to_its_end() {
     await_that("it waits for input", || calling::may_be_interrupted(pid));
     tracee.detach_if(move || sender.send(field(pid, "TracerPid:")).is_ok());
     assert_eq!(probed.recv().unwrap(), "0");
-    // Jobs run as before, and nobody stands between the program and its signals.
+    // Jobs run as before, and no tracer stands between the program and its signals.
     assert!(tracee.run(|| ()).is_ok() && tracee.is_detached());
     shell.say("one");
     assert_eq!(shell.hear(), "got one");

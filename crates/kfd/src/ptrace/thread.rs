@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::id::Pid;
 use crate::sys;
 
-/// How long a program may take to stop for the detachment. One that sleeps in the kernel longer is detached by the end of
-/// the thread, which needs no stop.
+/// How long a program may take to stop for the detachment. One that sleeps in the kernel longer is detached by the end
+/// of the thread, which needs no stop.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Makes the tracing thread look into its inbox. A full pipe wakes it as well.
@@ -34,12 +34,12 @@ pub(super) struct Thread {
     watch: Option<Watch>,
     /// Lets the waiting thread wait again; without it, it ends.
     answered: Option<Sender<()>>,
-    /// Becomes readable when a program that was let go ends.
+    /// Becomes readable when a detached program ends.
     process: Option<OwnedFd>,
     leaving: bool,
 }
 
-/// What came of asking a program to stop.
+/// Result of asking a program to stop.
 enum Asked {
     Stopped(Stop),
     Ended,
@@ -142,7 +142,7 @@ impl Thread {
         self.watch = open.then_some(watch);
     }
 
-    /// Lets the program go on as if nobody traced it.
+    /// Continues the program as if it were not traced.
     fn answer(&mut self, stop: Stop) {
         let group = stop == Stop::Group;
         let answer = if group { libc::PTRACE_LISTEN } else { libc::PTRACE_CONT };
@@ -249,11 +249,11 @@ fn drain(source: &OwnedFd) -> bool {
     }
 }
 
-/// Waits for stops and the end of the program and reports them, until its end or until nobody answers any more.
+/// Waits for stops and the end of the program and reports them, until its end or until the tracing thread ends.
 fn wait_for_changes(pid: Pid, port: &Port, answers: &Receiver<()>) {
     sys::block_signals();
     let own = is_own_child(pid);
-    // The end of a child of this process belongs to whoever started it.
+    // The exit status of a child of this process belongs to its parent's `wait`.
     let keep = if own { libc::WNOWAIT } else { 0 };
     loop {
         let change = match sys::wait(pid, libc::WEXITED | libc::WSTOPPED | keep) {

@@ -1,4 +1,4 @@
-//! What the virtual machine has: a profile, read from TOML.
+//! Profiles of virtual machines, read from TOML.
 //!
 //! A profile names a real product and gives it a size that the host can carry. Everything a program can ask about the
 //! gpu (topology, apertures, save-area sizes, device queries) is computed from it, so the answers agree.
@@ -208,22 +208,22 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Names of the profiles that need no file.
+    /// Returns the names of the built-in profiles.
     #[must_use]
     pub fn builtin_names() -> Vec<&'static str> {
         BUILTIN.iter().map(|(name, _)| *name).collect()
     }
 
-    /// The text of one of them, a model for a file of one's own.
+    /// Returns the text of a built-in profile, to copy and edit.
     #[must_use]
     pub fn builtin_text(name: &str) -> Option<&'static str> {
         BUILTIN.iter().find(|(builtin, _)| *builtin == name).map(|(_, text)| *text)
     }
 
-    /// The built-in profile of this name, or the one in the file of this path.
+    /// Loads the built-in profile of this name, or the file of this path.
     ///
     /// # Errors
-    /// If there is neither, or the file is no valid profile.
+    /// If there is neither, or the file has mistakes; all of them are listed.
     pub fn load(name_or_path: &str) -> Result<Profile, ProfileError> {
         if let Some(text) = Profile::builtin_text(name_or_path) {
             return Profile::parse(name_or_path, text);
@@ -240,10 +240,10 @@ impl Profile {
         read::profile(&source)
     }
 
-    /// The profile in `text`; `file` is named in errors.
+    /// Reads the profile in `text`; `file` is its name in errors.
     ///
     /// # Errors
-    /// If the text is no TOML, has unknown or missing keys, or describes a machine that cannot be.
+    /// If the text is no TOML, has unknown or missing keys, or describes a machine that cannot exist.
     pub fn parse(file: &str, text: &str) -> Result<Profile, ProfileError> {
         read::profile(&Source::new(file, text))
     }

@@ -9,6 +9,7 @@ use kfd_runtime::{Arguments, Buffer, CodeObject, Device, Executable, Kernel, Lau
 use kfd_runtime::{Result, Signal};
 use kfd_suite::Bench;
 use kfd_suite::suite;
+use linux_host::process::{Stat, pids};
 use serde_json::{Value, json};
 use vgpu::sys::monotonic_raw_ns;
 
@@ -124,11 +125,11 @@ fn share() -> Result<Value> {
     const TIME: Duration = Duration::from_millis(1500);
     let mut program = Program::new(bench()?, "spin", &[20_000])?;
     let mut measure = || -> Result<f64> {
-        let (begin, before) = (Instant::now(), engine_time());
+        let (begin, before) = (Instant::now(), executor_time());
         while begin.elapsed() < TIME {
             program.run(&Launch::linear(64, 64))?;
         }
-        Ok((engine_time() - before) / begin.elapsed().as_secs_f64())
+        Ok((executor_time() - before) / begin.elapsed().as_secs_f64())
     };
     let alone = measure()?;
     let spinners = [spinner(), spinner()];
@@ -156,23 +157,11 @@ fn spin() -> Result<Value> {
     Ok(Value::Null)
 }
 
-/// Seconds that the engines of this process have run: its children of that name.
-fn engine_time() -> f64 {
+/// Returns the seconds that the executors of this process have run: its children of that name.
+fn executor_time() -> f64 {
     let own = std::process::id();
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    // SAFETY: asks for a constant.
-    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
-    processes
-        .filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok())
-        .filter_map(|text| {
-            let (name, rest) = text.split_once(") ")?;
-            let fields: Vec<&str> = rest.split(' ').collect();
-            let number = |n: usize| fields.get(n).and_then(|field| field.parse::<u32>().ok());
-            // State, parent, and at 11 and 12 the time in user and kernel mode.
-            (name.ends_with("(vgpu-executor") && number(1)? == own)
-                .then_some(f64::from(number(11)? + number(12)?) / ticks)
-        })
-        .sum()
+    let executors = pids().filter_map(Stat::read).filter(|stat| stat.comm == "vgpu-executor" && stat.parent == own);
+    executors.filter_map(|stat| stat.cpu()).map(|time| time.as_secs_f64()).sum()
 }
 
 /// Milliseconds of `python3 -c pass` without and with the hooks.

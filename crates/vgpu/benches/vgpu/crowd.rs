@@ -153,7 +153,8 @@ impl Shared {
     }
 
     fn word(&self, index: usize) -> &AtomicU32 {
-        // SAFETY: as above; the words lie behind the count.
+        // SAFETY: an aligned word of the page, behind the count; the page lives as long as this and is accessed through
+        // atomics only.
         unsafe { &*self.0.start().add(64 * (1 + index)).cast() }
     }
 

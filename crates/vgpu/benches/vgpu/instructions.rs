@@ -20,31 +20,36 @@ const BYTES: usize = 1 << 16;
 const COPIES: usize = 60;
 const STEPS: u64 = 6100;
 
-/// What the registers hold that instructions take addresses from.
+/// Addresses of the lanes of a memory instruction.
 #[derive(Clone, Copy, PartialEq)]
-enum Lie {
-    /// Lane after lane.
+enum AccessPattern {
+    /// Neighbouring lanes have neighbouring addresses.
     Contiguous,
-    /// Each lane somewhere else, every lane once.
+    /// The addresses are a permutation without neighbours.
     Scattered,
 }
 
-/// An instruction and how its lanes lie.
+/// An instruction and the addresses of its lanes.
 struct Case {
     name: &'static str,
     words: &'static [u32],
-    lie: Lie,
+    pattern: AccessPattern,
     exec: u64,
 }
 
 const fn case(name: &'static str, words: &'static [u32]) -> Case {
-    Case { name, words, lie: Lie::Contiguous, exec: !0 }
+    Case { name, words, pattern: AccessPattern::Contiguous, exec: !0 }
 }
 
 /// Encodings by llvm-mc-19. Address: v0 (LDS, or global with s[2:3]), v[10:11]; data: v1 to v3 and s[4:5].
 static CASES: &[Case] = &[
     case(FMA, FMA_WORDS),
-    Case { name: "v_fma_f32, half of the lanes", words: FMA_WORDS, lie: Lie::Contiguous, exec: 0xFFFF_FFFF },
+    Case {
+        name: "v_fma_f32, half of the lanes",
+        words: FMA_WORDS,
+        pattern: AccessPattern::Contiguous,
+        exec: 0xFFFF_FFFF,
+    },
     case("v_fma_f32 with a negated source", &[0xD1CB_0004, 0x240E_0501]),
     case("v_fmac_f32", &[0x7608_0501]),
     case("v_pk_mul_f32", &[0xD3B1_4004, 0x1802_0502]),
@@ -61,11 +66,21 @@ static CASES: &[Case] = &[
     case("v_div_fixup_f32", &[0xD1DE_0004, 0x040E_0501]),
     case("ds_read_b32", &[0xD86C_0000, 0x0400_0000]),
     case("ds_read2_b32", &[0xD86E_2000, 0x0400_0000]),
-    Case { name: "ds_read_b32, scattered", words: &[0xD86C_0000, 0x0400_0000], lie: Lie::Scattered, exec: !0 },
+    Case {
+        name: "ds_read_b32, scattered",
+        words: &[0xD86C_0000, 0x0400_0000],
+        pattern: AccessPattern::Scattered,
+        exec: !0,
+    },
     case("ds_write_b32", &[0xD81A_0000, 0x0000_0400]),
     case("global_load_dword", &[0xDC50_8000, 0x047F_000A]),
     case("global_load_dword with a scalar base", &[0xDC50_8000, 0x0402_0000]),
-    Case { name: "global_load_dword, scattered", words: &[0xDC50_8000, 0x047F_000A], lie: Lie::Scattered, exec: !0 },
+    Case {
+        name: "global_load_dword, scattered",
+        words: &[0xDC50_8000, 0x047F_000A],
+        pattern: AccessPattern::Scattered,
+        exec: !0,
+    },
     case("global_store_dword", &[0xDC70_8000, 0x007F_040A]),
     case("s_load_dwordx4", &[0xC00A_0201, 0x0000_0000]),
     case("s_add_u32", &[0x8008_0A09]),
@@ -121,7 +136,7 @@ impl Loop {
         wave.set_s64(2, DATA);
         wave.set_s64(4, DATA);
         for lane in 0..LANES {
-            let position = if case.lie == Lie::Scattered { lane * 37 % LANES * 33 } else { lane };
+            let position = if case.pattern == AccessPattern::Scattered { lane * 37 % LANES * 33 } else { lane };
             let offset = 4 * position as u32;
             wave.v[0][lane] = offset;
             wave.v[10][lane] = DATA as u32 + offset;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use kfd::{Grace, Kfd, Pid, QueueId, Tracer};
 use kfd_runtime::{Device, Order, Queue, Signal};
+use linux_host::process::{Stat, pids, read, threads};
 use serde_json::{Value, json};
 use vgpu::launch::Running;
 use vgpu::protocol::{CycleStatus, Status};
@@ -178,24 +179,18 @@ pub(crate) fn idle_cost() -> Result<Value> {
     }))
 }
 
-/// Seconds that the supervisor has run, and those of some programs and their engines.
+/// Returns the seconds that the supervisor has run, and those of some programs and their executors.
 fn used(status: &Status, programs: &BTreeSet<u32>) -> (f64, f64) {
-    let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let parent = |pid: u32| Stat::read(pid).map(|stat| stat.parent);
     let belongs = |pid: u32| programs.contains(&pid) || parent(pid).is_some_and(|parent| programs.contains(&parent));
-    (run_time(status.supervisor), numbers.filter(|pid| belongs(*pid)).map(run_time).sum())
+    (run_time(status.supervisor), pids().filter(|pid| belongs(*pid)).map(run_time).sum())
 }
 
-fn parent(pid: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
-}
-
-/// Seconds on a processor of all threads.
+/// Returns the seconds that all threads of a process have run: by schedstat, because clock ticks are too coarse.
 fn run_time(pid: u32) -> f64 {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let texts = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok());
-    texts.filter_map(|text| text.split(' ').next()?.parse::<f64>().ok()).sum::<f64>() / 1e9
+    let texts = threads(pid).filter_map(|thread| read(pid, &format!("task/{thread}/schedstat")).ok());
+    let nanoseconds = texts.filter_map(|text| String::from_utf8_lossy(&text).split(' ').next()?.parse::<f64>().ok());
+    nanoseconds.sum::<f64>() / 1e9
 }
 
 /// Two busy programs: what each gets, and what both get done against one alone.

@@ -40,7 +40,7 @@ impl Attached {
     pub(super) fn new(session: &'static Session) -> Result<Self, i32> {
         let failed = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::ENOMEM);
         let file = |path: &str, size: u64| {
-            sys::memfd(&format!("{FILE_PREFIX}{path}"), size).and_then(sys::out_of_the_way).map_err(failed)
+            sys::memfd(&format!("{FILE_PREFIX}{path}"), size).and_then(sys::dup_above).map_err(failed)
         };
         let kfd = file("/dev/kfd", layout::kfd_file_size())?;
         let render = file(RENDER, layout::BUFFERS_END)?;

@@ -135,7 +135,7 @@ pub fn open(path: &str, flags: i32) -> Result<RawFd, i32> {
 fn file_of(path: &str, text: &str) -> std::io::Result<OwnedFd> {
     use std::io::Write;
     let mut file = std::fs::File::from(sys::memfd(&format!("{FILE_PREFIX}{path}"), 0)?);
-    sys::within_limit(text.len() as u64)?;
+    sys::check_size_limit(text.len() as u64)?;
     file.write_all(text.as_bytes())?;
     sys::reopen_read_only(file.as_fd())
 }

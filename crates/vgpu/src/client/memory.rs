@@ -112,7 +112,7 @@ impl Memory {
     pub(crate) fn free(&self, backing: Backing, size: u64) {
         self.state().maps.remove(&backing);
         if let (Backing::Vram { offset } | Backing::Gtt { offset }, Ok(file)) = (backing, self.render()) {
-            sys::punch(file.as_fd(), offset, size);
+            sys::punch_hole(file.as_fd(), offset, size);
         }
     }
 

@@ -60,7 +60,7 @@ pub(super) fn get() -> Option<&'static Session> {
     if let Some(session) = current() {
         return Some(session);
     }
-    let stream = UnixStream::from(sys::out_of_the_way(sys::connect(paths::socket()?).ok()?.into()).ok()?);
+    let stream = UnixStream::from(sys::dup_above(sys::connect(paths::socket()?).ok()?.into()).ok()?);
     static WATCHING_FORKS: AtomicBool = AtomicBool::new(false);
     if !WATCHING_FORKS.load(Ordering::Acquire) {
         // SAFETY: the handler only stores to atomics and closes a descriptor; being called twice does not harm it.
@@ -124,7 +124,7 @@ impl Session {
         LINE.with_borrow_mut(|line| {
             if line.as_ref().is_none_or(|(owner, _)| *owner != process) {
                 let stream = sys::connect(paths::socket()?).ok()?;
-                let stream = UnixStream::from(sys::out_of_the_way(stream.into()).ok()?);
+                let stream = UnixStream::from(sys::dup_above(stream.into()).ok()?);
                 let (Reply::Done, _) = exchange(&stream, &Request::Belong { process }, &[])? else { return None };
                 *line = Some((process, stream));
             }

@@ -20,12 +20,12 @@ pub(crate) struct Atomic {
 }
 
 impl Atomic {
-    /// Whether the engine knows it.
+    /// Returns whether the device implements it.
     pub(crate) fn known(&self) -> bool {
         matches!(self.operation & 0x1F, 0x07 | CMPSWAP | 0x0F..=0x19)
     }
 
-    /// Whether the value before, `old`, is what a compare and swap hoped for; true for the others.
+    /// Returns whether a compare and swap succeeds on the value before, `old`; true for other operations.
     pub(crate) fn satisfied(&self, old: u64) -> bool {
         self.operation & 0x1F != CMPSWAP || old == self.masked(self.compare)
     }
@@ -46,7 +46,7 @@ impl Atomic {
         cx.memory.atomic_u32(self.address, |old| self.apply(u64::from(old)) as u32).map(u64::from)
     }
 
-    /// The value after, from the one before.
+    /// Computes the value after from the one before.
     fn apply(&self, old: u64) -> u64 {
         let source = self.masked(self.source);
         let signed = |value: u64| if self.wide() { value as i64 } else { i64::from(value as u32 as i32) };

@@ -1,4 +1,4 @@
-//! What packet processing works with.
+//! The environment of packet processing.
 
 use vgpu_isa::inst::Target;
 use vgpu_isa::memory::{Fault, Port};
@@ -6,7 +6,7 @@ use vgpu_isa::memory::{Fault, Port};
 use super::Interrupts;
 use super::slots::Slots;
 
-/// The surroundings of a queue while its packets are processed.
+/// Memory, interrupts and clock of a queue while its packets are processed.
 pub(crate) struct Context<'a> {
     /// Memory of the process, as mapped now.
     pub(crate) memory: Port<'a>,
@@ -14,44 +14,44 @@ pub(crate) struct Context<'a> {
     pub(crate) slots: &'a dyn Slots,
     pub(crate) clock: fn() -> u64,
     pub(crate) target: Target,
-    /// Counts how often decoded code became doubtful.
+    /// Counts invalidations of decoded code.
     pub(crate) generation: &'a mut u64,
 }
 
 impl Context<'_> {
-    /// Memory may hold other code now.
+    /// Invalidates decoded code: memory may hold other code now.
     pub(crate) fn invalidate_code(&mut self) {
         *self.generation += 1;
     }
 
-    /// 32 or 64 bits at an address, by `wide`.
+    /// Reads 32 or, if `wide`, 64 bits.
     pub(crate) fn load(&mut self, address: u64, wide: bool) -> Result<u64, Fault> {
         if wide { self.memory.read_u64(address) } else { self.memory.read_u32(address).map(u64::from) }
     }
 
-    /// Stores the low 32 bits or all of them, by `wide`.
+    /// Writes the low 32 or, if `wide`, all 64 bits.
     pub(crate) fn store(&mut self, address: u64, value: u64, wide: bool) -> Result<(), Fault> {
         if wide { self.memory.write_u64(address, value) } else { self.memory.write_u32(address, value as u32) }
     }
 }
 
-/// What became of the next packet of a queue.
+/// Result of processing the next packet of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It was processed, or a part of it.
+    /// The packet, or a part of it, was processed.
     Done,
-    /// It waits for memory or for work under way.
+    /// The packet waits for memory or for work under way.
     Wait,
-    /// There is none.
+    /// There is no packet.
     Empty,
 }
 
-/// An address from its halves.
+/// Joins the halves of an address.
 pub(crate) fn address(low: u32, high: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Comparisons of WAIT_REG_MEM and POLL_REGMEM by number, after masking.
+/// Evaluates a comparison of WAIT_REG_MEM or POLL_REGMEM by its number, after masking.
 pub(crate) fn compares(function: u32, value: u64, reference: u64) -> bool {
     match function & 7 {
         1 => value < reference,

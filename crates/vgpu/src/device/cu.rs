@@ -8,7 +8,7 @@ use super::slots::{CuPlacement, Geometry, MAX_WAVES, Need, SlotRequest};
 /// SIMDs of a compute unit.
 pub(super) const SIMDS: usize = 4;
 
-/// What is occupied of a SIMD.
+/// Occupied resources of a SIMD.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Simd {
     pub(super) waves: u32,
@@ -16,7 +16,7 @@ pub(super) struct Simd {
     pub(super) sgprs: u32,
 }
 
-/// What is occupied of a compute unit.
+/// Occupied resources of a compute unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cu {
     pub(super) simds: [Simd; SIMDS],
@@ -24,8 +24,8 @@ pub(super) struct Cu {
 }
 
 impl Cu {
-    /// Adds a workgroup; `None`, and nothing changed, if it does not fit.
-    /// The search starts at SIMD `first`.
+    /// Returns the compute unit with a workgroup added, or `None` if that does not fit. The search starts at SIMD
+    /// `first`.
     pub(super) fn with(mut self, need: &Need, size: &Geometry, first: usize) -> Option<(Self, [u8; MAX_WAVES])> {
         self.lds = self.lds.checked_add(need.lds).filter(|&lds| lds <= size.lds)?;
         let mut simds = [0; MAX_WAVES];
@@ -69,7 +69,7 @@ impl Cu {
         }
     }
 
-    /// What two processes occupy together.
+    /// Returns what two processes occupy together.
     pub(super) fn plus(mut self, other: &Self) -> Self {
         self.lds = self.lds.saturating_add(other.lds);
         for (simd, more) in self.simds.iter_mut().zip(&other.simds) {
@@ -80,24 +80,24 @@ impl Cu {
         self
     }
 
-    /// Waves on all SIMDs.
+    /// Returns the waves on all SIMDs.
     pub(super) fn waves(&self) -> u32 {
         self.simds.iter().map(|simd| simd.waves).sum()
     }
 }
 
-/// Where searches start. They move on with every workgroup, so that workgroups spread over the device.
+/// Start of the next search. It moves on with every workgroup, so that workgroups spread over the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
-    /// Compute unit to ask first.
+    /// Compute unit to try first.
     pub(super) next: u32,
-    /// Changes with every workgroup, without a short period: which SIMD is asked first.
+    /// Number that selects the SIMD to try first; changes with every workgroup, without a short period.
     pub(super) turn: u32,
 }
 
 impl Cursor {
     /// Finds room: the compute unit, what it holds then, and the SIMD of each wave. `cu` tells what a compute unit
-    /// holds, `None` if it may not be used. If only some compute units are worth asking, `few` are they.
+    /// holds, `None` if it may not be used. If only some compute units are worth trying, `few` names them.
     pub(super) fn find(
         &mut self,
         size: &Geometry,
@@ -127,16 +127,16 @@ pub(super) const RECENT: u64 = 64;
 /// Kinds of workgroups that are remembered.
 const KINDS: usize = 4;
 
-/// What fitted nowhere, and when: how many workgroups had left the device until then. What leaves later is all that can
-/// make room, so nothing else needs to be asked again.
+/// Requests that fitted nowhere, with the number of workgroups that had left the device by then. Only workgroups that
+/// leave later make room, so only their compute units need to be tried again.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
     kinds: VecDeque<(Need, Option<CuMask>, u64)>,
 }
 
 impl Refused {
-    /// The compute units worth asking when `version` workgroups have left; `None` if all are. `recent` tells which
-    /// compute unit the workgroup of that number left.
+    /// Returns the compute units worth trying when `version` workgroups have left; `None` means all. `recent` tells
+    /// which compute unit the workgroup of that number left.
     pub(super) fn worth(
         &self,
         request: &SlotRequest<'_>,
@@ -147,7 +147,7 @@ impl Refused {
         (version.wrapping_sub(*then) <= RECENT).then(|| (*then..version).map(recent).collect())
     }
 
-    /// The request fits nowhere.
+    /// Records that a request fits nowhere.
     pub(super) fn note(&mut self, request: &SlotRequest<'_>, version: u64) {
         self.kinds.retain(|kind| !Self::same(kind, request));
         if self.kinds.len() == KINDS {

@@ -13,7 +13,8 @@ const WORDS: usize = MOST_CUS as usize / 64;
 pub struct CuMask([u64; WORDS]);
 
 impl CuMask {
-    /// A mask as the driver gets it: dwords, lowest compute unit first. What they do not name may not be used.
+    /// Makes a mask from the dwords that the driver gets, lowest compute unit first. Compute units beyond them are
+    /// excluded.
     pub fn of_dwords(dwords: &[u32]) -> Self {
         let mut words = [0; WORDS];
         for (n, dword) in dwords.iter().enumerate().take(2 * WORDS) {
@@ -22,12 +23,12 @@ impl CuMask {
         Self(words)
     }
 
-    /// Whether a compute unit is in the set.
+    /// Returns whether a compute unit is in the set.
     pub fn contains(&self, cu: u32) -> bool {
         self.0.get(cu as usize / 64).is_some_and(|word| word >> (cu % 64) & 1 != 0)
     }
 
-    /// The set as words, to keep it in shared memory.
+    /// Returns the set as words, for shared memory.
     pub(super) fn words(&self) -> &[u64; WORDS] {
         &self.0
     }

@@ -9,7 +9,7 @@ use super::slots::{CuPlacement, Need};
 /// Dispatches of one queue that may overlap.
 const MOST: usize = 64;
 
-/// A dispatch: what was started of it and what has ended.
+/// A dispatch and the progress of its workgroups.
 #[derive(Debug)]
 pub(crate) struct Dispatch {
     pub(crate) serial: u64,
@@ -28,12 +28,12 @@ pub(crate) struct Dispatch {
     unplaced: u64,
     /// Signal to decrement at the end, or 0.
     pub(crate) signal: u64,
-    /// When the first workgroup started.
+    /// Time at which the first workgroup started, in ticks.
     pub(crate) started: Option<u64>,
 }
 
 impl Dispatch {
-    /// Starts the next workgroup, if it has a place: its number and the place.
+    /// Starts the next workgroup, if it has a place. Returns its number and the place.
     pub(crate) fn start(&mut self, clock: fn() -> u64) -> Option<([u32; 3], CuPlacement)> {
         let place = self.reserved.pop_front()?;
         let number = self.next;
@@ -44,7 +44,7 @@ impl Dispatch {
         Some((number, place))
     }
 
-    /// Workgroups with a place return to the grid.
+    /// Returns workgroups with a place to the grid.
     fn withdraw(&mut self) -> impl Iterator<Item = CuPlacement> {
         self.ahead = self.next;
         self.unplaced = self.unstarted;
@@ -61,12 +61,12 @@ pub(crate) struct Dispatches {
 }
 
 impl Dispatches {
-    /// Nothing is under way.
+    /// Returns whether nothing is under way.
     pub(crate) fn idle(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// No further one may join.
+    /// Returns whether no further dispatch may overlap.
     pub(crate) fn full(&self) -> bool {
         self.list.len() >= MOST
     }
@@ -89,28 +89,28 @@ impl Dispatches {
         });
     }
 
-    /// Whether workgroups are left to be started.
+    /// Returns whether workgroups are left to be started.
     pub(crate) fn startable(&self) -> bool {
         self.list.iter().any(|dispatch| dispatch.unstarted > 0)
     }
 
-    /// The dispatch of the next workgroup with a place.
+    /// Returns the dispatch of the next workgroup with a place.
     pub(crate) fn reserved(&self) -> Option<&Dispatch> {
         self.list.iter().find(|dispatch| !dispatch.reserved.is_empty())
     }
 
-    /// The same, to start the workgroup.
+    /// Returns the same dispatch mutably, to start the workgroup.
     pub(crate) fn reserved_mut(&mut self) -> Option<&mut Dispatch> {
         self.list.iter_mut().find(|dispatch| !dispatch.reserved.is_empty())
     }
 
-    /// What the next workgroup without a place needs.
+    /// Returns what the next workgroup without a place needs.
     pub(crate) fn unplaced(&self) -> Option<Need> {
         let dispatch = self.list.iter().find(|dispatch| dispatch.unplaced > 0)?;
         Some(dispatch.launch.need(dispatch.ahead))
     }
 
-    /// Gives the next workgroup without a place one; the place comes back if there is no such workgroup.
+    /// Gives the next workgroup without a place one. Returns the place if there is no such workgroup.
     pub(crate) fn reserve(&mut self, place: CuPlacement) -> Option<CuPlacement> {
         let Some(dispatch) = self.list.iter_mut().find(|dispatch| dispatch.unplaced > 0) else { return Some(place) };
         dispatch.ahead = dispatch.launch.after(dispatch.ahead);
@@ -124,7 +124,7 @@ impl Dispatches {
         self.list.iter_mut().flat_map(Dispatch::withdraw)
     }
 
-    /// A workgroup ended; the dispatch if that was its last.
+    /// Counts the end of a workgroup. Returns the dispatch if that was its last.
     pub(crate) fn end_workgroup(&mut self, serial: u64) -> Option<Dispatch> {
         let index = self.list.iter().position(|dispatch| dispatch.serial == serial)?;
         let dispatch = &mut self.list[index];

@@ -1,19 +1,19 @@
-//! Why a queue cannot go on, and how its runtime is told.
+//! Errors that stop a queue, and the codes by which its runtime learns of them.
 
 use kfd_abi::exception::ExceptionCode;
 use vgpu_isa::inst::Stop;
 use vgpu_isa::memory::Fault;
 
-/// Why a queue stops.
+/// Reasons for which a queue stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
     /// An access of the queue or of one of its waves failed.
     Fault(Fault),
     /// Something that cannot be executed.
     Error {
-        /// What the driver reports.
+        /// Exception that the driver reports.
         code: ExceptionCode,
-        /// For people.
+        /// Description for the log.
         text: String,
     },
 }
@@ -23,7 +23,7 @@ impl Halt {
         Self::Error { code, text: text.into() }
     }
 
-    /// A packet of a stream that the engine does not execute.
+    /// Makes the error for a packet that the device does not execute.
     pub(crate) fn unsupported(text: impl Into<String>) -> Self {
         Self::error(ExceptionCode::QUEUE_PACKET_UNSUPPORTED, text)
     }
@@ -35,7 +35,7 @@ impl From<Fault> for Halt {
     }
 }
 
-/// What the packet processor or the trap handler of older runtimes stores in the queue's inactive signal.
+/// Codes that the packet processor, or the trap handler of older runtimes, stores in the queue's inactive signal.
 pub(crate) fn inactive_bits(code: ExceptionCode) -> u64 {
     /// Packet errors start here; their bits start at the second.
     const FIRST: u32 = ExceptionCode::QUEUE_PACKET_DISPATCH_DIM_INVALID.0;
@@ -53,7 +53,7 @@ const TRAP_ABORT: u8 = 2;
 /// `s_trap` of `llvm.debugtrap`.
 pub(crate) const TRAP_DEBUG: u8 = 3;
 
-/// What a stopped wave means for its queue.
+/// Returns the error of the queue whose wave stopped.
 pub(crate) fn of_wave(stop: &Stop, pc: u64) -> Halt {
     match stop {
         Stop::Memory(fault) => Halt::Fault(*fault),

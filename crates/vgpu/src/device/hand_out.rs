@@ -1,4 +1,4 @@
-//! Workgroups between the dispatcher and the workers.
+//! Hands workgroups out to workers and takes them back.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const PATIENCE: u32 = 4;
 const FILL_EVERY: u32 = 8;
 
 impl ProcessDevice {
-    /// A workgroup to run, if there is one. It comes back by [`ProcessDevice::put_back`].
+    /// Hands out a workgroup to run, if there is one. It comes back by [`ProcessDevice::put_back`].
     pub fn take(&mut self) -> Option<WorkgroupRun> {
         self.unfilled += 1;
         if self.unfilled >= FILL_EVERY {
@@ -79,7 +79,7 @@ impl ProcessDevice {
         }
     }
 
-    /// Puts a workgroup where it belongs while nobody runs it.
+    /// Stores a workgroup that no worker holds: as ready, returning or parked.
     fn keep(&mut self, mut group: Workgroup) {
         let Some(queue) = self.queues.get_mut(&group.queue) else { return self.recycle(group) };
         if queue.active() {

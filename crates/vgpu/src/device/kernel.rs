@@ -1,4 +1,4 @@
-//! The kernel descriptor: what a kernel wants from the device that starts it.
+//! The kernel descriptor: resources and initial state that a kernel requires.
 
 use vgpu_isa::inst::Target;
 use vgpu_isa::memory::{Fault, Port};
@@ -61,44 +61,45 @@ impl Kernel {
         self.properties & property != 0
     }
 
-    /// Vector registers: all of them, and how many of those are architectural. The rest are accumulation registers.
+    /// Returns the number of vector registers: all of them, and how many of those are architectural. The rest are
+    /// accumulation registers.
     pub(crate) fn vgprs(&self) -> (u32, u32) {
         let all = (bits(self.rsrc1, 0, 6) + 1) * 8;
         let architectural = (bits(self.rsrc3, 0, 6) + 1) * 4;
         (all, architectural.min(all).min(256))
     }
 
-    /// Scalar registers as allocated.
+    /// Returns the number of scalar registers as allocated.
     pub(crate) fn sgprs(&self) -> u32 {
         (bits(self.rsrc1, 6, 4) / 2 + 1) * 16
     }
 
-    /// Scalar registers that the packet fills.
+    /// Returns the number of scalar registers that the packet fills.
     pub(crate) fn user_sgprs(&self) -> usize {
         bits(self.rsrc2, 1, 5) as usize
     }
 
-    /// Whether workgroup numbers x, y, z and the workgroup's info word follow the user registers.
+    /// Returns whether workgroup numbers x, y, z and the workgroup's info word follow the user registers.
     pub(crate) fn system_sgprs(&self) -> [bool; 4] {
         [7, 8, 9, 10].map(|bit| bits(self.rsrc2, bit, 1) != 0)
     }
 
-    /// Whether the wave uses private memory; before gfx942 it also gets the offset of its part.
+    /// Returns whether the wave uses private memory; before gfx942 it also gets the offset of its part.
     pub(crate) fn private_segment(&self) -> bool {
         self.rsrc2 & 1 != 0
     }
 
-    /// Dimensions of the work item's number in v0.
+    /// Returns the dimensions of the work item's number in v0.
     pub(crate) fn item_dimensions(&self) -> u32 {
         (bits(self.rsrc2, 11, 2) + 1).min(3)
     }
 
-    /// LDS that the register asks for in bytes (PM4 dispatches; AQL packets say it themselves).
+    /// Returns the bytes of LDS that the register asks for (PM4 dispatches; AQL packets contain their own number).
     pub(crate) fn lds(&self) -> u32 {
         bits(self.rsrc2, 15, 9) * LDS_GRANULE
     }
 
-    /// The MODE register of a new wave.
+    /// Returns the MODE register of a new wave.
     pub(crate) fn mode(&self) -> u32 {
         const EXCEPTIONS_SHIFT: u32 = 12;
         bits(self.rsrc1, 12, 8)
@@ -108,7 +109,7 @@ impl Kernel {
             | (bits(self.rsrc2, 24, 7) << EXCEPTIONS_SHIFT)
     }
 
-    /// Dwords of arguments to load and the dword they start at; none where the device cannot.
+    /// Returns the dwords of arguments to load and the dword they start at; none where the device cannot load any.
     pub(crate) fn preloaded(&self, target: Target) -> (u64, u64) {
         if target == Target::Gfx90a {
             return (0, 0);

@@ -8,20 +8,20 @@ use super::pool::Pool;
 use super::slots::{CuPlacement, Need};
 use super::workgroup::{WaveProgress, WorkgroupWave};
 
-/// Everything about a dispatch that its waves are made from.
+/// Description of a dispatch from which its waves are made.
 #[derive(Clone, Debug)]
 pub struct KernelLaunch {
     pub(crate) target: Target,
     pub(crate) kernel: Kernel,
-    /// WorkgroupRun items of a full workgroup.
+    /// Work items of a full workgroup.
     pub(crate) size: [u32; 3],
-    /// WorkgroupRun items of the last workgroup of each dimension.
+    /// Work items of the last workgroup of each dimension.
     pub(crate) last: [u32; 3],
     /// First workgroup.
     pub(crate) start: [u32; 3],
     /// Workgroup after the last.
     pub(crate) end: [u32; 3],
-    /// What the packet puts into the first scalar registers.
+    /// Values that the packet puts into the first scalar registers.
     pub(crate) user: Vec<u32>,
     /// Bytes of LDS of a workgroup.
     pub(crate) lds: u32,
@@ -32,17 +32,17 @@ pub struct KernelLaunch {
 }
 
 impl KernelLaunch {
-    /// The kernel's first instruction.
+    /// Returns the address of the kernel's first instruction.
     pub fn entry(&self) -> u64 {
         self.kernel.entry
     }
 
-    /// WorkgroupRun items of a workgroup: those at the far edges may be smaller.
+    /// Returns the work items of a workgroup: those at the far edges may be smaller.
     fn shape(&self, id: [u32; 3]) -> [u32; 3] {
         std::array::from_fn(|d| if id[d].wrapping_add(1) == self.end[d] { self.last[d] } else { self.size[d] })
     }
 
-    /// What a workgroup occupies.
+    /// Returns what a workgroup occupies.
     pub(crate) fn need(&self, id: [u32; 3]) -> Need {
         let items: u32 = self.shape(id).iter().product();
         Need {
@@ -53,18 +53,18 @@ impl KernelLaunch {
         }
     }
 
-    /// What the largest workgroup occupies.
+    /// Returns what the largest workgroup occupies.
     pub(crate) fn largest(&self) -> Need {
         let items: u32 = self.size.iter().product();
         Need { waves: items.div_ceil(LANES as u32), ..self.need(self.start) }
     }
 
-    /// Number of workgroups; `None` if it cannot be counted.
+    /// Returns the number of workgroups, or `None` if it cannot be counted.
     pub(crate) fn workgroups(&self) -> Option<u64> {
         (0..3).try_fold(1_u64, |count, d| count.checked_mul(u64::from(self.end[d].saturating_sub(self.start[d]))))
     }
 
-    /// The workgroup after `id`, x fastest.
+    /// Returns the workgroup after `id`, x fastest.
     pub(crate) fn after(&self, mut id: [u32; 3]) -> [u32; 3] {
         for (d, number) in id.iter_mut().enumerate() {
             *number = number.wrapping_add(1);
@@ -76,7 +76,7 @@ impl KernelLaunch {
         id
     }
 
-    /// The waves of a workgroup, ready for their first instruction.
+    /// Returns the waves of a workgroup, ready for their first instruction.
     pub(crate) fn waves(&self, id: [u32; 3], place: &CuPlacement, pool: &mut Pool) -> Vec<WorkgroupWave> {
         let shape = self.shape(id);
         let items: u32 = shape.iter().product();
@@ -127,7 +127,7 @@ impl KernelLaunch {
         }
     }
 
-    /// Tells the wave what it has.
+    /// Writes the allocation into the wave.
     pub(crate) fn allocate(&self, wave: &mut Wave, index: u32) {
         let (vgprs, architectural) = self.kernel.vgprs();
         wave.vgprs = architectural as u16;
@@ -137,14 +137,14 @@ impl KernelLaunch {
         wave.index = index;
     }
 
-    /// Tells the wave where it runs (HW_ID: wave, SIMD, compute unit, shader engine).
+    /// Writes the place into the wave (HW_ID: wave, SIMD, compute unit, shader engine).
     pub(crate) fn locate(&self, wave: &mut Wave, index: u32, place: &CuPlacement) {
         let simd = u32::from(place.simds[index as usize % place.simds.len()]);
         wave.hw_id = index & 0xF | simd << 4 | (place.unit & 0xF) << 8 | (place.engine & 7) << 13;
         wave.xcc_id = place.xcc;
     }
 
-    /// Turns on the lanes that have a work item and tells them its number, packed as x, y, z of ten bits.
+    /// Enables the lanes that have a work item and writes its number, packed as x, y, z of ten bits, to v0.
     fn number_items(&self, wave: &mut Wave, shape: [u32; 3], first: u32) {
         let items: u32 = shape.iter().product();
         let dimensions = self.kernel.item_dimensions();

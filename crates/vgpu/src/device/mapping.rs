@@ -1,4 +1,4 @@
-//! Which queues the hardware scheduler has put on the device.
+//! Mapping and unmapping of queues by the hardware scheduler.
 //!
 //! A queue that is not mapped fetches no packets and runs no waves. Unmapping takes all queues off the device and saves
 //! their waves; mapping brings some of them back.
@@ -13,32 +13,32 @@ use super::save::{SaveArea, SaveError};
 use crate::driver::{SaveExtent, UnmappedQueue};
 
 impl ProcessDevice {
-    /// Starts nothing any more; what runs may end.
-    pub fn drain(&mut self) {
+    /// Starts no further packets and workgroups; running ones may end.
+    pub(crate) fn drain(&mut self) {
         self.draining = true;
     }
 
-    /// Whether nothing runs.
-    pub fn is_drained(&self) -> bool {
+    /// Returns whether nothing runs.
+    pub(crate) fn is_drained(&self) -> bool {
         self.ready.is_empty() && self.queues.values().all(|queue| queue.handed_out == 0)
     }
 
     /// Takes all queues off the device. [`ProcessDevice::is_unmapped`] once workers have put back what they hold.
-    pub fn unmap(&mut self) {
+    pub(crate) fn unmap(&mut self) {
         let ids: Vec<_> = self.queues.keys().copied().collect();
         for id in ids {
             self.suspend(id);
         }
     }
 
-    /// Whether nothing is on the device any more.
-    pub fn is_unmapped(&self) -> bool {
+    /// Returns whether nothing is on the device any more.
+    pub(crate) fn is_unmapped(&self) -> bool {
         self.queues.values().all(|queue| queue.suspended && queue.is_off_device())
     }
 
-    /// The device was reset: nothing is left of what the queues had under way, and they never run again. What workers hold
+    /// Resets the device: drops everything that the queues have under way and stops them for good. What workers hold
     /// ends when they put it back.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.draining = false;
         for id in self.queue_ids() {
             let Some(queue) = self.queues.get_mut(&id) else { continue };
@@ -50,9 +50,9 @@ impl ProcessDevice {
         }
     }
 
-    /// Saves the waves of all queues, which are off the device. Queues without waves leave their save area alone, and one
-    /// that has met an error keeps its waves where they are: it never runs again.
-    pub fn save_all(&mut self) -> Vec<UnmappedQueue> {
+    /// Saves the waves of all queues, which are off the device. Queues without waves leave their save area alone, and
+    /// one that has met an error keeps its waves where they are: it never runs again.
+    pub(crate) fn save_all(&mut self) -> Vec<UnmappedQueue> {
         let ids: Vec<_> = self.queues.keys().copied().collect();
         ids.into_iter().map(|id| self.save_unmapped(id)).collect()
     }
@@ -68,7 +68,7 @@ impl ProcessDevice {
         let (read, write) = self.queues.get(&id).map_or((0, 0), HardwareQueue::pointers);
         let mut memory = Port::new(&self.space);
         let (rptr, wptr) = (memory.read_u64(read).ok(), memory.read_u64(write).ok());
-        // What waits for memory that anybody may write has to look at it now and then: no doorbell tells of it.
+        // A packet that waits for a value in memory must be tried now and then: no doorbell announces the change.
         let under_way = self.queues.get(&id).is_some_and(|queue| !queue.idle() || queue.holds_packet());
         let idle = !under_way && saved.waves == 0 && rptr.is_some() && rptr == wptr;
         // One that has met an error does nothing, whatever is in its ring.
@@ -76,9 +76,9 @@ impl ProcessDevice {
         UnmappedQueue { id: id.0, rptr, wptr, saved, written, idle }
     }
 
-    /// Preempts a queue that is on the device and has waves, without being asked: they are saved, their records
-    /// overwritten, and everything comes back from the save area. Whether that could be done at the moment.
-    pub fn preempt(&mut self, id: QueueId) -> bool {
+    /// Preempts a queue that is on the device and has waves, without an order of the driver: they are saved, their
+    /// records overwritten, and everything comes back from the save area. Returns whether that was possible now.
+    pub(crate) fn preempt(&mut self, id: QueueId) -> bool {
         let on_device = self.queues.get(&id).is_some_and(|queue| queue.active() && queue.spec.save_area.is_some());
         if !on_device || self.draining {
             return false;
@@ -93,25 +93,25 @@ impl ProcessDevice {
         struck
     }
 
-    /// The queues there are.
-    pub fn queue_ids(&self) -> Vec<QueueId> {
+    /// Returns the numbers of all queues.
+    pub(crate) fn queue_ids(&self) -> Vec<QueueId> {
         self.queues.keys().copied().collect()
     }
 
     /// Brings queues back to the device; those it does not know are skipped.
-    pub fn map(&mut self, ids: &[QueueId]) {
+    pub(crate) fn map(&mut self, ids: &[QueueId]) {
         self.draining = false;
         for id in ids {
             self.resume(*id);
         }
     }
 
-    /// Writes header and control stack of a queue that is off the device where a debugger looks for them, also if it has
-    /// no waves; and to `address`, if there is one, as if the area began there.
+    /// Writes header and control stack of a queue that is off the device where a debugger looks for them, also if it
+    /// has no waves; and to `address`, if there is one, as if the area began there.
     ///
     /// # Errors
     /// See [`SaveError`].
-    pub fn wave_state(&mut self, id: QueueId, address: Option<u64>) -> Result<SaveExtent, SaveError> {
+    pub(crate) fn wave_state(&mut self, id: QueueId, address: Option<u64>) -> Result<SaveExtent, SaveError> {
         let extent = self.save(id)?;
         let area = self.queues.get(&id).and_then(|queue| queue.spec.save_area);
         if let (Some(area), Some(address)) = (area, address.filter(|address| *address != 0)) {
@@ -124,8 +124,9 @@ impl ProcessDevice {
         Ok(extent)
     }
 
-    /// Adds exceptions to the word that the header of a queue's save area names; the event that it names, if any.
-    pub fn report_exceptions(&mut self, id: QueueId, exceptions: u64) -> Option<u32> {
+    /// Adds exceptions to the word that the header of a queue's save area names. Returns the event that it names, if
+    /// any.
+    pub(crate) fn report_exceptions(&mut self, id: QueueId, exceptions: u64) -> Option<u32> {
         let area = self.queues.get(&id)?.spec.save_area?;
         let mut memory = Port::new(&self.space);
         let mut bytes = [0; SaveAreaHeader::SIZE];

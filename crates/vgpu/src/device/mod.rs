@@ -1,15 +1,15 @@
 //! The hardware behind the doorbells: command processor, copy engine, dispatcher, compute units.
 //!
-//! An [`ProcessDevice`] is all of it as far as one process on one gpu is concerned. It knows no processes, sockets or shared
-//! memory: whoever owns it tells it of queues and of the address space, calls [`ProcessDevice::advance`] so that packets are
-//! processed, and runs what [`ProcessDevice::take`] hands out with a [`Worker`]. Nothing here blocks. A packet that waits
-//! stays where it is and is looked at again with the next `advance`; a workgroup runs for a quantum and comes back.
-//! Everything that is under way stands in records (queue, dispatch, workgroup, wave), so a queue can be stopped between
-//! any two instructions of its waves, saved, and continued.
+//! A [`ProcessDevice`] is the part of it that serves one process on one gpu. It knows no processes, sockets or shared
+//! memory: its owner creates queues and sets the address space, calls [`ProcessDevice::advance`] to process packets,
+//! and runs what [`ProcessDevice::take`] hands out with a [`Worker`]. Nothing here blocks. A packet that waits stays
+//! where it is and is tried again with the next `advance`; a workgroup runs for a quantum and comes back. Everything
+//! that is under way stands in records (queue, dispatch, workgroup, wave), so a queue can be stopped between any two
+//! instructions of its waves, saved, and continued.
 
 mod aql;
 mod atomic;
-pub mod chip;
+pub(crate) mod chip;
 mod context;
 mod cu;
 mod cu_mask;
@@ -45,35 +45,36 @@ use vgpu_isa::memory::Fault;
 pub use cu_mask::{CuMask, MOST_CUS};
 pub use kernel_launch::KernelLaunch;
 pub use process_device::{DeviceActivity, ProcessDevice};
-pub use queue::{Doorbell, HardwareQueueSpec, HardwareQueueUpdate, PacketFormat, QueueId};
+pub(crate) use queue::HardwareQueueUpdate;
+pub use queue::{Doorbell, HardwareQueueSpec, PacketFormat, QueueId};
 pub use save::{SaveArea, SaveCounters, SaveError};
 pub use slots::{CuPlacement, Geometry, LocalSlots, Need, PriorityClass, SlotRequest, Slots};
 pub use worker::Worker;
 pub use workgroup::{WaveProgress, Workgroup, WorkgroupOutcome, WorkgroupRun, WorkgroupWave};
 
-/// What the device tells the driver. Called with the engine's lock held: implementations post and return.
+/// Notifications of the device to the driver. Called with the device's lock held: implementations post and return.
 pub trait Interrupts: Send + Sync {
-    /// An event was signalled by its number.
+    /// Reports an event that was signalled by its number.
     fn event(&self, event: u32);
 
-    /// An interrupt without a number followed a write of `value` to `address`. If that is the slot of an event, it is
-    /// that event.
+    /// Reports an interrupt without an event number after a write of `value` to `address`. If that is the slot of an
+    /// event, it signals that event.
     fn mailbox(&self, address: u64, value: u64);
 
-    /// A wave asked for an interrupt. The payload has the low bits of an event's number, at least eight; which event it
-    /// is shows in the slots.
+    /// Reports an interrupt that a wave requested. The payload has the low bits of an event's number, at least eight;
+    /// the slots show which event it is.
     fn message(&self, payload: u32) {
         self.event(payload);
     }
 
-    /// A queue's access failed. All queues of the process have stopped.
+    /// Reports a failed access of a queue. All queues of the process have stopped.
     fn fault(&self, queue: QueueId, fault: Fault);
 
-    /// A queue met something it cannot execute and has stopped.
+    /// Reports that a queue met something it cannot execute and has stopped.
     fn queue_error(&self, queue: QueueId, code: ExceptionCode, text: &str);
 }
 
-/// What an engine is made of.
+/// Constant properties of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceConfig {
     /// Instruction set.

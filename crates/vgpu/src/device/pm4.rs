@@ -39,20 +39,20 @@ mod op {
 pub(crate) const SH_REGISTERS: u32 = 0x2C00;
 /// First register of SET_UCONFIG_REG.
 const UCONFIG_REGISTERS: u32 = 0xC000;
-/// Buffers that may be inside each other.
+/// Most nested indirect buffers.
 const DEPTH: usize = 8;
 
-/// What to do after a packet.
+/// How to proceed after a packet.
 pub(super) enum PacketProgress {
-    /// Go on.
+    /// With the next packet.
     Next,
-    /// Look at it again later.
+    /// With the same packet, later.
     Wait,
-    /// Go on behind so many dwords.
+    /// With the packet after so many dwords.
     Skip(u32),
-    /// Execute a buffer first.
+    /// With a buffer, then with the next packet.
     Call(Stream),
-    /// Execute a buffer instead of the rest of this one.
+    /// With a buffer instead of the rest of this one.
     Chain(Stream),
 }
 
@@ -65,18 +65,18 @@ pub(crate) struct Pm4 {
     stack: Vec<Stream>,
     /// A copy under way.
     pub(super) transfer: Option<Transfer>,
-    /// What the last ATOMIC_MEM found.
+    /// Value before the last ATOMIC_MEM.
     pub(super) atomic_result: u64,
-    /// Where indirect dispatches count from (SET_BASE).
+    /// Base address of indirect dispatches (SET_BASE).
     pub(super) indirect_base: u64,
-    /// A dispatch was started since somebody cleared this.
+    /// Whether a dispatch was started since the flag was cleared.
     pub(super) launched: bool,
     /// Storage for the packet's words.
     body: Vec<u32>,
 }
 
 impl Pm4 {
-    /// Whether a copy or an indirect buffer is not through.
+    /// Returns whether a copy or an indirect buffer is unfinished.
     pub(crate) fn is_under_way(&self) -> bool {
         self.transfer.is_some() || self.stack.iter().any(|buffer| buffer.left() > 0)
     }
@@ -222,13 +222,13 @@ impl Pm4 {
         PacketProgress::Next
     }
 
-    /// A register; those never set are zero.
+    /// Returns a register; those never set are zero.
     pub(super) fn register(&self, number: u32) -> u32 {
         self.registers.get(&number).copied().unwrap_or(0)
     }
 }
 
-/// Waits for kernels at CS_PARTIAL_FLUSH. Other events concern caches and counters that are not there.
+/// Waits for kernels at CS_PARTIAL_FLUSH. Other events concern caches and counters that this device does not have.
 fn event_write(event: u32, dispatches: &Dispatches) -> PacketProgress {
     const CS_PARTIAL_FLUSH: u32 = 7;
     if event & 0x3F == CS_PARTIAL_FLUSH && !dispatches.idle() { PacketProgress::Wait } else { PacketProgress::Next }
@@ -244,7 +244,7 @@ fn opcode(header: u32) -> u32 {
     header >> 8 & 0xFF
 }
 
-/// Dwords of a packet with its header.
+/// Returns the dwords of a packet with its header.
 fn length(header: u32) -> Result<u64, Halt> {
     /// A NOP whose count is all ones is a header alone.
     const LONE: u32 = 0x3FFF;

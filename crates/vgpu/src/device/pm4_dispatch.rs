@@ -123,7 +123,7 @@ impl Pm4 {
         Ok(launch)
     }
 
-    /// Private memory of a work item: the register has a wave's share in kilobytes.
+    /// Returns the private memory of a work item in bytes: the register has a wave's share in kilobytes.
     fn scratch(&self) -> u32 {
         let kilobytes = self.register(register::TMPRING_SIZE) >> 12 & 0x1FFF;
         (kilobytes * 1024 / 64).min(MAX_SCRATCH)

@@ -14,7 +14,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A wave record with `scratch` bytes of private memory for each lane. Registers hold anything.
+    /// Returns a wave record with `scratch` bytes of private memory for each lane. The registers hold arbitrary values.
     pub(crate) fn wave(&mut self, scratch: u32) -> Box<Wave> {
         let mut wave = self.waves.pop().unwrap_or_else(Wave::new);
         wave.reset();
@@ -26,7 +26,7 @@ impl Pool {
         wave
     }
 
-    /// LDS of exactly so many bytes. It holds anything.
+    /// Returns LDS of exactly so many bytes. It holds arbitrary values.
     pub(crate) fn lds(&mut self, bytes: u32) -> Vec<u8> {
         let mut lds = if bytes == 0 { Vec::new() } else { self.lds.pop().unwrap_or_default() };
         lds.resize(bytes as usize, 0);

@@ -14,15 +14,15 @@ use super::slots::Slots;
 use super::workgroup::Workgroup;
 use super::{DeviceConfig, Interrupts, signal};
 
-/// Packets of a queue before others get their turn.
+/// Packets that a queue processes before others get their turn.
 const PACKETS_IN_A_ROW: usize = 64;
 
-/// What an engine has to do.
+/// Activity of a device, least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceActivity {
-    /// Nothing until a doorbell rings.
+    /// There is nothing to do until a doorbell rings.
     Idle,
-    /// A packet waits for memory to change, or workgroups are there to be run.
+    /// A packet waits for memory to change, or workgroups are ready to run.
     Waiting,
     /// Packets were processed, or a workgroup was run.
     Busy,
@@ -38,7 +38,7 @@ pub struct ProcessDevice {
     pub(super) space: Arc<Space>,
     pub(super) generation: u64,
     pub(super) queues: BTreeMap<QueueId, HardwareQueue>,
-    /// Workgroups on the device that nobody runs at the moment, longest waiting first.
+    /// Workgroups on the device that no worker holds, longest waiting first.
     pub(super) ready: VecDeque<Workgroup>,
     /// Workgroups that come back to the device and need room.
     pub(super) returning: VecDeque<Workgroup>,
@@ -56,12 +56,12 @@ pub struct ProcessDevice {
     pub(super) turns: u32,
     /// Time that copy queues worked, in ticks of the clock.
     copying: u64,
-    /// No packets are processed and no workgroups started: all queues are about to leave.
+    /// Whether no packets are processed and no workgroups started, because all queues are about to leave.
     pub(super) draining: bool,
 }
 
 impl ProcessDevice {
-    /// An engine without queues and with an empty address space.
+    /// Creates a device without queues and with an empty address space.
     pub fn new(config: DeviceConfig, interrupts: Arc<dyn Interrupts>, slots: Arc<dyn Slots>) -> Self {
         Self {
             config,
@@ -90,11 +90,6 @@ impl ProcessDevice {
         self.generation += 1;
     }
 
-    /// The address space.
-    pub fn space(&self) -> &Arc<Space> {
-        &self.space
-    }
-
     /// Adds a queue; one with the same number is destroyed.
     pub fn create_queue(&mut self, spec: HardwareQueueSpec) {
         self.destroy_queue(spec.id);
@@ -102,17 +97,17 @@ impl ProcessDevice {
         self.queues.insert(spec.id, HardwareQueue::new(spec, self.created));
     }
 
-    /// Changes a queue; whether there is one.
-    pub fn update_queue(&mut self, id: QueueId, update: &HardwareQueueUpdate) -> bool {
+    /// Changes a queue. Returns whether there is one.
+    pub(crate) fn update_queue(&mut self, id: QueueId, update: &HardwareQueueUpdate) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else { return false };
         queue.update(update);
         self.settle(id);
         true
     }
 
-    /// Removes a queue and everything it has under way; whether there was one. A workgroup that a worker holds is
-    /// dropped when it comes back.
-    pub fn destroy_queue(&mut self, id: QueueId) -> bool {
+    /// Removes a queue and everything it has under way. Returns whether there was one. A workgroup that a worker holds
+    /// is dropped when it comes back.
+    pub(crate) fn destroy_queue(&mut self, id: QueueId) -> bool {
         self.take_off(id);
         let Some(queue) = self.queues.remove(&id) else { return false };
         for group in queue.parked {
@@ -122,7 +117,8 @@ impl ProcessDevice {
     }
 
     /// Takes a queue off the device. Its workgroups keep their state; those that workers hold follow when they are put
-    /// back ([`ProcessDevice::is_off_device`]). Then [`ProcessDevice::save`] may follow. Whether there is such a queue.
+    /// back ([`ProcessDevice::is_off_device`]). Then [`ProcessDevice::save`] may follow. Returns whether there is such
+    /// a queue.
     pub fn suspend(&mut self, id: QueueId) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else { return false };
         queue.suspended = true;
@@ -130,37 +126,25 @@ impl ProcessDevice {
         true
     }
 
-    /// Brings a queue back, from its save area if it was saved; whether there is one. If it cannot be restored it has
-    /// stopped.
-    pub fn resume(&mut self, id: QueueId) -> bool {
+    /// Brings a queue back, from its save area if it was saved. Returns whether there is one. If it cannot be restored
+    /// it has stopped.
+    pub(crate) fn resume(&mut self, id: QueueId) -> bool {
         self.restore(id) != Err(SaveError::NoQueue)
     }
 
-    /// The workgroups of a queue that is off the device and not saved; `None` while workers still hold some, or if
-    /// there is no such queue.
-    pub fn off_device(&mut self, id: QueueId) -> Option<&mut Vec<Workgroup>> {
-        let queue = self.queues.get_mut(&id)?;
-        queue.is_off_device().then_some(&mut queue.parked)
-    }
-
-    /// Whether a queue met an error.
-    pub fn stopped(&self, id: QueueId) -> bool {
+    /// Returns whether a queue met an error.
+    pub(crate) fn stopped(&self, id: QueueId) -> bool {
         self.queues.get(&id).is_some_and(|queue| queue.stopped)
     }
 
-    /// Whether a queue has nothing under way. It may still have packets to fetch.
-    pub fn idle(&self, id: QueueId) -> bool {
-        self.queues.get(&id).is_none_or(HardwareQueue::idle)
-    }
-
-    /// Time that copy queues worked, in microseconds.
-    pub fn copied_us(&self) -> u64 {
-        /// The clock has 100 MHz.
+    /// Returns the time that copy queues worked, in microseconds.
+    pub(crate) fn copied_us(&self) -> u64 {
+        /// Ticks of the 100 MHz clock in a microsecond.
         const TICKS: u64 = 100;
         self.copying / TICKS
     }
 
-    /// Processes packets of all queues, as far as they come and not too many.
+    /// Processes packets of all queues until each is empty, waits, or has had its turn.
     pub fn advance(&mut self) -> DeviceActivity {
         if self.draining {
             return if self.ready.is_empty() { DeviceActivity::Idle } else { DeviceActivity::Waiting };
@@ -206,8 +190,8 @@ impl ProcessDevice {
         if self.runnable() { pulse.max(DeviceActivity::Waiting) } else { pulse }
     }
 
-    /// Whether waves could run now.
-    pub fn runnable(&self) -> bool {
+    /// Returns whether waves could run now.
+    pub(crate) fn runnable(&self) -> bool {
         !self.ready.is_empty()
             || !self.returning.is_empty()
             || self.queues.values().any(|queue| queue.active() && queue.dispatches.startable())
@@ -243,7 +227,7 @@ impl ProcessDevice {
         }
     }
 
-    /// Does something that needs memory and interrupts.
+    /// Runs `act` with memory, interrupts and clock.
     pub(super) fn with_context<T>(&mut self, act: impl FnOnce(&mut Context<'_>) -> T) -> T {
         let space = Arc::clone(&self.space);
         act(&mut Context {

@@ -1,4 +1,4 @@
-//! Queues: what the driver says about them, and how far they are.
+//! Hardware queues: the settings that the driver gives them, and their progress.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ use super::workgroup::Workgroup;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub u32);
 
-/// What a queue's ring holds.
+/// Format of the packets in a queue's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketFormat {
     /// AQL packets; pointers count packets.
@@ -34,16 +34,16 @@ pub enum PacketFormat {
 #[derive(Clone, Copy, Debug)]
 pub struct Doorbell(*const AtomicU64);
 
-// SAFETY: the word is only read, atomically; who made the doorbell promised that it stays.
+// SAFETY: the word is only read, atomically, from any thread; the caller of `new` keeps it mapped.
 unsafe impl Send for Doorbell {}
-// SAFETY: as above.
+// SAFETY: shared references read the word atomically and change nothing.
 unsafe impl Sync for Doorbell {}
 
 impl Doorbell {
-    /// What the word holds before it is rung. Zero is the first packet's number.
+    /// Value of the word before the doorbell is first rung. Not zero, which is the first packet's number.
     pub const SILENT: u64 = u64::MAX;
 
-    /// The doorbell at a host address.
+    /// Makes a doorbell from a host address.
     ///
     /// # Safety
     /// `word` must be aligned and stay readable until the queue is destroyed.
@@ -51,9 +51,9 @@ impl Doorbell {
         Self(word)
     }
 
-    /// What was written last.
+    /// Returns the value written last.
     pub fn value(&self) -> u64 {
-        // SAFETY: promised to `Doorbell::new`.
+        // SAFETY: the caller of `Doorbell::new` promised an aligned, readable word.
         unsafe { (*self.0).load(Ordering::Acquire) }
     }
 }
@@ -61,42 +61,42 @@ impl Doorbell {
 /// A queue as the driver creates it.
 #[derive(Clone, Copy, Debug)]
 pub struct HardwareQueueSpec {
-    /// Number.
+    /// Number of the queue.
     pub id: QueueId,
-    /// Kind.
+    /// Format of its packets.
     pub kind: PacketFormat,
     /// Address of the ring.
     pub ring: u64,
     /// Bytes of the ring.
     pub ring_bytes: u64,
-    /// Where the read pointer is written.
+    /// Address to which the read pointer is written.
     pub read_pointer: u64,
-    /// Where the write pointer is read.
+    /// Address from which the write pointer is read.
     pub write_pointer: u64,
     /// Doorbell. Without one the write pointer counts from the start.
     pub doorbell: Option<Doorbell>,
-    /// 0 to 15.
+    /// Priority, 0 to 15.
     pub priority: u32,
-    /// 0 is off, the rest is on.
+    /// Percentage of the driver's interface: 0 stops the queue, any other value runs it.
     pub percent: u32,
-    /// Where its waves are saved. Queues without waves need none.
+    /// Area in which its waves are saved. Queues without waves need none.
     pub save_area: Option<SaveArea>,
 }
 
-/// What the driver may change later.
+/// Settings that the driver may change later.
 #[derive(Clone, Copy, Debug)]
-pub struct HardwareQueueUpdate {
+pub(crate) struct HardwareQueueUpdate {
     /// Address of the ring.
-    pub ring: u64,
+    pub(crate) ring: u64,
     /// Bytes of the ring; 0 stops the queue.
-    pub ring_bytes: u64,
-    /// 0 to 15.
-    pub priority: u32,
-    /// 0 is off, the rest is on.
-    pub percent: u32,
+    pub(crate) ring_bytes: u64,
+    /// Priority, 0 to 15.
+    pub(crate) priority: u32,
+    /// Percentage of the driver's interface: 0 stops the queue, any other value runs it.
+    pub(crate) percent: u32,
 }
 
-/// The processor behind a queue.
+/// Packet processor of a queue.
 #[derive(Debug)]
 enum Processor {
     Aql(Aql),
@@ -108,7 +108,7 @@ enum Processor {
 #[derive(Debug)]
 pub(crate) struct HardwareQueue {
     pub(crate) spec: HardwareQueueSpec,
-    /// Which of all queues of this engine: numbers are used again.
+    /// Count of queues created before, plus 1: tells queues apart that had the same number.
     pub(crate) serial: u64,
     processor: Processor,
     /// PM4 state: of the ring, or of the buffers that AQL packets jump to.
@@ -118,15 +118,15 @@ pub(crate) struct HardwareQueue {
     pub(crate) parked: Vec<Workgroup>,
     /// Workgroups whose waves are in the save area.
     pub(crate) saved: Option<SavedQueue>,
-    /// Workgroups in the hands of workers.
+    /// Number of workgroups that workers hold.
     pub(crate) handed_out: usize,
-    /// Met an error; never runs again.
+    /// Whether it met an error; it then never runs again.
     pub(crate) stopped: bool,
-    /// Taken off the device by request.
+    /// Whether it was taken off the device by request.
     pub(crate) suspended: bool,
-    /// When a workgroup last found room, in workgroups.
+    /// Number of the last of its workgroups that found room, counted over the device.
     pub(crate) last_place: u64,
-    /// When a workgroup was last started, in starts.
+    /// Number of the last of its workgroups that was started, counted over the device.
     pub(crate) last_start: u64,
     /// Compute units it may use; all without a mask.
     pub(crate) cu_mask: Option<CuMask>,
@@ -156,29 +156,29 @@ impl HardwareQueue {
         }
     }
 
-    /// Whether it may process packets and run waves.
+    /// Returns whether it may process packets and run waves.
     pub(crate) fn active(&self) -> bool {
         let stays_off = self.stopped || self.suspended || self.saved.is_some();
         !stays_off && self.spec.percent > 0 && self.spec.ring_bytes > 0
     }
 
-    /// Whether it may not run and no worker holds a workgroup of it.
+    /// Returns whether it may not run and no worker holds a workgroup of it.
     pub(crate) fn is_off_device(&self) -> bool {
         !self.active() && self.handed_out == 0
     }
 
-    /// Where its read pointer and its write pointer are.
+    /// Returns the addresses of its read pointer and its write pointer.
     pub(crate) fn pointers(&self) -> (u64, u64) {
         (self.spec.read_pointer, self.spec.write_pointer)
     }
 
-    /// Whether nothing of it is under way.
+    /// Returns whether nothing of it is under way.
     pub(crate) fn idle(&self) -> bool {
         self.dispatches.idle()
     }
 
-    /// Whether a packet that it has fetched is not through: one that waits for memory that anybody may write, or one
-    /// that is being carried out. The pointers no longer tell of it.
+    /// Returns whether a fetched packet is unfinished: it waits for a value in memory, or is being carried out. The
+    /// pointers no longer show it.
     pub(crate) fn holds_packet(&self) -> bool {
         self.pm4.is_under_way()
             || match &self.processor {
@@ -198,7 +198,7 @@ impl HardwareQueue {
         }
     }
 
-    /// The runtime's queue object, if the pointers are those of one.
+    /// Returns the address of the runtime's queue object, if the pointers lie in one.
     pub(crate) fn object(&self) -> Option<u64> {
         AmdQueue::base(self.spec.read_pointer, self.spec.write_pointer).filter(|_| self.spec.kind == PacketFormat::Aql)
     }
@@ -229,7 +229,7 @@ impl HardwareQueue {
     }
 }
 
-/// Reads the write pointer of a ring of dwords. `unit` is what the pointers count a dword as.
+/// Reads the write pointer of a ring of dwords. `unit` is the amount by which the pointers advance for a dword.
 fn follow(cx: &mut Context<'_>, ring: &mut Stream, spec: &HardwareQueueSpec, unit: u64) -> Result<(), Halt> {
     let end = cx.memory.read_u64(spec.write_pointer)? / unit;
     if end.wrapping_sub(ring.at) > ring.capacity() {

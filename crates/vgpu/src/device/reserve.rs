@@ -1,8 +1,8 @@
-//! Places on the device ahead of execution.
+//! Reserves places on the device ahead of execution.
 //!
 //! Hardware fills the compute units with as many workgroups as fit. Here only few of them run at a time, and registers
-//! are made when a workgroup first runs; but all have their places from the beginning, so a long kernel fills the device
-//! and others wait for it as they would on hardware.
+//! are made when a workgroup first runs; but all have their places from the beginning, so a long kernel fills the
+//! device and others wait for it as they would on hardware.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use super::process_device::ProcessDevice;
 use super::queue::QueueId;
 use super::slots::{Need, PriorityClass, SlotRequest};
 
-/// Workgroups that find room in one go. The engine's lock is held meanwhile; the rest follows with the next turn.
+/// Workgroups that find room in one go. The device's lock is held meanwhile; the rest follows with the next turn.
 const BATCH: usize = 256;
 
 impl ProcessDevice {
@@ -19,8 +19,8 @@ impl ProcessDevice {
     /// highest priority has the choice, and among equals the one that has waited longest. Tells other processes what
     /// found none.
     ///
-    /// [`ProcessDevice::take`] does this; one who waits for something else and is woken because there is room may, too.
-    pub fn fill(&mut self) {
+    /// [`ProcessDevice::take`] does this; a worker that waits for a token and is woken because there is room may, too.
+    pub(crate) fn fill(&mut self) {
         self.unfilled = 0;
         if self.draining {
             return self.slots.wait(None);
@@ -61,9 +61,9 @@ impl ProcessDevice {
         self.returning.iter().any(|group| group.queue == id)
     }
 
-    /// Finds a place for one workgroup of a queue; whether there was one without. What it needs if there is no room.
-    /// A queue whose workgroups wait for room starts no others: what it has started fitted on the device at one time,
-    /// and so into its save area.
+    /// Finds a place for one workgroup of a queue. Returns whether there was one without, or what it needs if there is
+    /// no room. A queue whose workgroups wait for room starts no others: what it has started fitted on the device at
+    /// one time, and so into its save area.
     fn find_place(&mut self, id: QueueId) -> Result<bool, Need> {
         let Some(queue) = self.queues.get_mut(&id) else { return Ok(false) };
         let class = PriorityClass::of_priority(queue.spec.priority);
@@ -109,9 +109,9 @@ impl ProcessDevice {
         self.slots.wait(None);
     }
 
-    /// Limits a queue to some compute units; whether there is such a queue. Workgroups that run stay where they are
-    /// until the queue is taken off the device. If no compute unit is left the queue waits.
-    pub fn set_cu_mask(&mut self, id: QueueId, mask: Option<CuMask>) -> bool {
+    /// Limits a queue to some compute units. Returns whether there is such a queue. Workgroups that run stay where they
+    /// are until the queue is taken off the device. If no compute unit is left the queue waits.
+    pub(crate) fn set_cu_mask(&mut self, id: QueueId, mask: Option<CuMask>) -> bool {
         self.withdraw(id);
         let Some(queue) = self.queues.get_mut(&id) else { return false };
         queue.cu_mask = mask;

@@ -30,7 +30,7 @@ mod sub {
     pub(super) const GET_GLOBAL: u32 = 2;
 }
 
-/// What an engine moves, piece by piece.
+/// A transfer that proceeds in pieces.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Linear(Transfer),
@@ -59,12 +59,12 @@ impl Sdma {
         Self { ring: Stream::ring(ring, bytes), buffer: None, moving: None, body: Vec::new() }
     }
 
-    /// Whether a copy or an indirect buffer is not through.
+    /// Returns whether a copy or an indirect buffer is unfinished.
     pub(crate) fn is_under_way(&self) -> bool {
         self.moving.is_some() || self.buffer.is_some_and(|buffer| buffer.left() > 0)
     }
 
-    /// Executes the next packet, or goes on with a copy.
+    /// Executes the next packet, or continues a copy.
     pub(crate) fn step(&mut self, cx: &mut Context<'_>) -> Result<Step, Halt> {
         if let Some(moving) = &mut self.moving {
             let done = match moving {
@@ -183,7 +183,7 @@ fn atomic(header: u32, cx: &mut Context<'_>, operands: [(u32, u32); 3]) -> Resul
     Ok(if header & LOOP != 0 && !atomic.satisfied(old) { PacketProgress::Wait } else { PacketProgress::Next })
 }
 
-/// A fill: the count is in bytes, less one element.
+/// Decodes a fill: the count is in bytes, less one element.
 fn fill(header: u32, to: u64, value: u32, count: u32) -> Result<Transfer, Halt> {
     let count = u64::from(count & 0x3FFF_FFFF);
     let (pattern, left) = match header >> 30 {
@@ -195,10 +195,10 @@ fn fill(header: u32, to: u64, value: u32, count: u32) -> Result<Transfer, Halt> 
     Ok(Transfer { from: Source::Pattern(pattern), to, left })
 }
 
-/// How long a packet is.
+/// Length of a packet.
 enum Length {
     Fixed(u64),
-    /// The fourth dword says it.
+    /// The fourth dword contains it.
     Write,
 }
 

@@ -8,7 +8,7 @@ use super::cu_mask::CuMask;
 /// Most waves of a workgroup: 1024 work items.
 pub(crate) const MAX_WAVES: usize = 16;
 
-/// What one workgroup occupies.
+/// Resources that one workgroup occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Waves.
@@ -21,12 +21,12 @@ pub struct Need {
     pub lds: u32,
 }
 
-/// Where a workgroup runs.
+/// Compute unit and SIMDs on which a workgroup runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CuPlacement {
     /// Compute unit, counted over the whole device.
     pub cu: u32,
-    /// XCC it belongs to.
+    /// XCC of the compute unit.
     pub xcc: u32,
     /// Shader engine of the XCC.
     pub engine: u32,
@@ -34,7 +34,7 @@ pub struct CuPlacement {
     pub unit: u32,
     /// SIMD of each wave.
     pub simds: [u8; MAX_WAVES],
-    /// What it occupies there.
+    /// Resources it occupies there.
     pub need: Need,
 }
 
@@ -50,7 +50,7 @@ pub enum PriorityClass {
 }
 
 impl PriorityClass {
-    /// The class of a queue's priority.
+    /// Returns the class of a queue's priority.
     pub fn of_priority(priority: u32) -> Self {
         match priority {
             0..=6 => Self::Low,
@@ -60,19 +60,19 @@ impl PriorityClass {
     }
 }
 
-/// Room that a workgroup asks for.
+/// Request of a workgroup for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRequest<'a> {
-    /// What it occupies.
+    /// Resources to occupy.
     pub need: Need,
-    /// How its queue competes with those of other processes.
+    /// Class by which its queue competes with those of other processes.
     pub class: PriorityClass,
-    /// Compute units it may use; all without a mask.
+    /// Compute units it may use; `None` means all.
     pub allowed: Option<&'a CuMask>,
 }
 
 impl SlotRequest<'_> {
-    /// Whether it may use a compute unit.
+    /// Returns whether it may use a compute unit.
     pub(super) fn allows(&self, cu: u32) -> bool {
         self.allowed.is_none_or(|mask| mask.contains(cu))
     }
@@ -80,20 +80,20 @@ impl SlotRequest<'_> {
 
 /// The compute units as a dispatcher sees them.
 pub trait Slots: Send + Sync {
-    /// Occupies room for a workgroup, if there is any and nobody else is to have it first.
+    /// Occupies room for a workgroup. Returns `None` if there is none, or if another process comes first.
     fn take(&self, request: &SlotRequest<'_>) -> Option<CuPlacement>;
 
-    /// Gives it back.
+    /// Gives the room of a workgroup back.
     fn give(&self, place: &CuPlacement);
 
-    /// Whether an empty compute unit could hold the workgroup.
+    /// Returns whether an empty compute unit could hold the workgroup.
     fn possible(&self, need: &Need) -> bool;
 
-    /// Tells others which of the workgroups that found no room is to have it first; `None` if none waits.
+    /// Publishes the first of the workgroups that found no room; `None` if none waits.
     fn wait(&self, best: Option<&SlotRequest<'_>>);
 }
 
-/// Size of the device.
+/// Dimensions of one gpu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Compute units of all XCCs.
@@ -113,22 +113,22 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// MI200 and MI300 with so many compute units.
+    /// Returns the dimensions of an MI200 or MI300 with so many compute units.
     pub fn cdna(cus: u32, xccs: u32) -> Self {
         let (cus, xccs) = (cus.max(1), xccs.max(1));
         let engines = (cus / xccs).clamp(1, 4);
         Self { cus, xccs, engines, waves: 8, vgprs: 512, sgprs: 800, lds: 64 << 10 }
     }
 
-    /// A place on a compute unit. Compute units are numbered so that neighbours lie on different XCCs, then on
-    /// different shader engines.
+    /// Returns a placement on a compute unit. Compute units are numbered so that neighbours lie on different XCCs, then
+    /// on different shader engines.
     pub(super) fn place(&self, cu: u32, simds: [u8; MAX_WAVES], need: Need) -> CuPlacement {
         let (xccs, engines) = (self.xccs.max(1), self.engines.max(1));
         let in_xcc = cu / xccs;
         CuPlacement { cu, xcc: cu % xccs, engine: in_xcc % engines, unit: in_xcc / engines, simds, need }
     }
 
-    /// Whether an empty compute unit could hold a workgroup.
+    /// Returns whether an empty compute unit could hold a workgroup.
     pub(super) fn holds(&self, need: &Need) -> bool {
         Cu::default().with(need, self, 0).is_some()
     }
@@ -140,18 +140,18 @@ struct State {
     refused: Refused,
     /// Workgroups that have left.
     version: u64,
-    /// Where the last of them were.
+    /// Compute units of the last of them.
     recent: [u32; RECENT as usize],
 }
 
-/// Compute units of one process alone.
+/// Compute units that a single process uses, without shared memory.
 pub struct LocalSlots {
     size: Geometry,
     state: Mutex<State>,
 }
 
 impl LocalSlots {
-    /// An empty device.
+    /// Creates an empty device.
     pub fn new(size: Geometry) -> Self {
         let size = Geometry { cus: size.cus.max(1), ..size };
         let state = State {
@@ -164,13 +164,13 @@ impl LocalSlots {
         Self { size, state: Mutex::new(state) }
     }
 
-    /// Waves resident now.
+    /// Returns the number of resident waves.
     pub fn waves(&self) -> u32 {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.cus.iter().map(Cu::waves).sum()
     }
 
-    /// Bytes of LDS in use now.
+    /// Returns the bytes of LDS in use.
     pub fn lds(&self) -> u32 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).cus.iter().map(|cu| cu.lds).sum()
     }
@@ -206,7 +206,7 @@ impl Slots for LocalSlots {
         self.size.holds(need)
     }
 
-    /// There is nobody to tell.
+    /// Does nothing: no other process competes for this device.
     fn wait(&self, _best: Option<&SlotRequest<'_>>) {}
 }
 

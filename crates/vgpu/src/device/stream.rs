@@ -17,39 +17,39 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// A ring of `bytes`, nothing in it.
+    /// Makes an empty ring of `bytes`.
     pub(crate) fn ring(base: u64, bytes: u64) -> Self {
         Self { base, dwords: (bytes / 4).max(1), at: 0, end: 0 }
     }
 
-    /// An indirect buffer.
+    /// Makes a stream over an indirect buffer.
     pub(crate) fn buffer(base: u64, dwords: u64) -> Self {
         Self { base: base & !3, dwords: dwords.max(1), at: 0, end: dwords }
     }
 
-    /// The same contents at another place.
+    /// Continues at another address with the same contents.
     pub(crate) fn moved(&mut self, base: u64, bytes: u64) {
         self.base = base;
         self.dwords = (bytes / 4).max(1);
     }
 
-    /// Dwords that are there.
+    /// Returns the number of dwords available.
     pub(crate) fn left(&self) -> u64 {
         self.end.wrapping_sub(self.at)
     }
 
-    /// Dwords the ring holds.
+    /// Returns the capacity of the ring in dwords.
     pub(crate) fn capacity(&self) -> u64 {
         self.dwords
     }
 
-    /// The dword `n` after the next.
+    /// Reads the dword `n` after the next.
     pub(crate) fn peek(&self, cx: &mut Context<'_>, n: u64) -> Result<u32, Fault> {
         let at = self.at.wrapping_add(n) % self.dwords;
         cx.memory.read_u32(self.base.wrapping_add(4 * at))
     }
 
-    /// `count` dwords from the one `n` after the next, into `out`.
+    /// Reads `count` dwords from the one `n` after the next into `out`.
     pub(crate) fn read(&self, cx: &mut Context<'_>, n: u64, count: u64, out: &mut Vec<u32>) -> Result<(), Fault> {
         out.clear();
         for i in n..n + count {
@@ -58,7 +58,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Goes on by `count` dwords.
+    /// Advances by `count` dwords.
     pub(crate) fn skip(&mut self, count: u64) {
         self.at = self.at.wrapping_add(count.min(self.left()));
     }

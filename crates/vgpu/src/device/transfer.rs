@@ -8,7 +8,7 @@ use super::context::Context;
 const PIECE: u64 = 256 << 10;
 const BOUNCE: usize = 16 << 10;
 
-/// Where the bytes of a [`Transfer`] come from.
+/// Source of the bytes of a [`Transfer`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
     /// Memory; the address moves on.
@@ -26,7 +26,7 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// Moves a piece; whether nothing is left.
+    /// Moves a piece. Returns whether nothing is left.
     pub(crate) fn proceed(&mut self, cx: &mut Context<'_>) -> Result<bool, Fault> {
         let mut bounce = [0; BOUNCE];
         if let Source::Pattern(word) = self.from {
@@ -84,7 +84,7 @@ impl Layout {
 }
 
 impl Rectangle {
-    /// The copy that a packet's words after the header describe; `None` if they describe none.
+    /// Decodes the copy in a packet's words after the header. Returns `None` if they describe none.
     pub(crate) fn decode(header: u32, words: &[u32]) -> Option<Self> {
         let (&[from, to], &[xy, z, ..]) = (words.get(..10)?.as_chunks::<5>().0.first_chunk::<2>()?, words.get(10..)?)
         else {
@@ -98,7 +98,7 @@ impl Rectangle {
         Some(Self { from, to, size, row: 0, slice: 0 })
     }
 
-    /// Copies some rows; whether all are done.
+    /// Copies some rows. Returns whether all are done.
     pub(crate) fn proceed(&mut self, cx: &mut Context<'_>) -> Result<bool, Fault> {
         let mut moved = 0;
         while moved < PIECE && self.slice < self.size[2] {

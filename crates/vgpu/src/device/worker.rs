@@ -1,4 +1,4 @@
-//! Whoever executes workgroups: a thread or a process of its own.
+//! Workers: they execute workgroups, each in a thread or process of its own.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -21,7 +21,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that runs each wave of a workgroup for `quantum` instructions at a time.
+    /// Makes a worker that runs each wave of a workgroup for `quantum` instructions at a time.
     pub fn new(config: DeviceConfig, quantum: u64) -> Self {
         Self {
             config,
@@ -32,7 +32,7 @@ impl Worker {
         }
     }
 
-    /// Ends quanta early once `interrupted` says so: somebody wants waves to stop.
+    /// Ends quanta early once `interrupted` returns true: an order requires waves to stop.
     #[must_use]
     pub fn interrupted_by(mut self, interrupted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.interrupted = Box::new(interrupted);

@@ -13,17 +13,17 @@ use super::kernel_launch::KernelLaunch;
 use super::queue::QueueId;
 use super::slots::{CuPlacement, MAX_WAVES};
 
-/// Instructions of a wave between two looks whether it is to stop.
+/// Instructions of a wave between two checks whether it is to stop.
 const SLICE: u64 = 512;
 
-/// What a wave does.
+/// Progress of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaveProgress {
     /// It executes instructions.
     Running,
     /// It waits for the others at a barrier.
     AtBarrier,
-    /// It is through.
+    /// It has ended.
     Ended,
 }
 
@@ -32,7 +32,7 @@ pub enum WaveProgress {
 pub struct WorkgroupWave {
     /// Its registers.
     pub wave: Box<Wave>,
-    /// What it does.
+    /// Its progress.
     pub state: WaveProgress,
 }
 
@@ -41,64 +41,64 @@ pub struct WorkgroupWave {
 pub struct Workgroup {
     /// Queue it came from.
     pub queue: QueueId,
-    /// Which of all queues that had this number.
+    /// Serial number of that queue: numbers are used again.
     pub(crate) queue_serial: u64,
     /// Dispatch it belongs to.
     pub(crate) dispatch: u64,
-    /// What all its workgroups have in common.
+    /// Description of the dispatch, shared by its workgroups.
     pub launch: Arc<KernelLaunch>,
-    /// Its number in the grid.
+    /// Its position in the grid.
     pub id: [u32; 3],
     /// Its waves.
     pub waves: Vec<WorkgroupWave>,
     /// Its LDS.
     pub lds: Vec<u8>,
-    /// Where it runs; `None` while it is off the device.
+    /// Its place; `None` while it is off the device.
     pub place: Option<CuPlacement>,
-    /// Where it ran last; `None` before it first left the device.
+    /// Its previous place; `None` before it first left the device.
     pub(crate) was: Option<CuPlacement>,
 }
 
-/// How a quantum ended.
+/// Result of a quantum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkgroupOutcome {
-    /// There is more to do.
+    /// Waves have instructions left.
     Unfinished,
     /// All waves ended.
     Finished,
     /// A wave cannot go on.
     Stopped {
-        /// Which one.
+        /// Index of the wave.
         wave: usize,
-        /// Why.
+        /// Reason.
         stop: Stop,
     },
 }
 
-/// A workgroup in the hands of a worker, with the surroundings it is to be run in.
+/// A workgroup that a worker holds, with the environment in which it runs.
 #[derive(Debug)]
 pub struct WorkgroupRun {
     /// The workgroup.
     pub group: Workgroup,
     /// Address space.
     pub(crate) space: Arc<Space>,
-    /// Generation of the code.
+    /// Generation of decoded code that is valid for it.
     pub(crate) generation: u64,
-    /// Interrupts that waves asked for.
+    /// Payloads of interrupts that waves requested.
     pub(crate) messages: Vec<u32>,
-    /// What became of it.
+    /// Result of its last quantum.
     pub outcome: WorkgroupOutcome,
 }
 
 impl Workgroup {
-    /// Leaves its place; which one that was.
+    /// Leaves its place and returns it.
     pub(crate) fn leave(&mut self) -> Option<CuPlacement> {
         let place = self.place.take()?;
         self.was = Some(place);
         Some(place)
     }
 
-    /// Takes another place, and tells the waves; whether it is another one than before.
+    /// Takes a place and updates the waves. Returns whether it differs from the previous one.
     pub(crate) fn land(&mut self, place: CuPlacement) -> bool {
         for (index, member) in (0..).zip(&mut self.waves) {
             self.launch.locate(&mut member.wave, index, &place);
@@ -107,8 +107,8 @@ impl Workgroup {
         self.was.is_none_or(|was| (was.cu, was.simds) != (place.cu, place.simds))
     }
 
-    /// Runs each wave for at most `quantum` instructions, in turns that end at barriers; all stop soon once `interrupted`.
-    /// Adds interrupts that they ask for to `messages`.
+    /// Runs each wave for at most `quantum` instructions, in turns that end at barriers; all stop soon once
+    /// `interrupted`. Adds interrupts that they ask for to `messages`.
     pub(crate) fn run(
         &mut self,
         space: &Space,
@@ -172,7 +172,7 @@ impl Workgroup {
     }
 }
 
-/// Lets the waves go on if all that have not ended stand at the barrier; whether they do.
+/// Releases the barrier if all waves that have not ended have reached it. Returns whether they have.
 fn release_barrier(waves: &mut [WorkgroupWave]) -> bool {
     let here = waves.iter().any(|member| member.state == WaveProgress::AtBarrier);
     let complete = here && waves.iter().all(|member| member.state != WaveProgress::Running);

@@ -1,31 +1,38 @@
-//! What an engine process does about signals, and how its death becomes known.
+//! Failures of executor processes: fault signals, locks that a dead executor took with it, and how its end becomes
+//! known.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal, setpriority_process};
 use vgpu_isa::guard;
 
+use super::COMM;
+
+/// Whether an executor of this client has died. Executors and client share the memory, hence the flag.
 static FAILED: AtomicBool = AtomicBool::new(false);
 
-/// How often somebody who wants a lock tries to get it without sleeping, and how long the sleeps are after that.
+/// Attempts at a lock before a caller sleeps between them.
 const TRIES: u32 = 100;
+/// Sleep between later attempts.
 const NAP: Duration = Duration::from_micros(50);
-/// Sleeps after which a lock that an engine may have taken with it is given up: whoever lives has let go of it by then.
+/// Sleeps after a failure until a lock counts as lost, 100 ms: an executor or thread that lives has released it by
+/// then.
 const NAPS_AFTER_FAILURE: u32 = 2000;
 
-/// Whether an engine of this client has died.
+/// Returns whether an executor of this client has died.
 pub(crate) fn has_failed() -> bool {
     FAILED.load(Ordering::SeqCst)
 }
 
-/// In the child of a fork, which has no engine: what happened to the parent's is forgotten.
+/// Forgets failures, in the child of a fork: it has no executors, and those of the parent do not concern it.
 pub(crate) fn forget() {
     FAILED.store(false, Ordering::SeqCst);
 }
 
-/// Takes a lock that engines take, too. `None` if an engine died while it held it.
+/// Takes a lock that executors take, too. Returns `None` if an executor died while it held the lock.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     let (mut tries, mut naps) = (0, 0);
     loop {
@@ -47,32 +54,34 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// This engine cannot go on.
+/// Records that this executor cannot go on.
 pub(super) fn fail() {
     FAILED.store(true, Ordering::SeqCst);
 }
 
-/// Ends this process without running the client's exit handlers.
+/// Ends this process without running the client's exit handlers. By number, because `exit_group` has no wrapper.
 pub(super) fn end(code: c_int) -> ! {
     loop {
-        // SAFETY: does not return.
+        // SAFETY: ends this process; nothing of it runs afterwards.
         unsafe { libc::syscall(libc::SYS_exit_group, code) };
     }
 }
 
-/// Makes an engine process of `client` what it is, and answers its pid: it dies with the thread that lent it its data, which dies with the
-/// client (or its exec); it comes before programs that spin on signals; and it survives memory that its owner took away.
+/// Prepares this process to be an executor of `client` and returns its pid. The executor dies with its donor thread,
+/// and so with the client and with an exec of it; it runs before programs that spin on signals, if its user may raise
+/// its priority; and it survives accesses to memory that the client has unmapped.
 pub(super) fn prepare(client: i32) -> u32 {
-    // SAFETY: system calls on this process. Handlers of the client are a copy here, so replacing them changes nothing for
-    // it.
+    // The failures that are ignored leave a worker that works: unnamed, or at ordinary priority.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    // A client that died before this line sends no signal any more.
+    if Pid::as_raw(getppid()) != client {
+        end(0);
+    }
+    let _ = rustix::thread::set_name(COMM);
+    let _ = setpriority_process(None, -10);
+    // SAFETY: without CLONE_SIGHAND the handlers are a copy, so the client keeps its own. `on_fault` only looks at the
+    // context it is given and at a static table. The zeroed structures are valid and are filled before use.
     unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        // A client that died before this sends no signal any more.
-        if libc::getppid() != client {
-            end(0);
-        }
-        libc::prctl(libc::PR_SET_NAME, c"vgpu-device".as_ptr());
-        libc::setpriority(libc::PRIO_PROCESS, 0, -10);
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_fault as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
@@ -83,11 +92,12 @@ pub(super) fn prepare(client: i32) -> u32 {
             libc::sigaddset(&raw mut unblock, signal);
         }
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const unblock, std::ptr::null_mut());
-        (libc::syscall(libc::SYS_getpid) as i32).cast_unsigned()
     }
+    getpid().as_raw_nonzero().get().cast_unsigned()
 }
 
-/// Continues after a guarded copy that met missing memory; anything else is a bug of ours and ends the engine.
+/// Continues after a guarded copy that met unmapped memory. Any other fault is a bug of this crate and ends the
+/// executor.
 extern "C" fn on_fault(signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -101,6 +111,6 @@ extern "C" fn on_fault(signal: c_int, _info: *mut libc::siginfo_t, context: *mut
     }
     let _ = context;
     fail();
-    // Not by the signal: a core dump would be one of the program's memory.
+    // By exit and not by the signal: a core dump would contain the program's memory.
     end(128 + signal)
 }

@@ -1,4 +1,4 @@
-//! The gpus of one process: an engine for each, and the doorbells and numbers of its queues.
+//! The gpus of one process: a device for each, and the doorbells and numbers of its queues.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,9 +11,9 @@ use crate::sys::Map;
 
 /// One gpu of a process.
 pub(crate) struct ProcessGpu {
-    /// What calls name it by.
+    /// Number by which ioctls name it.
     pub(crate) gpu_id: u32,
-    /// Its queues and all they have under way.
+    /// Its queues and everything they have under way.
     pub(crate) device: Arc<Mutex<ProcessDevice>>,
     /// Its doorbells, mapped when the first queue is made.
     doorbells: Mutex<Option<Map>>,
@@ -24,10 +24,10 @@ impl ProcessGpu {
         Self { gpu_id, device: Arc::new(Mutex::new(device)), doorbells: Mutex::new(None) }
     }
 
-    /// The engine, for us alone.
+    /// Locks the device.
     ///
     /// # Errors
-    /// EIO if an engine process died with it.
+    /// EIO if an executor died while it held the lock.
     pub(crate) fn device(&self) -> Result<MutexGuard<'_, ProcessDevice>, i32> {
         faults::lock(&self.device).ok_or(libc::EIO)
     }
@@ -48,12 +48,12 @@ impl ProcessGpus {
         Self { list, memory, xccs, queues: Mutex::default() }
     }
 
-    /// One after the other.
+    /// Iterates over the gpus in the order of their index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &ProcessGpu> {
         self.list.iter()
     }
 
-    /// By index.
+    /// Returns a gpu by its index.
     ///
     /// # Errors
     /// EINVAL if there is none.
@@ -66,10 +66,10 @@ impl ProcessGpus {
         queues.get(&id).and_then(|gpu| self.list.get(*gpu)).ok_or(libc::EINVAL)
     }
 
-    /// Does something with a queue's engine.
+    /// Runs `act` on the device of a queue.
     ///
     /// # Errors
-    /// EINVAL if there is no such queue, EIO if an engine died.
+    /// EINVAL if there is no such queue, EIO if an executor died.
     pub(crate) fn with_queue<T>(
         &self,
         id: u32,
@@ -169,5 +169,5 @@ impl ProcessGpus {
     }
 }
 
-/// Whether a queue runs is decided by whether it is mapped.
+/// Percentage of every queue: whether a queue runs is decided by whether it is mapped.
 const ON: u32 = 100;

@@ -1,8 +1,39 @@
-//! The engine: what executes a client's waves.
+//! The executor: the processes that execute a client's waves.
 //!
-//! It works inside the client's address space, because GPU code needs the client's memory, but as processes of its own
-//! that share that address space: it goes on while the client is stopped or traced, as a real GPU does, and nobody who
-//! waits for children sees it. It ends with the client.
+//! Waves need the client's memory, so executors run in the client's address space. They are processes of their own and
+//! not threads, so that they go on while the client is stopped or traced, as a real gpu does, and so that no wait of
+//! the client sees them. They end with the client.
+//!
+//! # Safety
+//!
+//! An executor process is made with `clone(CLONE_VM | CLONE_FILES | CLONE_FS)`. It runs on a stack of its own but with
+//! the thread register, and therefore the thread-local data, of a *donor*: a thread of the client that was started for
+//! this purpose and is parked until the executor has ended. libc and std do not know the executor. That is sound under
+//! these rules, which this module and everything it calls (`device`, `control`, `vgpu-isa`) must keep:
+//!
+//! * **One user of thread-local data at a time.** Between `clone` and the end of the executor the donor executes one
+//!   raw `waitpid` and nothing else (`spawn::until_ended`), which does not even write errno. So errno and std's panic
+//!   count belong to the executor alone. The donor never returns, so no destructor of thread-local data runs on what a
+//!   killed executor left behind.
+//! * **No libc function that depends on the calling thread or process.** The thread descriptor names the *donor*: no
+//!   thread creation, `pthread_join`, recursive, error-checking or robust mutexes, cancellation, `fork`, `exit` or
+//!   stdio. Allowed are atomics, futexes, raw system calls, functions that only compute, and `std::sync::Mutex`: it
+//!   records no owner, so executors and threads of the client may share one.
+//! * **No allocation from the client's malloc.** A stopped thread of the client may hold its lock, and it keeps
+//!   caches per thread. `vgpu-preload` sets a global allocator whose lock is taken by code of this project alone, for
+//!   one call.
+//! * **No lock that is held while its holder waits.** Locks that executors and threads of the client both take
+//!   (`device`, events) are held for bounded work. A client that is stopped inside such a section delays its own
+//!   executors until it continues, never those of another client. A lock whose holder was killed counts as lost
+//!   (`faults::lock`).
+//! * **No code of the client.** `spawn` blocks all signals before `clone`; SIGSEGV and SIGBUS are unblocked again
+//!   with the executor's own handler, which replaces none of the client's: without CLONE_SIGHAND the table is a copy.
+//!   The executor ends with `exit_group`, which runs no exit handler.
+//! * **No plain access to memory of the client**, which may unmap it at any time. Waves and packets access it through
+//!   guarded copies (`vgpu_isa::memory`), after whose faults `faults::on_fault` continues.
+//! * **Nothing unwinds out of `spawn::enter`**, whose caller is the trampoline of `clone`.
+//!
+//! Descriptors are shared with the client, which may close or replace them: [`VerifiedFd`] guards the one in use.
 
 mod faults;
 mod gpus;
@@ -10,6 +41,7 @@ mod order_queue;
 mod preemption_fuzzer;
 mod spawn;
 
+use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,25 +54,30 @@ use crate::device::chip::{Chip, ProcessSlot};
 use crate::device::{DeviceActivity, DeviceConfig, ProcessDevice, Worker};
 use crate::kill_points::{self, Point};
 use crate::options::Storm;
-use crate::sys::{self, VerifiedFd};
+use crate::sys::{self, PollFlags, VerifiedFd};
 pub(crate) use faults::{forget, has_failed, lock};
 pub(crate) use gpus::{ProcessGpu, ProcessGpus};
 pub(crate) use order_queue::OrderQueue;
 use preemption_fuzzer::PreemptionFuzzer;
 
-/// Name of engine processes.
-pub(crate) const NAME: &str = "vgpu-device";
+/// Name of executor processes, as `/proc/PID/comm` shows it.
+const COMM: &CStr = c"vgpu-executor";
+/// The same as text.
+pub(crate) const NAME: &str = match COMM.to_str() {
+    Ok(name) => name,
+    Err(_) => panic!("the name is ASCII"),
+};
 
 /// Instructions a wave runs before its workgroup comes back.
 const QUANTUM: u64 = 4096;
-/// Sleep of an engine without work; doorbells end it.
+/// Longest sleep of a worker without work; doorbells end it.
 const IDLE: Duration = Duration::from_millis(200);
-/// Shortest and longest pause of an engine whose packets wait for memory that anybody may write.
+/// Shortest and longest pause of a worker whose packets wait for a value in memory, whose change wakes nothing.
 const WAITING: (Duration, Duration) = (Duration::from_micros(5), Duration::from_millis(1));
-/// How often a busy engine looks whether there still is a driver.
+/// How often a busy worker checks that the supervisor is still there.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What the workers of one client share.
+/// State that all workers of one client share.
 pub(crate) struct ExecutorState {
     pub(crate) gpus: Arc<ProcessGpus>,
     pub(crate) config: DeviceConfig,
@@ -48,17 +85,17 @@ pub(crate) struct ExecutorState {
     pub(crate) events: Arc<Events>,
     /// The connection to the supervisor: it hangs up when the supervisor is gone.
     pub(crate) connection: &'static VerifiedFd<UnixStream>,
-    /// What this process shares with all others on the gpus.
+    /// State that this process shares with all others on the gpus.
     pub(crate) chip: Arc<Chip>,
     pub(crate) process_slot: ProcessSlot,
     pub(crate) storm: Option<Storm>,
-    /// The process whose gpu this is.
+    /// Pid of the client.
     pub(crate) client: i32,
     pub(crate) order_queue: OrderQueue,
     pub(crate) lost: AtomicBool,
 }
 
-/// Number of workers, if the user wants another than ours.
+/// Environment variable that overrides the number of workers, 1 to [`MOST_WORKERS`].
 const WORKERS_VARIABLE: &str = "GPREEMPT_VGPU_WORKERS";
 const MOST_WORKERS: usize = 64;
 
@@ -75,7 +112,8 @@ pub(crate) fn start(shared: &Arc<ExecutorState>) -> Result<(), i32> {
     Ok(())
 }
 
-/// The life of a worker.
+/// Body of a worker: carries out orders, processes packets and executes waves until the supervisor or the client is
+/// gone.
 fn work(shared: &Arc<ExecutorState>) {
     let worker = |_| {
         let wanting = Arc::clone(shared);
@@ -135,8 +173,8 @@ impl ExecutorState {
         self.each_device().any(|device| device.runnable())
     }
 
-    /// Executes waves as long as this process may and there are any, but not beyond a time at which queues have to leave or
-    /// come back: nobody else looks at the clock.
+    /// Executes waves while this process holds a token and there are any, at most until the time at which queues must
+    /// leave or come back: no other code watches that clock.
     fn execute(
         &self,
         workers: &mut [Worker],
@@ -166,7 +204,7 @@ impl ExecutorState {
         }
     }
 
-    /// Lets everybody see what was saved and restored.
+    /// Publishes what was saved, restored and copied.
     fn show_counters(&self) {
         for (index, device) in self.each_device().enumerate() {
             self.control.show_preempted(index, &device.save_counters());
@@ -178,7 +216,7 @@ impl ExecutorState {
         !self.control.has_orders() && self.process_packets() == DeviceActivity::Idle
     }
 
-    /// The driver or an engine is gone: the gpu fell off the bus.
+    /// Reports the gpu as lost, because the supervisor or an executor is gone: the gpu fell off the bus.
     fn lose(&self) {
         self.lost.store(true, Ordering::Relaxed);
         self.control.lose();
@@ -188,8 +226,9 @@ impl ExecutorState {
     }
 }
 
-/// Whether the other end of a connection is closed, or ours.
+/// Returns whether either end of a connection is closed.
 fn hung_up(connection: &VerifiedFd<UnixStream>) -> bool {
     let Some(stream) = connection.get() else { return true };
-    sys::poll_now(stream.as_fd(), 0) & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
+    let closed = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    sys::poll_now(stream.as_fd(), PollFlags::empty()).intersects(closed)
 }

@@ -1,4 +1,4 @@
-//! Orders of the driver, carried out by whichever engine finds them first.
+//! Orders of the driver, each carried out by the first executor that finds it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use crate::device::{QueueId, SaveError};
 use crate::kill_points::{self, Point};
 use crate::sys;
 
-/// What was begun and cannot be finished yet.
+/// Orders that were begun and cannot be finished yet.
 #[derive(Default)]
 struct Pending {
-    /// ProcessGpus that are to be left.
+    /// Gpus that the queues of this process must leave.
     unmaps: Vec<Leaving>,
     /// Queues that come back later.
     maps: Vec<Arrival>,
@@ -26,7 +26,7 @@ struct Leaving {
     /// Number of the order.
     number: u64,
     gpu: u32,
-    /// When waves that have not ended are stopped, if ever.
+    /// Time at which waves that have not ended are stopped, if ever.
     deadline: Option<u64>,
 }
 
@@ -36,10 +36,10 @@ struct Arrival {
     not_before: u64,
 }
 
-/// Where orders are taken.
+/// Orders under way. Executors take turns at it.
 pub(crate) struct OrderQueue {
     pending: Mutex<Pending>,
-    /// When something that waits has to be done, on the monotonic clock.
+    /// Time at which a pending order is due, on the raw monotonic clock; [`NEVER`] if none is.
     next: AtomicU64,
 }
 
@@ -52,10 +52,10 @@ impl Default for OrderQueue {
 }
 
 impl OrderQueue {
-    /// Carries out what is ordered, and what was waiting. How long until something has to be done again, if anything
-    /// has.
+    /// Carries out new orders and pending ones that are due. Returns the time until the next pending order is due, if
+    /// any.
     pub(super) fn obey(&self, shared: &ExecutorState) -> Option<Duration> {
-        // Another engine may be at it: then it is none of our business.
+        // Another executor is at it.
         let mut pending = self.pending.try_lock().ok()?;
         loop {
             match shared.control.take_order() {
@@ -73,7 +73,7 @@ impl OrderQueue {
         next.map(|next| Duration::from_nanos(next.saturating_sub(sys::monotonic_raw_ns())))
     }
 
-    /// Whether something that waited for its time can be done now.
+    /// Returns whether a pending order is due.
     pub(super) fn is_due(&self) -> bool {
         let next = self.next.load(Ordering::Relaxed);
         next != NEVER && next <= sys::monotonic_raw_ns()
@@ -81,7 +81,7 @@ impl OrderQueue {
 }
 
 impl Pending {
-    /// When something has to be done.
+    /// Returns the time at which the next pending order is due.
     fn next(&self) -> Option<u64> {
         let times = self.maps.iter().map(|arrival| arrival.not_before);
         times.chain(self.unmaps.iter().filter_map(|leaving| leaving.deadline)).min()
@@ -132,7 +132,7 @@ impl Pending {
                 Answer::Done
             }
             Order::Reset { gpu } => {
-                // Nobody waits for queues to leave any more, and none comes back.
+                // No queue has to leave any more, and none comes back.
                 self.unmaps.retain(|leaving| leaving.gpu != gpu);
                 self.maps.retain(|arrival| arrival.gpu != gpu);
                 if let Ok(mut device) = gpus.get(gpu).and_then(ProcessGpu::device) {
@@ -172,7 +172,7 @@ impl Pending {
     }
 }
 
-/// What left a gpu, once all has.
+/// Returns what left a gpu, once all queues have.
 fn departed(gpus: &ProcessGpus, leaving: &Leaving) -> Option<Departure> {
     let mut device = gpus.get(leaving.gpu).and_then(ProcessGpu::device).ok()?;
     let over = leaving.deadline.is_some_and(|deadline| deadline <= sys::monotonic_raw_ns());
@@ -187,7 +187,7 @@ fn departed(gpus: &ProcessGpus, leaving: &Leaving) -> Option<Departure> {
     Some(Departure { queues, stopped_at, saved_at: sys::monotonic_raw_ns() })
 }
 
-/// What a program is told after a reset of the gpu.
+/// Returns the exception that a program receives after a reset of the gpu.
 pub(super) fn reset(gpu_id: u32) -> HwException {
     HwException { reset_type: ResetType::WHOLE_GPU, reset_cause: ResetCause::GPU_HANG, memory_lost: 1, gpu_id }
 }
@@ -196,7 +196,6 @@ fn reply(control: &Control, number: u64, what: Answer) {
     if number == Numbered::<Order>::UNANSWERED {
         return;
     }
-    // The driver takes answers as they come. If there is no room for this one it has stopped listening to this process,
-    // and there is nobody to tell.
+    // The driver takes answers as they come. Without room for this one it has given up on this process.
     control.answer(&Numbered { number, what });
 }

@@ -1,22 +1,23 @@
-//! Making a process that shares the client's memory.
-//!
-//! libc keeps per-thread data behind a register, and code that runs in the client's address space needs such data of its
-//! own. A thread of the client, the donor, lends its: it starts the worker with `clone` and sleeps for ever.
+//! Starts executor processes: `clone` with the client's memory, a stack of their own, and the thread-local data of a
+//! parked thread. The safety statement of the [parent module](super) names the rules; this file enforces them.
 
 use std::ffi::{c_int, c_void};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{ExecutorState, faults, work};
-use crate::sys;
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, WaitOptions};
 
+use super::{ExecutorState, faults, work};
+
+/// Bytes of a worker's stack.
 const STACK: usize = 4 << 20;
 
-/// A new worker.
+/// Starts a worker by way of a donor thread.
 ///
 /// # Errors
-/// What prevented the donor.
+/// The errno of the thread that could not be made.
 pub(super) fn worker(shared: Arc<ExecutorState>) -> Result<(), i32> {
     let donor = std::thread::Builder::new().name("vgpu-donor".into()).stack_size(256 << 10);
     match donor.spawn(move || donate(shared)) {
@@ -25,20 +26,24 @@ pub(super) fn worker(shared: Arc<ExecutorState>) -> Result<(), i32> {
     }
 }
 
+/// Body of a donor thread: starts the worker, then touches nothing that lives in thread-local data until the worker
+/// has ended.
 fn donate(shared: Arc<ExecutorState>) {
     block_signals();
     let argument = Arc::into_raw(Arc::clone(&shared)).cast_mut().cast::<c_void>();
-    // The worker is a process of its own that shares memory, descriptors and directory; no tracer of the client follows
-    // it, and because it sends no signal when it ends, no wait() sees it.
+    // The worker is a process of its own that shares memory, descriptors and directory. CLONE_UNTRACED: no tracer of
+    // the client follows it. No exit signal: an ordinary wait() of the client does not see it. No CLONE_SETTLS: it
+    // keeps the thread register of this thread.
     let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_UNTRACED;
     let started = match stack() {
-        // SAFETY: the stack is the worker's alone; the argument is a counted pointer that the worker owns; this thread
-        // only sleeps until the worker has ended, so its thread-local data is the worker's too.
+        // SAFETY: the stack was made for this worker and is never unmapped; the argument is a counted pointer that the
+        // worker owns. Both tasks have the thread-local data of this thread, but until the worker has ended this one
+        // executes nothing but `until_ended`, which enters the kernel directly and reads no errno.
         Some(top) => unsafe { libc::clone(enter, top, flags, argument) },
         None => -1,
     };
     if started < 0 {
-        // Less faithful: a thread stops when the program is stopped. Some sandboxes allow nothing else.
+        // Sandboxes may forbid such a process. A thread executes as well, but it stops when the program is stopped.
         if std::env::var_os("GPREEMPT_VGPU_LOG").is_some() {
             let _ = writeln!(
                 std::io::stderr(),
@@ -49,29 +54,32 @@ fn donate(shared: Arc<ExecutorState>) {
         return;
     }
     until_ended(started);
+    // From here on this thread is the only user of its thread-local data again.
     if !shared.lost.load(Ordering::Relaxed) {
-        // It crashed, or somebody killed it. What it held is held for ever.
+        // The worker crashed or was killed. The locks it held stay locked: `faults::lock` gives up on them.
         faults::fail();
         shared.lose();
     }
-    // This thread's data is as the worker left it, perhaps in the middle of something.
+    // To return would run destructors of thread-local data that the worker left as it was when it ended, perhaps in the
+    // middle of a change.
     loop {
         std::thread::park();
     }
 }
 
-/// Waits for a worker, which only this kind of wait sees.
+/// Waits for the end of a worker. `__WCLONE`, because a child without exit signal is invisible to other waits. Through
+/// `rustix`, because errno is thread-local and belongs to the worker meanwhile.
 fn until_ended(worker: libc::pid_t) {
-    // SAFETY: no status is asked for.
-    while unsafe { libc::waitpid(worker, std::ptr::null_mut(), libc::__WCLONE) } < 0 && sys::last_error() == libc::EINTR
-    {
-    }
+    let options = WaitOptions::from_bits_retain(libc::__WCLONE.cast_unsigned());
+    // The only failure is ECHILD: the client ignores SIGCHLD and the kernel has reaped the worker itself.
+    let _ = retry_on_intr(|| rustix::process::waitpid(Pid::from_raw(worker), options));
 }
 
-/// Memory for a stack with an inaccessible page below it; its upper end.
+/// Maps a stack with an inaccessible page below it and returns its upper end.
 fn stack() -> Option<*mut c_void> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-    // SAFETY: a new mapping at an address that the kernel chooses.
+    // SAFETY: a new mapping at an address that the kernel chooses replaces none; the page that becomes inaccessible is
+    // its first, and no pointer to it has been given out.
     unsafe {
         let bottom = libc::mmap(std::ptr::null_mut(), STACK, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
         if bottom == libc::MAP_FAILED {
@@ -82,9 +90,10 @@ fn stack() -> Option<*mut c_void> {
     }
 }
 
-/// Signals are for the program, never for the engine, which shares its terminal.
+/// Blocks all signals of the donor, and thereby of the worker, which inherits the mask: a handler of the client would
+/// run with borrowed thread-local data, and the worker shares the terminal of the program.
 fn block_signals() {
-    // SAFETY: changes the mask of this thread only.
+    // SAFETY: a zeroed set is valid and is filled before use; only the mask of this thread changes.
     unsafe {
         let mut all = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
@@ -92,16 +101,17 @@ fn block_signals() {
     }
 }
 
+/// First function of a worker: a process after `clone`, or the donor itself where `clone` failed.
 extern "C" fn enter(argument: *mut c_void) -> c_int {
-    // SAFETY: the pointer came from `Arc::into_raw` and is used once.
+    // SAFETY: the pointer came from `Arc::into_raw` in `donate`, which passes it to one call of this function.
     let shared = unsafe { Arc::from_raw(argument.cast_const().cast::<ExecutorState>()) };
     // A worker that is a process leads its own thread group; the donor as a fallback does not.
-    // SAFETY: system calls without arguments.
-    let own_process = unsafe { libc::syscall(libc::SYS_gettid) == libc::syscall(libc::SYS_getpid) };
+    let own_process = rustix::thread::gettid() == rustix::process::getpid();
     if own_process {
         let pid = faults::prepare(shared.client);
         shared.chip.register_worker(shared.process_slot, pid);
     }
+    // A panic must not unwind out of an `extern "C"` function, nor into frames of the donor.
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&shared))).is_err() {
         faults::fail();
     }

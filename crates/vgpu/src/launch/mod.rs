@@ -176,7 +176,7 @@ pub fn supervise_in_background(arguments: &[&str]) -> io::Result<()> {
 pub fn exec(started: Started, program: &OsString, arguments: &[OsString]) -> LaunchError {
     let mut command = started.command(program);
     // The program inherits the connection; when it and its children are gone, so is the supervisor.
-    let connection = match sys::out_of_the_way(started.connection.into()) {
+    let connection = match sys::dup_above(started.connection.into()) {
         Ok(connection) => connection,
         Err(error) => return LaunchError::Program { program: program.clone(), error },
     };

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use kfd_abi::debug::DbgTrapArgs;
 use kfd_abi::ioctl::{self, Lookup};
+use linux_host::process::Status;
 
 use super::ending;
 use super::execute::execute;
@@ -194,7 +195,7 @@ impl Client<'_> {
             return None;
         }
         let args: DbgTrapArgs = call.decode();
-        call.traces_target = sys::tracer(args.pid).is_some_and(|tracer| tracer == call.tid);
+        call.traces_target = Status::read(args.pid).is_some_and(|status| status.tracer == Some(call.tid));
         let (key, member) = self.supervisor.newest(args.pid)?;
         call.target = Some(key);
         Some(member)

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::process_channel::ProcessChannel;
 use crate::protocol::{CallStage, CallStatus};
-use crate::sys;
+use crate::sys::{self, PollFlags};
 
 /// A process that has the driver open.
 pub(super) struct Member {
@@ -100,5 +100,5 @@ impl Member {
 
 /// Whether a write would not wait.
 fn has_room(file: &std::fs::File) -> bool {
-    sys::poll_now(file.as_fd(), libc::POLLOUT) & libc::POLLOUT != 0
+    sys::poll_now(file.as_fd(), PollFlags::OUT).contains(PollFlags::OUT)
 }

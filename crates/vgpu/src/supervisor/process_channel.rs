@@ -13,7 +13,7 @@ use linux_host::process::Stat;
 use crate::control::{Answer, Control, Damaged, Numbered, Order};
 use crate::device::chip::{Chip, ProcessSlot};
 use crate::driver::ProcessKey;
-use crate::sys;
+use crate::sys::{self, PollFlags};
 
 /// How often a thread that waits for executors checks whether they still live.
 const LOOK: Duration = Duration::from_millis(1);
@@ -94,8 +94,8 @@ impl ProcessChannel {
         if self.gone.load(Ordering::SeqCst) {
             return true;
         }
-        let state = sys::poll_now(self.stream.as_fd(), libc::POLLRDHUP);
-        let hung_up = state & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR) != 0;
+        let state = sys::poll_now(self.stream.as_fd(), PollFlags::RDHUP);
+        let hung_up = state.intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR);
         let gone = hung_up || self.control.is_lost();
         if gone {
             self.gone.store(true, Ordering::SeqCst);
@@ -230,7 +230,7 @@ impl ProcessChannel {
 
     /// Whether the process has exited, reaped or not.
     pub(super) fn has_exited(&self) -> bool {
-        self.pidfd.as_ref().is_none_or(|process| sys::poll_now(process.as_fd(), libc::POLLIN) != 0)
+        self.pidfd.as_ref().is_none_or(|process| !sys::poll_now(process.as_fd(), PollFlags::IN).is_empty())
     }
 
     /// Releases what the process had on the chip. Its executors have ended by now or are about to; those that do not end

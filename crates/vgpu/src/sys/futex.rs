@@ -3,20 +3,23 @@
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Sleeps while `word` holds `expected`, at most `limit`. Spurious returns happen. True if a signal ended the sleep.
+use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::time::Timespec;
+
+/// Not private: the processes that wait and wake may map the word at different addresses.
+const SHARED: futex::Flags = futex::Flags::empty();
+
+/// Sleeps while `word` holds `expected`, at most `limit`; without a limit until a wake. Spurious returns happen.
+/// Returns whether a signal ended the sleep.
 pub fn wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> bool {
-    let limit = limit.map(|limit| libc::timespec {
-        tv_sec: limit.as_secs().try_into().unwrap_or(libc::time_t::MAX),
-        tv_nsec: limit.subsec_nanos().into(),
-    });
-    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the word and the time live through the call; the kernel only reads them.
-    let result = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, limit) };
-    result != 0 && super::last_error() == libc::EINTR
+    // A limit beyond the clock is no limit.
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    futex::wait(word, SHARED, expected, limit.as_ref()) == Err(Errno::INTR)
 }
 
-/// Wakes everybody who sleeps on `word`.
+/// Wakes every thread that sleeps on `word`.
 pub fn wake(word: &AtomicU32) {
-    // SAFETY: the address is only a key.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+    // Fails for an address that is not mapped, which a reference excludes.
+    let _ = futex::wake(word, SHARED, i32::MAX.cast_unsigned());
 }

@@ -1,5 +1,11 @@
-//! The few things this crate asks of the operating system, each a small safe function.
+//! The operating system calls of this crate, each behind a small safe function.
+//!
+//! Most of this crate runs inside programs whose libc symbols the preload library replaces, and in executor processes
+//! that share thread-local data with a thread of the program. Calls therefore go through `rustix`, whose Linux backend
+//! enters the kernel directly: it reaches no hook of ours, and it does not touch `errno`. libc remains for what
+//! `rustix` does not offer (`clone`) and for clocks (see `time.rs`).
 
+mod descriptor;
 mod futex;
 mod map;
 mod memfd;
@@ -8,17 +14,16 @@ mod socket;
 mod time;
 mod verified_fd;
 
+pub(crate) use descriptor::{FileIdentity, dup_above, file_size, is_same_file, reopen, reopen_read_only};
+pub(crate) use memfd::{check_size_limit, is_as_long_as, memfd, name_of, punch_hole};
+pub(crate) use process::{pidfd, poll_now, wait_for_either, wait_for_exit};
+pub(crate) use rustix::event::PollFlags;
+pub(crate) use socket::{Frame, abstract_listener, connect, peer, receive, send};
+pub(crate) use time::boottime_ns;
+pub(crate) use verified_fd::VerifiedFd;
+
+// For this crate's benches and for programs that let themselves be traced.
 pub use futex::{wait, wake};
 pub use map::Map;
-pub use memfd::{
-    is_as_long_as, is_same_file, memfd, name_of, out_of_the_way, punch, reopen, reopen_read_only, within_limit,
-};
-pub use process::{allow_tracing, pidfd, poll_now, tracer, wait_for_either, wait_for_exit};
-pub use socket::{Frame, abstract_listener, connect, peer, receive, send};
-pub use time::{boottime_ns, monotonic_raw_ns, realtime_100mhz};
-pub use verified_fd::VerifiedFd;
-
-/// The last error of the operating system as a positive number.
-pub fn last_error() -> i32 {
-    std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
-}
+pub use process::allow_tracing;
+pub use time::{monotonic_raw_ns, realtime_100mhz};

@@ -1,39 +1,31 @@
-//! Descriptors that the program may close or replace: it does not know that they are ours.
+//! Descriptors that the program may close or replace, because it does not know that they are ours.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
-/// A descriptor that tells whether it still is what it was.
+use super::FileIdentity;
+
+/// A descriptor that is given out only while it still refers to the file it was made with.
 #[derive(Debug)]
-pub struct VerifiedFd<T> {
+pub(crate) struct VerifiedFd<T> {
     file: T,
-    identity: Option<(u64, u64)>,
+    identity: Option<FileIdentity>,
 }
 
 impl<T: AsFd> VerifiedFd<T> {
-    /// Remembers what the descriptor stands for now.
-    pub fn new(file: T) -> Self {
-        let identity = identity(file.as_fd().as_raw_fd());
+    /// Remembers which file the descriptor refers to now.
+    pub(crate) fn new(file: T) -> Self {
+        let identity = FileIdentity::of(file.as_fd());
         Self { file, identity }
     }
 
-    /// The descriptor, unless somebody closed it or put another file in its place.
-    pub fn get(&self) -> Option<&T> {
-        let fd = self.file.as_fd().as_raw_fd();
-        (self.identity.is_some() && identity(fd) == self.identity).then_some(&self.file)
+    /// Returns the owner of the descriptor, or `None` if the number was closed or refers to another file.
+    pub(crate) fn get(&self) -> Option<&T> {
+        (self.identity.is_some() && FileIdentity::of(self.file.as_fd()) == self.identity).then_some(&self.file)
     }
 
-    /// The same, as a number only.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    /// Returns the descriptor, under the condition of [`VerifiedFd::get`].
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.get().map(AsFd::as_fd)
-    }
-}
-
-/// File system and number of the file behind a descriptor.
-fn identity(fd: RawFd) -> Option<(u64, u64)> {
-    // SAFETY: all zeros is a valid structure, which the kernel fills; `syscall` because `fstat` may be one of our hooks.
-    unsafe {
-        let mut facts: libc::stat = std::mem::zeroed();
-        (libc::syscall(libc::SYS_fstat, fd, &raw mut facts) == 0).then_some((facts.st_dev, facts.st_ino))
     }
 }
 

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 
 use kfd_runtime::{Arguments, CodeObject, GpuAddr, Launch};
-use kfd_suite::corpus::{Kernel, LEVELS, Library, Manifest};
-use rig::{Rig, Weather};
-use storm::{Hail, QUIET, Storm};
+use kfd_suite::corpus::{CorpusKernel, LEVELS, Library, Manifest};
+use rig::{PreemptionPattern, Rig};
+use storm::{EveryInstruction, QUIET, RandomPreemptions};
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 const THREADS: usize = 2;
@@ -47,7 +47,7 @@ fn the_corpus_gives_the_same_bits_as_the_host() {
 fn the_corpus_gives_the_same_bits_in_a_storm() {
     whole_corpus(|kernel, object, input, seed| {
         let mut rig = Rig::saving(room(kernel, object, input), QUIET);
-        run(kernel, object, input, &mut rig, &mut Storm::new(seed, storm::preemptions() / 10))
+        run(kernel, object, input, &mut rig, &mut RandomPreemptions::new(seed, storm::preemptions() / 10))
     });
 }
 
@@ -55,7 +55,7 @@ fn the_corpus_gives_the_same_bits_in_a_storm() {
 #[ignore = "needs clang-19"]
 fn the_shortest_kernel_of_the_corpus_is_preempted_after_every_instruction() {
     let Built { directory, library, kernels } = &*BUILT;
-    let size = |kernel: &&Kernel| {
+    let size = |kernel: &&CorpusKernel| {
         let file = directory.join(format!("{}.O2.hsaco", kernel.name));
         std::fs::metadata(file).map(|file| file.len()).unwrap_or(u64::MAX)
     };
@@ -66,7 +66,7 @@ fn the_shortest_kernel_of_the_corpus_is_preempted_after_every_instruction() {
     let file = directory.join(format!("{}.O2.hsaco", shortest.name));
     let object = CodeObject::parse(&std::fs::read(file).unwrap()).unwrap();
     let mut rig = Rig::saving(room(shortest, &object, &input), 1);
-    let mut hail = Hail(0);
+    let mut hail = EveryInstruction(0);
     let found = run(shortest, &object, &input, &mut rig, &mut hail).unwrap();
     assert_eq!(shortest.output.difference(&found, &expected), None, "{}", shortest.name);
     assert!(hail.0 > 100, "{} was preempted {} times", shortest.name, hail.0);
@@ -76,7 +76,7 @@ fn the_shortest_kernel_of_the_corpus_is_preempted_after_every_instruction() {
 struct Built {
     directory: PathBuf,
     library: Library,
-    kernels: Vec<Kernel>,
+    kernels: Vec<CorpusKernel>,
 }
 
 /// Compiled once for all tests.
@@ -91,7 +91,7 @@ static BUILT: LazyLock<Built> = LazyLock::new(|| {
 });
 
 /// Runs every kernel at all levels with all seeds by `run`, which says what is in the output then.
-fn whole_corpus(run: impl Fn(&Kernel, &CodeObject, &[u8], u64) -> Result<Vec<u8>, String> + Sync) {
+fn whole_corpus(run: impl Fn(&CorpusKernel, &CodeObject, &[u8], u64) -> Result<Vec<u8>, String> + Sync) {
     let Built { directory, library, kernels } = &*BUILT;
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(Vec::new());
@@ -112,10 +112,10 @@ fn whole_corpus(run: impl Fn(&Kernel, &CodeObject, &[u8], u64) -> Result<Vec<u8>
 
 /// Runs a kernel at all levels with all seeds; a line for each run that is wrong.
 fn check(
-    kernel: &Kernel,
+    kernel: &CorpusKernel,
     library: &Library,
     directory: &Path,
-    run: impl Fn(&Kernel, &CodeObject, &[u8], u64) -> Result<Vec<u8>, String>,
+    run: impl Fn(&CorpusKernel, &CodeObject, &[u8], u64) -> Result<Vec<u8>, String>,
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     for seed in SEEDS {
@@ -136,17 +136,17 @@ fn check(
 }
 
 /// Bytes that a run needs.
-fn room(kernel: &Kernel, object: &CodeObject, input: &[u8]) -> usize {
+fn room(kernel: &CorpusKernel, object: &CodeObject, input: &[u8]) -> usize {
     object.size() + input.len() + kernel.output.start().len()
 }
 
 /// What a kernel leaves in its output, or what went wrong.
 fn run(
-    kernel: &Kernel,
+    kernel: &CorpusKernel,
     object: &CodeObject,
     input: &[u8],
     rig: &mut Rig,
-    weather: &mut dyn Weather,
+    preemptions: &mut dyn PreemptionPattern,
 ) -> Result<Vec<u8>, String> {
     let start = kernel.output.start();
     let from = rig.place(input);
@@ -154,7 +154,7 @@ fn run(
     let to = guarded + GUARD.len() as u64;
     let arguments = Arguments::default().address(GpuAddr(from)).address(GpuAddr(to)).u32(kernel.items.cast_unsigned());
     let launch = Launch { grid: kernel.grid(), group: kernel.group };
-    rig.dispatch(weather, object, &kernel.name, &launch, arguments, kernel.stack)?;
+    rig.dispatch(preemptions, object, &kernel.name, &launch, arguments, kernel.stack)?;
     let after = rig.read(guarded, start.len() + 2 * GUARD.len());
     let (before, rest) = after.split_at(GUARD.len());
     let (found, behind) = rest.split_at(start.len());

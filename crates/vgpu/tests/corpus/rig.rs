@@ -55,15 +55,15 @@ pub(crate) const CONFIG: DeviceConfig = DeviceConfig { target: Target::Gfx942, c
 /// The rig's only queue.
 pub(crate) const QUEUE: QueueId = QueueId(1);
 
-/// What happens to a rig's queue while a kernel runs.
-pub(crate) trait Weather {
-    /// Between two turns, which `worker` runs; the code is at `code`.
-    fn blow(&mut self, rig: &Rig, worker: &mut Worker, code: &Range<u64>) -> Result<(), String>;
+/// When a rig's queue is preempted while a kernel runs.
+pub(crate) trait PreemptionPattern {
+    /// Called between two turns, which `worker` runs; the code is at `code`.
+    fn between_turns(&mut self, rig: &Rig, worker: &mut Worker, code: &Range<u64>) -> Result<(), String>;
 }
 
-/// Nothing.
-impl Weather for () {
-    fn blow(&mut self, _: &Rig, _: &mut Worker, _: &Range<u64>) -> Result<(), String> {
+/// Never.
+impl PreemptionPattern for () {
+    fn between_turns(&mut self, _: &Rig, _: &mut Worker, _: &Range<u64>) -> Result<(), String> {
         Ok(())
     }
 }
@@ -152,7 +152,7 @@ impl Rig {
     /// Loads a program, runs one of its kernels and waits for its end; what the device says if it does not come.
     pub(crate) fn dispatch(
         &mut self,
-        weather: &mut dyn Weather,
+        preemptions: &mut dyn PreemptionPattern,
         object: &CodeObject,
         name: &str,
         launch: &Launch,
@@ -188,7 +188,7 @@ impl Rig {
         let code = code..code + object.size() as u64;
         let mut turns = 0;
         while worker.turn(&self.device) == DeviceActivity::Busy && turns < TURNS {
-            weather.blow(self, &mut worker, &code)?;
+            preemptions.between_turns(self, &mut worker, &code)?;
             turns += 1;
         }
         let busy = turns == TURNS;
@@ -221,7 +221,7 @@ impl Rig {
             ring_bytes: RING,
             read_pointer,
             write_pointer,
-            // SAFETY: part of the rig's memory, which the engine does not outlive.
+            // SAFETY: part of the rig's memory, which the device does not outlive.
             doorbell: Some(unsafe { Doorbell::new(word) }),
             priority: 7,
             percent: 100,

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use vgpu::device::{SaveCounters, Worker};
 
-use crate::rig::{CONFIG, QUEUE, Rig, Weather};
+use crate::rig::{CONFIG, PreemptionPattern, QUEUE, Rig};
 use crate::suite::wrong;
 use crate::walker::walk;
 
@@ -47,7 +47,7 @@ fn preempt(rig: &Rig, code: &Range<u64>) -> Result<(), String> {
 }
 
 /// Preemptions after random numbers of instructions.
-pub(crate) struct Storm {
+pub(crate) struct RandomPreemptions {
     random: u64,
     left: u64,
     /// Turns until the next one, in which workgroups join those that were restored.
@@ -55,9 +55,9 @@ pub(crate) struct Storm {
     counters: SaveCounters,
 }
 
-impl Storm {
-    pub(crate) fn new(seed: u64, preemptions: u64) -> Storm {
-        Storm {
+impl RandomPreemptions {
+    pub(crate) fn new(seed: u64, preemptions: u64) -> RandomPreemptions {
+        RandomPreemptions {
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             left: preemptions,
             turns: 0,
@@ -73,8 +73,8 @@ impl Storm {
     }
 }
 
-impl Weather for Storm {
-    fn blow(&mut self, rig: &Rig, worker: &mut Worker, code: &Range<u64>) -> Result<(), String> {
+impl PreemptionPattern for RandomPreemptions {
+    fn between_turns(&mut self, rig: &Rig, worker: &mut Worker, code: &Range<u64>) -> Result<(), String> {
         if self.left == 0 {
             return Ok(());
         }
@@ -104,7 +104,7 @@ fn every_job_survives_a_storm() {
     let mut sum = SaveCounters::default();
     let mut failures = Vec::new();
     for (name, job) in jobs(3) {
-        let mut storm = Storm::new(5, preemptions());
+        let mut storm = RandomPreemptions::new(5, preemptions());
         let said = wrong(&job, |bytes| Rig::saving(bytes, 1), &mut storm);
         failures.extend(said.map(|said| format!("{name}: {said}")));
         let SaveCounters { saves, restores, waves, bytes, landed, moved, .. } = storm.counters;
@@ -121,10 +121,10 @@ fn every_job_survives_a_storm() {
 }
 
 /// Preempts after every instruction.
-pub(crate) struct Hail(pub(crate) u64);
+pub(crate) struct EveryInstruction(pub(crate) u64);
 
-impl Weather for Hail {
-    fn blow(&mut self, rig: &Rig, _: &mut Worker, code: &Range<u64>) -> Result<(), String> {
+impl PreemptionPattern for EveryInstruction {
+    fn between_turns(&mut self, rig: &Rig, _: &mut Worker, code: &Range<u64>) -> Result<(), String> {
         self.0 += 1;
         preempt(rig, code)
     }
@@ -134,17 +134,17 @@ impl Weather for Hail {
 fn the_shortest_kernels_are_preempted_after_every_instruction() {
     for name in ["fill", "exactly_once"] {
         let job = suite::find(name).and_then(|test| test.job(1)).unwrap();
-        let mut hail = Hail(0);
-        assert_eq!(wrong(&job, |bytes| Rig::saving(bytes, 1), &mut hail), None, "{name}");
-        assert!(hail.0 > 100, "{name}: {} preemptions", hail.0);
+        let mut every = EveryInstruction(0);
+        assert_eq!(wrong(&job, |bytes| Rig::saving(bytes, 1), &mut every), None, "{name}");
+        assert!(every.0 > 100, "{name}: {} preemptions", every.0);
     }
 }
 
 /// Preempts once.
-struct Lightning(bool);
+struct Once(bool);
 
-impl Weather for Lightning {
-    fn blow(&mut self, rig: &Rig, worker: &mut Worker, code: &Range<u64>) -> Result<(), String> {
+impl PreemptionPattern for Once {
+    fn between_turns(&mut self, rig: &Rig, worker: &mut Worker, code: &Range<u64>) -> Result<(), String> {
         worker.set_quantum(QUIET);
         if std::mem::replace(&mut self.0, true) { Ok(()) } else { preempt(rig, code) }
     }
@@ -156,16 +156,16 @@ proptest! {
     #[test]
     fn a_job_preempted_once_has_its_results(job in 0..jobs(1).count(), instructions in 1_u64..400) {
         let (name, job) = jobs(1).nth(job).ok_or(TestCaseError::fail("there are fewer jobs"))?;
-        let said = wrong(&job, |bytes| Rig::saving(bytes, instructions), &mut Lightning(false));
+        let said = wrong(&job, |bytes| Rig::saving(bytes, instructions), &mut Once(false));
         prop_assert_eq!(said, None, "{} after {} instructions", name, instructions);
     }
 }
 
 /// Preempts from another thread than the ones that run waves.
-struct Thunder(bool);
+struct FromAnotherThread(bool);
 
-impl Weather for Thunder {
-    fn blow(&mut self, rig: &Rig, _: &mut Worker, code: &Range<u64>) -> Result<(), String> {
+impl PreemptionPattern for FromAnotherThread {
+    fn between_turns(&mut self, rig: &Rig, _: &mut Worker, code: &Range<u64>) -> Result<(), String> {
         if std::mem::replace(&mut self.0, true) {
             return Ok(());
         }
@@ -197,6 +197,6 @@ impl Weather for Thunder {
 fn several_workers_give_their_workgroups_back() {
     for name in ["exactly_once", "reduce", "histogram"] {
         let job = suite::find(name).and_then(|test| test.job(2)).unwrap();
-        assert_eq!(wrong(&job, |bytes| Rig::saving(bytes, 1), &mut Thunder(false)), None, "{name}");
+        assert_eq!(wrong(&job, |bytes| Rig::saving(bytes, 1), &mut FromAnotherThread(false)), None, "{name}");
     }
 }

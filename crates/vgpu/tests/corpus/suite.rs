@@ -3,10 +3,14 @@
 use kfd_runtime::{Arguments, CodeObject, GpuAddr};
 use kfd_suite::suite::{ALL, Argument, Job};
 
-use crate::rig::{Rig, Weather};
+use crate::rig::{PreemptionPattern, Rig};
 
 /// Runs a job on a rig for so many bytes; what is wrong with it.
-pub(crate) fn wrong(job: &Job, rig: impl FnOnce(usize) -> Rig, weather: &mut dyn Weather) -> Option<String> {
+pub(crate) fn wrong(
+    job: &Job,
+    rig: impl FnOnce(usize) -> Rig,
+    preemptions: &mut dyn PreemptionPattern,
+) -> Option<String> {
     let object = CodeObject::parse(job.object).unwrap();
     let buffers = || job.arguments.iter().filter_map(Argument::buffer);
     let bytes: usize = buffers().map(|buffer| buffer.contents.len()).sum();
@@ -24,7 +28,7 @@ pub(crate) fn wrong(job: &Job, rig: impl FnOnce(usize) -> Rig, weather: &mut dyn
             }
         };
     }
-    if let Err(error) = rig.dispatch(weather, &object, job.kernel, &job.launch, arguments, 0) {
+    if let Err(error) = rig.dispatch(preemptions, &object, job.kernel, &job.launch, arguments, 0) {
         return Some(error);
     }
     let mut results = buffers().zip(places).enumerate();

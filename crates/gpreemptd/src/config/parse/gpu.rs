@@ -20,18 +20,17 @@ pub(in crate::config) const KEYS: &[&str] = &[
     "cycle_estimate_us",
 ];
 
-/// Where in [`KEYS`] those begin that an entry with `manage = false` has no use for.
+/// Index in [`KEYS`] of the first key that `manage = false` excludes.
 const SETTINGS: usize = 2;
 
-/// How policies are written.
-pub(in crate::config) const POLICIES: [(&str, PolicyKind); 3] =
-    [("priority", PolicyKind::Priority), ("fair", PolicyKind::Fair), ("deadline", PolicyKind::Deadline)];
-
-/// One entry; none if it cannot be said which gpus it is for.
+/// Reads one entry; `None` if its pattern is missing or wrong.
 pub(super) fn gpu(table: &Table<'_>) -> Option<GpuRule> {
     let default = GpuParams::default();
     let params = GpuParams {
-        policy: table.field("policy").choice(&POLICIES).unwrap_or(default.policy),
+        policy: table
+            .field("policy")
+            .choice(&PolicyKind::ALL.map(|kind| (kind.name(), kind)))
+            .unwrap_or(default.policy),
         slice: time(table.field("slice_ms"), 0.0..=10_000.0).unwrap_or(default.slice),
         cycles_per_second: table.field("cycles_per_second").whole(0..=100_000).unwrap_or(default.cycles_per_second),
         cycle_burst: table.field("cycle_burst").whole(1..=100_000).unwrap_or(default.cycle_burst),

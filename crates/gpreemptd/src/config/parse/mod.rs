@@ -10,7 +10,7 @@ use toml_source::{Document, Source, Table};
 use super::accounts::Accounts;
 use super::{Account, Breaker, Config, ConfigError, Watch};
 
-pub(super) use self::gpu::{KEYS as GPU_KEYS, POLICIES};
+pub(super) use self::gpu::KEYS as GPU_KEYS;
 pub(super) use self::rule::KEYS as RULE_KEYS;
 
 /// Keys outside of tables.

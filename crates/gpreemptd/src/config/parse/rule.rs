@@ -6,7 +6,7 @@ use gpreempt_core::{JobParams, Level, Patience};
 use toml_source::{Field, Table};
 
 use super::values::{glob, refuse_unmanaged, share, time};
-use crate::config::{Account, Gives, Glob, Grouping, Requests, Rule, Trusted, accounts};
+use crate::config::{Account, Glob, Grouping, Requests, Rule, RuleSettings, Trusted, accounts};
 
 /// Keys of `[[rule]]`.
 pub(in crate::config) const KEYS: &[&str] = &[
@@ -38,8 +38,8 @@ pub(in crate::config) const KEYS: &[&str] = &[
     "runtime_ms",
 ];
 
-/// Where in [`KEYS`] those begin that a rule with `manage = false` has no use for.
-const GIVES: usize = 11;
+/// Index in [`KEYS`] of the first key that `manage = false` excludes.
+const SETTINGS: usize = 11;
 
 /// Most characters of names.
 const MAX_NAME: usize = 64;
@@ -85,16 +85,16 @@ fn rule(table: &Table<'_>, number: usize) -> Rule {
         command: glob(table.field("command")),
         environment: environment(table),
     };
-    Rule { name: name.unwrap_or_else(|| format!("rule-{number}")), trusted, requests, gives: gives(table) }
+    Rule { name: name.unwrap_or_else(|| format!("rule-{number}")), trusted, requests, settings: settings(table) }
 }
 
-/// Whether a text can stand in a table of names.
+/// Returns whether a text can be a name in a table of `gpreempt ps`.
 fn is_name(text: &str) -> bool {
     let fits = (1..=MAX_NAME).contains(&text.chars().count());
     fits && !text.chars().any(char::is_control) && text.trim() == text
 }
 
-/// A user or group, by name or by number.
+/// Reads a user or group, by name or by number.
 fn account(
     table: &Table<'_>,
     (name_key, number_key): (&str, &str),
@@ -131,9 +131,9 @@ fn environment(table: &Table<'_>) -> BTreeMap<String, Glob> {
     variables
 }
 
-fn gives(table: &Table<'_>) -> Option<Gives> {
+fn settings(table: &Table<'_>) -> Option<RuleSettings> {
     if table.field("manage").flag() == Some(false) {
-        refuse_unmanaged(table, &KEYS[GIVES..]);
+        refuse_unmanaged(table, &KEYS[SETTINGS..]);
         return None;
     }
     if !table.has("level") {
@@ -161,14 +161,14 @@ fn gives(table: &Table<'_>) -> Option<Gives> {
             table.field(key).complain(format!("{key} needs period_ms, the time between two releases"));
         }
     }
-    Some(Gives { max_level, grouping: grouping(table).unwrap_or_default(), params })
+    Some(RuleSettings { max_level, grouping: grouping(table).unwrap_or_default(), params })
 }
 
 fn level(field: Field<'_, '_>) -> Option<Level> {
     field.byte(0..=Level::MAX.get()).and_then(Level::new)
 }
 
-/// A number, or `"adaptive"` with an upper limit.
+/// Reads a number, or `"adaptive"` with an upper limit.
 fn patience(table: &Table<'_>) -> Option<Patience> {
     const LONGEST: f64 = 1_000_000.0;
     let longest = time(table.field("patience_max_us"), 0.0..=LONGEST);
@@ -191,7 +191,7 @@ fn patience(table: &Table<'_>) -> Option<Patience> {
     time(patience, 0.0..=LONGEST).map(Patience::Fixed)
 }
 
-/// Which processes form a job.
+/// Reads which processes form a job.
 fn grouping(table: &Table<'_>) -> Option<Grouping> {
     let text = table.field("job").text("\"process\", \"cgroup\", \"user\", \"slurm\" or a name in quotes")?;
     let fixed = [Grouping::Process, Grouping::Cgroup, Grouping::User, Grouping::Slurm];
@@ -218,6 +218,6 @@ mod tests {
 
     #[test]
     fn keys_that_exempt_rules_refuse_begin_with_the_level() {
-        assert_eq!(KEYS[GIVES], "level");
+        assert_eq!(KEYS[SETTINGS], "level");
     }
 }

@@ -9,8 +9,7 @@ use crate::config::Glob;
 
 /// Reads a time in the unit that the key ends with.
 pub(super) fn time(field: Field<'_, '_>, range: RangeInclusive<f64>) -> Option<Nanos> {
-    let time = field.duration(range)?;
-    Some(Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+    field.duration(range).map(Nanos::from)
 }
 
 /// Reads a share from `low` to 1, in thousandths.

@@ -102,14 +102,14 @@ fn print_shows_the_bounds_of_each_rule_term_by_term() {
     assert_eq!(
         comments,
         [
-            "# With one process of every rule on any gpu and cycles of 0.20 ms (estimate), a process of this rule",
-            "# - waits for lower levels at most 23.50 ms = detection 0.20 ms + patience 0.10 ms + exempt time of lower levels 2.80 ms \
-             + plans 1.60 ms + turn of a long-stopped job 2.80 ms + small jobs that run on 16.00 ms",
+            "# With one process of every rule on any gpu and cycles of 200 us (estimate), a process of this rule",
+            "# - waits for lower levels at most 23.5 ms = detection 200 us + patience 100 us + exempt time of lower levels 2.80 ms \
+             + plans 1.60 ms + turn of a long-stopped job 2.80 ms + small jobs that run on 16.0 ms",
             "# - is never stopped: no rule has a higher level",
-            "# With one process of every rule on any gpu and cycles of 0.20 ms (estimate), a process of this rule",
+            "# With one process of every rule on any gpu and cycles of 200 us (estimate), a process of this rule",
             "# - never waits for lower levels: no rule has one",
-            "# - stays stopped at most 1009.40 ms = longest stop 1000.00 ms + turns of others 8.00 ms + two cycles 0.40 ms \
-             + detection 0.20 ms + plan 0.80 ms",
+            "# - stays stopped at most 1.01 s = longest stop 1.00 s + turns of others 8.00 ms + two cycles 400 us \
+             + detection 200 us + plan 800 us",
             "# Its processes are never stopped and never protected.",
         ]
     );
@@ -119,8 +119,8 @@ fn print_shows_the_bounds_of_each_rule_term_by_term() {
 fn a_watch_that_may_slow_down_promises_no_more_than_the_scan() {
     let text = |watch: &str| format!("{watch}\n[[rule]]\nuid = 1\nlevel = 12\n[[rule]]\nuid = 2\nlevel = 3\n");
     assert!(parse(&text("scan_ms = 7")).print().contains("detection 7.00 ms"));
-    assert!(parse(&text("[watch]\nfixed = true\nperiod_us = 300")).print().contains("detection 0.30 ms"));
-    assert!(parse(&text("[watch]\nspin_core = 0\nperiod_us = 300")).print().contains("detection 0.30 ms"));
+    assert!(parse(&text("[watch]\nfixed = true\nperiod_us = 300")).print().contains("detection 300 us"));
+    assert!(parse(&text("[watch]\nspin_core = 0\nperiod_us = 300")).print().contains("detection 300 us"));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What files mean, what is said about bad ones, and what processes can make of them.
 
+mod assigning;
 mod bad;
 mod documents;
 mod random;
-mod treating;
 mod warning;
 
 use super::{Config, INIT};

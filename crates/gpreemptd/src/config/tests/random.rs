@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::parse;
 use crate::config::accounts::Accounts;
 use crate::config::{
-    Account, Breaker, Config, Gives, Glob, GpuRule, Grouping, INIT, Requests, Rule, Trusted, Verdict, Watch,
+    Account, Breaker, Config, Glob, GpuRule, Grouping, INIT, Requests, Rule, RuleMatch, RuleSettings, Trusted, Watch,
 };
 use crate::identity::Identity;
 
@@ -65,7 +65,7 @@ fn params() -> impl Strategy<Value = JobParams> {
     })
 }
 
-fn gives() -> impl Strategy<Value = Gives> {
+fn settings() -> impl Strategy<Value = RuleSettings> {
     let grouping = prop_oneof![
         Just(Grouping::Process),
         Just(Grouping::Cgroup),
@@ -73,7 +73,7 @@ fn gives() -> impl Strategy<Value = Gives> {
         Just(Grouping::Slurm),
         "job-[a-z\"']{0,8}(\\{user\\}|\\{slurm\\}|\\{cgroup\\})?".prop_map(Grouping::Named),
     ];
-    (level(), grouping, params()).prop_map(|(max_level, grouping, params)| Gives { max_level, grouping, params })
+    (level(), grouping, params()).prop_map(|(max_level, grouping, params)| RuleSettings { max_level, grouping, params })
 }
 
 fn rule() -> impl Strategy<Value = Rule> {
@@ -82,11 +82,11 @@ fn rule() -> impl Strategy<Value = Rule> {
     let environment = proptest::collection::btree_map("[A-Z_][A-Z0-9_]{0,6}", glob(), 0..3);
     let requests = (option::of(glob()), option::of(glob()), environment)
         .prop_map(|(executable, command, environment)| Requests { executable, command, environment });
-    (trusted, requests, option::of(gives())).prop_map(|(trusted, requests, gives)| Rule {
+    (trusted, requests, option::of(settings())).prop_map(|(trusted, requests, settings)| Rule {
         name: String::new(),
         trusted,
         requests,
-        gives,
+        settings,
     })
 }
 
@@ -217,21 +217,21 @@ proptest! {
         config in config(), process in identity(),
     ) {
         let asked = process.environment.contains_key("GPREEMPT_JOB");
-        if let Verdict::Managed(treatment) = config.verdict(&process) {
-            let rule = config.rules.iter().find(|rule| rule.name == treatment.rule).expect("it exists");
-            let gives = rule.gives.as_ref().expect("it gives a level");
-            prop_assert!(treatment.params.level <= gives.max_level);
-            prop_assert_eq!(treatment.max_level, gives.max_level);
-            prop_assert_eq!(JobParams { level: gives.params.level, ..treatment.params }, gives.params);
+        if let RuleMatch::Managed(assignment) = config.match_rules(&process) {
+            let rule = config.rules.iter().find(|rule| rule.name == assignment.rule).expect("it exists");
+            let settings = rule.settings.as_ref().expect("it gives a level");
+            prop_assert!(assignment.params.level <= settings.max_level);
+            prop_assert_eq!(assignment.max_level, settings.max_level);
+            prop_assert_eq!(JobParams { level: settings.params.level, ..assignment.params }, settings.params);
             let own = format!("{}/", config.user_name(process.uid));
             let mut silent = process.clone();
             silent.environment.remove("GPREEMPT_JOB");
-            if asked && !treatment.job.starts_with(&own) {
+            if asked && !assignment.job.starts_with(&own) {
                 // A refused name changes nothing.
-                let without = config.treat(&silent).map(|treatment| treatment.job);
-                prop_assert!(without.is_none() || without == Some(treatment.job));
+                let without = config.assignment(&silent).map(|assignment| assignment.job);
+                prop_assert!(without.is_none() || without == Some(assignment.job));
             }
-            prop_assert!(treatment.notes.iter().all(|note| !note.chars().any(char::is_control)));
+            prop_assert!(assignment.notes.iter().all(|note| !note.chars().any(char::is_control)));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where a test lets a process die.
+//! Points at which a test ends a thread as if its process were killed.
 
 #[cfg(test)]
 thread_local! {
@@ -16,7 +16,7 @@ pub(super) fn point() {
     });
 }
 
-/// Whether the thread was ended by [`point`]: then it leaves everything as it is.
+/// Returns whether the thread was ended by [`point`]: then it leaves everything as it is.
 #[inline]
 pub(super) fn dying() -> bool {
     #[cfg(test)]
@@ -25,7 +25,7 @@ pub(super) fn dying() -> bool {
     false
 }
 
-/// Runs something that is to die after so many changes; whether it came to its end before.
+/// Runs `act` and ends it after so many changes. Returns whether it came to its end before.
 #[cfg(test)]
 pub(super) fn after(changes: u32, act: impl FnOnce()) -> bool {
     LEFT.with(|left| left.set(Some(changes)));

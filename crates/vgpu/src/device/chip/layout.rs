@@ -1,4 +1,4 @@
-//! What lies where in the shared memory. Nothing but atomics, all zero at first.
+//! Layout of the shared memory: nothing but atomics, all zero at first.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,20 +9,18 @@ use super::super::slots::Geometry;
 use super::crash;
 use super::lock::LockWords;
 
-/// Client processes at a time.
-pub const MAX_PROCESSES: u32 = 256;
-/// Execution tokens.
-pub const MOST_TOKENS: u32 = 64;
-/// Gpus.
-pub const MOST_GPUS: u32 = 64;
-/// ProcessDevice workers of a client process.
-pub const MOST_WORKERS: usize = 64;
-/// Words of a process that have no meaning here.
-pub const SPARE: usize = 16;
+/// Most client processes at a time.
+pub(crate) const MAX_PROCESSES: u32 = 256;
+/// Most execution tokens.
+pub(crate) const MOST_TOKENS: u32 = 64;
+/// Most gpus.
+pub(crate) const MOST_GPUS: u32 = 64;
+/// Most workers of a client process.
+pub(crate) const MOST_WORKERS: usize = 64;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"gprechip");
-/// Changes with every change of what lies where.
-const VERSION: u64 = 1;
+/// Version of the layout; changes with every change of this file.
+const VERSION: u64 = 2;
 
 /// A set of processes.
 pub(super) type ProcessSet = [AtomicU64; MAX_PROCESSES as usize / 64];
@@ -33,30 +31,27 @@ pub(super) struct ChipHeader {
     words: [AtomicU64; 16],
 }
 
-/// What belongs to a client process.
+/// State of a client process.
 #[repr(C, align(64))]
 pub(super) struct ProcessWords {
     pub(super) state: AtomicU32,
-    /// Counts what the engine is to look at.
+    /// Counts wake-ups of the workers.
     pub(super) wake: AtomicU32,
     /// The count when a worker last noticed.
     pub(super) seen: AtomicU32,
     /// Workers that sleep, or are about to.
     pub(super) asleep: AtomicU32,
-    pub(super) mail: AtomicU32,
     pub(super) closed: AtomicU32,
     /// Workers that wait for a token.
     pub(super) token_waiters: AtomicU32,
-    /// Not 0: no token is left of a process that died.
+    /// Not 0: all tokens of the dead process were taken back.
     pub(super) tokens_gone: AtomicU32,
-    /// Time with tokens, weighted.
+    /// Time with tokens divided by occupied wave slots.
     pub(super) virtual_time: AtomicU64,
-    pub(super) sdma_us: AtomicU64,
     pub(super) workers: [AtomicU32; MOST_WORKERS],
-    pub(super) spare: [AtomicU64; SPARE],
 }
 
-/// What belongs to a gpu.
+/// State of a gpu.
 #[repr(C, align(64))]
 pub(super) struct GpuWords {
     pub(super) lock: LockWords,
@@ -69,9 +64,9 @@ pub(super) struct GpuWords {
     pub(super) taken: AtomicU64,
     /// Workgroups that have left. It leaps when there may be room anywhere.
     pub(super) version: AtomicU64,
-    /// Where the last of them were.
+    /// Compute units of the last of them.
     pub(super) recent: [AtomicU32; RECENT as usize],
-    /// Process slots with a workgroup that waits.
+    /// Processes with a workgroup that waits.
     pub(super) waiting: ProcessSet,
 }
 
@@ -79,13 +74,13 @@ pub(super) struct GpuWords {
 #[repr(C, align(64))]
 pub(super) struct PartWords {
     pub(super) waves: AtomicU32,
-    /// Not 0: nothing is left of a process that died.
+    /// Not 0: everything of the dead process was taken back.
     pub(super) gone: AtomicU32,
     /// When a workgroup of it found room last, in workgroups.
     pub(super) served: AtomicU64,
     /// What its best waiting workgroup needs.
     pub(super) wanted: AtomicU64,
-    /// Compute unit where that fits, and one; 0 if nowhere.
+    /// Number of a compute unit where that fits, plus 1; 0 if nowhere.
     pub(super) candidate: AtomicU32,
     reserved: AtomicU32,
     /// Since when it fits, in nanoseconds.
@@ -96,7 +91,7 @@ pub(super) struct PartWords {
 /// A token.
 #[repr(C)]
 pub(super) struct TokenWords {
-    /// Process that holds it and one; 0 if free.
+    /// Number of the holder's slot plus 1; 0 if free.
     pub(super) holder: AtomicU32,
     reserved: AtomicU32,
     /// Since when it is held, up to which time that was accounted for, or since when it is free.
@@ -107,14 +102,14 @@ pub(super) struct TokenWords {
 #[repr(C, align(64))]
 pub(super) struct TokensWords {
     pub(super) lock: LockWords,
-    /// Virtual time of whoever has had least, never going back.
+    /// Least virtual time of all processes that hold or wait for a token; never decreases.
     pub(super) floor: AtomicU64,
-    /// Process slots that wait.
+    /// Processes that wait.
     pub(super) waiting: ProcessSet,
     pub(super) tokens: [TokenWords; MOST_TOKENS as usize],
 }
 
-/// What is occupied of a compute unit: by everybody, or by one process.
+/// Occupied resources of a compute unit: by all processes, or by one.
 #[repr(C)]
 pub(super) struct CuWords {
     simds: [AtomicU64; SIMDS],
@@ -159,7 +154,7 @@ pub(super) struct ChipLayout {
 }
 
 impl ChipLayout {
-    /// The layout for a device; `None` if something is out of range.
+    /// Returns the layout for a device, or `None` if something is out of range.
     pub(super) fn new(size: Geometry, gpus: u32, tokens: u32) -> Option<Self> {
         let within = |value: u32, most: u32| (1..=most).contains(&value);
         let sane = within(size.cus, MOST_CUS)
@@ -205,7 +200,7 @@ impl ChipLayout {
         }
     }
 
-    /// The layout that a header tells of, in a file of `bytes` bytes.
+    /// Reads the layout from a header, in a file of `bytes` bytes.
     pub(super) fn read(header: &ChipHeader, bytes: u64) -> io::Result<Self> {
         let words: [u64; 12] = std::array::from_fn(|n| header.words[n].load(Ordering::Relaxed));
         let number = |n: usize| u32::try_from(words[n]).unwrap_or(0);

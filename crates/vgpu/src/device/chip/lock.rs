@@ -1,4 +1,4 @@
-//! Locks that survive the death of whoever holds them.
+//! Locks in shared memory that survive the death of their holder.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -7,28 +7,28 @@ use super::layout::MAX_PROCESSES;
 use super::{Chip, ProcessSlot, crash};
 use crate::sys;
 
-/// Tries before the processor goes to others.
+/// Attempts before the processor is yielded.
 const SPINS: u32 = 100;
-/// Tries before the lock is slept on.
+/// Attempts before the caller sleeps.
 const YIELDS: u32 = SPINS + 20;
 /// Longest sleep: what the lock protects takes microseconds.
 const NAP: Duration = Duration::from_millis(1);
-/// The supervisor as an owner.
+/// Owner word of the supervisor.
 const SUPERVISOR: u32 = MAX_PROCESSES + 1;
 
 /// A lock in shared memory.
 #[repr(C)]
 pub(super) struct LockWords {
-    /// Process and one; 0 if free.
+    /// Number of the holder's slot plus 1; 0 if free.
     owner: AtomicU32,
-    /// Not 0: somebody sleeps.
+    /// Not 0: a process sleeps on the lock.
     contended: AtomicU32,
-    /// Not 0: who held it died, or a process did. What it protects must be made consistent first.
+    /// Not 0: the holder or another process died. The protected state must be made consistent before use.
     repair: AtomicU32,
     reserved: AtomicU32,
 }
 
-/// Who takes a lock.
+/// Holder of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     Process(ProcessSlot),
@@ -44,15 +44,15 @@ impl Holder {
     }
 }
 
-/// The lock is held.
+/// A held lock; released on drop.
 pub(super) struct Guard<'a> {
     words: &'a LockWords,
-    /// What it protects is damaged; [`Guard::repaired`] ends that.
+    /// The protected state may be inconsistent; [`Guard::repaired`] ends that.
     pub(super) damaged: bool,
 }
 
 impl LockWords {
-    /// Takes the lock; `None` after `limit`.
+    /// Takes the lock. Returns `None` after `limit`.
     pub(super) fn lock(&self, chip: &Chip, holder: Holder, limit: Option<Duration>) -> Option<Guard<'_>> {
         let me = holder.word();
         let mut tries = 0;
@@ -61,7 +61,7 @@ impl LockWords {
             crash::point();
             let Err(owner) = self.owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) else { break };
             if !chip.may_hold(owner) {
-                // Whoever waits next must see the damage, even if we die at once.
+                // The next holder must see the damage, even if this process dies at once.
                 self.repair.store(1, Ordering::SeqCst);
                 if self.owner.compare_exchange(owner, me, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                     break;
@@ -84,21 +84,21 @@ impl LockWords {
         Some(Guard { words: self, damaged: self.repair.load(Ordering::SeqCst) != 0 })
     }
 
-    /// Whoever takes the lock next has to repair what it protects.
+    /// Obliges the next holder to repair the protected state.
     pub(super) fn damage(&self) {
         self.repair.store(1, Ordering::SeqCst);
     }
 }
 
 impl Chip {
-    /// Whether somebody alive holds a lock with this word in it.
+    /// Returns whether the owner word names a live process or the supervisor.
     fn may_hold(&self, owner: u32) -> bool {
         owner == SUPERVISOR || owner.checked_sub(1).is_some_and(|process| self.is_live(ProcessSlot(process)))
     }
 }
 
 impl Guard<'_> {
-    /// What the lock protects is consistent again.
+    /// Records that the protected state is consistent again.
     pub(super) fn repaired(&mut self) {
         crash::point();
         self.words.repair.store(0, Ordering::SeqCst);

@@ -1,12 +1,11 @@
-//! What all processes share of the device: compute units, the right to execute, and how they wake each other.
+//! The state of the device that all processes share: compute units, execution tokens, and wake-ups.
 //!
-//! A [`Chip`] is one piece of shared memory. The supervisor makes it; every client process maps it and has a *process* in
-//! it. Each change happens under a lock whose word names the process that holds it, and everything that belongs to a process
-//! stands in a part of its own next to the totals. So a process may be killed between any two instructions: when the
-//! supervisor has seen it die, its part is dropped and the totals are added up anew by whoever takes the lock next.
+//! A [`Chip`] is one piece of shared memory. The supervisor makes it; every client process maps it and has a *slot* in
+//! it. Each change happens under a lock whose word names the process that holds it, and everything that belongs to a
+//! process stands in a part of its own beside the totals. So a process may be killed between any two instructions:
+//! after the supervisor has seen it die, the next holder of the lock drops its part and adds up the totals anew.
 //!
-//! Nothing that is read from the memory is trusted: numbers are checked or cut to their range, and no pointers or
-//! offsets lie there.
+//! Nothing read from the memory is trusted: numbers are checked or clamped, and it holds no pointers or offsets.
 
 mod crash;
 mod layout;
@@ -21,28 +20,27 @@ mod waiting;
 mod tests;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::slots::Geometry;
 use crate::sys::{self, Map};
 use layout::{ChipHeader, ChipLayout, CuWords, GpuWords, PartWords, ProcessWords, TokensWords};
 
-pub use layout::{MAX_PROCESSES, MOST_GPUS, MOST_TOKENS, MOST_WORKERS, SPARE};
-pub use slots::ChipSlots;
-pub use tokens::TokenGuard;
+pub(crate) use layout::{MAX_PROCESSES, MOST_TOKENS, MOST_WORKERS};
+pub(crate) use slots::ChipSlots;
 
-/// The number of a client process on the device.
+/// Number of the slot that a client process has in the chip, below [`MAX_PROCESSES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProcessSlot(u32);
+pub(crate) struct ProcessSlot(u32);
 
 impl ProcessSlot {
-    /// A process by its number, as another process was told it.
-    pub fn new(number: u32) -> Option<Self> {
+    /// Returns the slot of this number, as the supervisor told it to a client, or `None` if it is out of range.
+    pub(crate) fn new(number: u32) -> Option<Self> {
         (number < MAX_PROCESSES).then_some(Self(number))
     }
 
-    /// Its number.
-    pub fn number(self) -> u32 {
+    /// Returns the number.
+    pub(crate) fn number(self) -> u32 {
         self.0
     }
 
@@ -57,7 +55,7 @@ impl ProcessSlot {
 
 /// The device that all processes share.
 #[derive(Debug)]
-pub struct Chip {
+pub(crate) struct Chip {
     map: Map,
     layout: ChipLayout,
     /// Nanoseconds.
@@ -65,11 +63,11 @@ pub struct Chip {
 }
 
 impl Chip {
-    /// A new device and the file to share it by.
+    /// Creates a device and the file by which others map it.
     ///
     /// # Errors
     /// EINVAL if a size is out of range, and what the operating system says.
-    pub fn create(size: Geometry, gpus: u32, tokens: u32) -> io::Result<(Self, OwnedFd)> {
+    pub(crate) fn create(size: Geometry, gpus: u32, tokens: u32) -> io::Result<(Self, OwnedFd)> {
         let layout = ChipLayout::new(size, gpus, tokens).ok_or(io::ErrorKind::InvalidInput)?;
         let file = sys::memfd("gpreempt-vgpu-chip", layout.bytes as u64)?;
         let chip = Self { map: Map::new(file.as_fd(), 0, layout.bytes)?, layout, clock: sys::monotonic_raw_ns };
@@ -77,12 +75,12 @@ impl Chip {
         Ok((chip, file))
     }
 
-    /// The device of another process.
+    /// Maps the device that another process created.
     ///
     /// # Errors
     /// If the file is not of this version of the program, and what the operating system says.
-    pub fn open(file: BorrowedFd<'_>) -> io::Result<Self> {
-        let bytes = file_size(file)?;
+    pub(crate) fn open(file: BorrowedFd<'_>) -> io::Result<Self> {
+        let bytes = sys::file_size(file)?;
         let length = usize::try_from(bytes).ok().filter(|&length| length >= size_of::<ChipHeader>());
         let map = Map::new(file, 0, length.ok_or(io::ErrorKind::InvalidData)?)?;
         // SAFETY: the mapping is long enough, aligned to a page, and the header is made of atomics.
@@ -91,29 +89,29 @@ impl Chip {
         Ok(Self { map, layout, clock: sys::monotonic_raw_ns })
     }
 
-    /// Size of each gpu.
-    pub fn geometry(&self) -> &Geometry {
+    /// Returns the size of each gpu.
+    pub(crate) fn geometry(&self) -> &Geometry {
         &self.layout.size
     }
 
-    /// Gpus.
-    pub fn gpus(&self) -> u32 {
+    /// Returns the number of gpus.
+    pub(crate) fn gpus(&self) -> u32 {
         self.layout.gpus
     }
 
-    /// Whether a process waits for room on a gpu: it has workgroups that nobody has given a place.
-    pub fn is_waiting(&self, process: ProcessSlot, gpu: u32) -> bool {
+    /// Returns whether a process waits for room on a gpu: it has workgroups without a place.
+    pub(crate) fn is_waiting(&self, process: ProcessSlot, gpu: u32) -> bool {
         self.gpu(gpu).is_some_and(|words| waiting::members(&words.waiting).any(|other| other == process))
     }
 
-    /// Stops the clock by which processes come too late for their turn, however slow the machine is that tests run on.
+    /// Stops the clock that lets processes come too late for their turn, so that a slow machine does not fail tests.
     #[cfg(test)]
     pub(crate) fn stop_clock(&mut self) {
         self.clock = || 1;
     }
 
-    /// Execution tokens.
-    pub fn tokens(&self) -> u32 {
+    /// Returns the number of execution tokens.
+    pub(crate) fn tokens(&self) -> u32 {
         self.layout.tokens
     }
 
@@ -140,19 +138,19 @@ impl Chip {
         &self.part::<TokensWords>(self.layout.token_words, 1)[0]
     }
 
-    /// A process's part of a gpu.
+    /// Returns a process's part of a gpu.
     fn process_part(&self, process: ProcessSlot, gpu: u32) -> Option<&PartWords> {
         let gpus = self.layout.gpus as usize;
         let parts = self.part::<PartWords>(self.layout.parts, gpus * MAX_PROCESSES as usize);
         parts.get(process.index() * gpus + gpu as usize).filter(|_| gpu < self.layout.gpus)
     }
 
-    /// The compute units of a gpu as everybody occupies them.
+    /// Returns the compute units of a gpu as all processes occupy them.
     fn totals(&self, gpu: u32) -> &[CuWords] {
         self.cus(self.layout.totals, gpu as usize)
     }
 
-    /// The compute units of a gpu as one process occupies them.
+    /// Returns the compute units of a gpu as one process occupies them.
     fn share(&self, process: ProcessSlot, gpu: u32) -> &[CuWords] {
         self.cus(self.layout.shares, process.index() * self.layout.gpus as usize + gpu as usize)
     }
@@ -160,17 +158,5 @@ impl Chip {
     fn cus(&self, start: usize, index: usize) -> &[CuWords] {
         let cus = self.layout.size.cus as usize;
         self.part(start + index * cus * size_of::<CuWords>(), cus)
-    }
-}
-
-/// Bytes of a file.
-fn file_size(file: BorrowedFd<'_>) -> io::Result<u64> {
-    // SAFETY: all zeros is a valid structure, which the kernel fills; `syscall` because `fstat` may be one of our hooks.
-    unsafe {
-        let mut facts: libc::stat = std::mem::zeroed();
-        if libc::syscall(libc::SYS_fstat, file.as_raw_fd(), &raw mut facts) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        u64::try_from(facts.st_size).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 }

@@ -1,4 +1,4 @@
-//! What a process leaves behind when it dies.
+//! Repair after the death of a process: its room, tokens and locks are taken back.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use super::lock::{Guard, Holder};
 use super::process_slot::{DYING, LIVE};
 use super::{Chip, GpuWords, ProcessSlot};
 
-/// How long the supervisor tries to repair a gpu itself. If whoever holds the lock does not go on, the next one who
-/// takes it repairs.
+/// How long the supervisor tries to repair a gpu itself. If the holder of the lock does not go on meanwhile, the next
+/// holder repairs.
 const TRY: Duration = Duration::from_millis(20);
 
-/// A gpu whose lock is held; what it protects is consistent.
+/// A gpu whose lock is held and whose state is consistent.
 pub(super) struct Locked<'a> {
     pub(super) chip: &'a Chip,
     pub(super) gpu: u32,
@@ -21,10 +21,10 @@ pub(super) struct Locked<'a> {
 }
 
 impl Chip {
-    /// Takes back everything that a process had: room, tokens, locks, its place among those that wait. Only for the
-    /// supervisor, and only when nothing of the process can touch this memory any more: it has ended, and so have the
-    /// processes that executed waves for it.
-    pub fn release_process(&self, process: ProcessSlot) {
+    /// Takes back everything that a process had: room, tokens, locks, its entry among the waiting processes. Only for
+    /// the supervisor, and only when nothing of the process can touch this memory any more: it has ended, and so have
+    /// the processes that executed waves for it.
+    pub(crate) fn release_process(&self, process: ProcessSlot) {
         let state = &self.process(process).state;
         if state.compare_exchange(LIVE, DYING, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             return;
@@ -41,7 +41,7 @@ impl Chip {
         ProcessSlot::all().filter(|&other| self.is_live(other)).for_each(|other| self.wake(other));
     }
 
-    /// Takes the lock of a gpu; `None` after `limit`, or if there is no such gpu.
+    /// Takes the lock of a gpu. Returns `None` after `limit`, or if there is no such gpu.
     pub(super) fn lock_gpu(&self, gpu: u32, holder: Holder, limit: Option<Duration>) -> Option<Locked<'_>> {
         let words = self.gpu(gpu)?;
         let guard = words.lock.lock(self, holder, limit)?;
@@ -55,7 +55,7 @@ impl Chip {
 }
 
 impl Locked<'_> {
-    /// Drops the parts of the dead and adds up those of the living.
+    /// Drops the parts of dead processes and adds up those of living ones.
     fn rebuild(&self) {
         let mut totals = vec![Cu::default(); self.chip.totals(self.gpu).len()];
         for process in ProcessSlot::all() {

@@ -11,7 +11,7 @@ use super::repair::Locked;
 use super::{Chip, CuWords, ProcessSlot, crash};
 use crate::kill_points::{self, Point};
 
-/// A request that outlives the one who asked.
+/// A request without borrowed parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     need: Need,
@@ -28,34 +28,34 @@ impl Asked {
 #[derive(Debug, Default)]
 struct Memory {
     refused: Refused,
-    /// What others were told that this process waits for.
+    /// What this process has published as its best waiting workgroup.
     published: Option<Asked>,
 }
 
-/// The compute units of one gpu as one process takes them.
+/// Access of one process to the compute units of one gpu.
 #[derive(Debug)]
-pub struct ChipSlots {
+pub(crate) struct ChipSlots {
     chip: Arc<Chip>,
     process: ProcessSlot,
     gpu: u32,
     memory: Mutex<Memory>,
 }
 
-/// Why there is no place.
+/// Reasons for which a workgroup gets no room.
 enum Refusal {
-    /// It fits nowhere.
+    /// It fits on no compute unit.
     Full,
-    /// Somebody else is to have it.
+    /// Another process is to have the room first.
     Reserved,
 }
 
 impl ChipSlots {
-    /// A process's access to a gpu; `None` if there is no such gpu.
-    pub fn new(chip: Arc<Chip>, process: ProcessSlot, gpu: u32) -> Option<Self> {
+    /// Gives a process access to a gpu. Returns `None` if there is no such gpu.
+    pub(crate) fn new(chip: Arc<Chip>, process: ProcessSlot, gpu: u32) -> Option<Self> {
         (gpu < chip.gpus()).then(|| Self { chip, process, gpu, memory: Mutex::default() })
     }
 
-    /// The gpu's lock, unless the supervisor has taken everything back already.
+    /// Takes the gpu's lock, unless the supervisor has taken everything back already.
     fn lock(&self) -> Option<Locked<'_>> {
         if self.chip.is_live(self.process) {
             self.chip.lock_gpu(self.gpu, Holder::Process(self.process), None)
@@ -66,7 +66,7 @@ impl ChipSlots {
 }
 
 impl Locked<'_> {
-    /// Takes room; `few` compute units are worth asking, if not all.
+    /// Takes room. `few` names the compute units worth searching, if not all.
     fn take(
         &self,
         process: ProcessSlot,
@@ -137,7 +137,7 @@ impl Slots for ChipSlots {
             let recent = |number: u64| gpu.recent[(number % RECENT) as usize].load(Ordering::Relaxed);
             refused.worth(request, gpu.version.load(Ordering::SeqCst), recent)
         };
-        // Without the lock: nobody needs it to learn that nothing has changed.
+        // Without the lock: it is not needed to see that nothing has changed.
         if self.chip.is_closed(self.process) || worth(&memory.refused).is_some_and(|few| few.is_empty()) {
             return None;
         }
@@ -178,13 +178,13 @@ impl Slots for ChipSlots {
 }
 
 impl Chip {
-    /// Waves of all processes on a gpu.
-    pub fn occupancy(&self, gpu: u32) -> u32 {
+    /// Returns the waves of all processes on a gpu.
+    pub(crate) fn occupancy(&self, gpu: u32) -> u32 {
         self.gpu(gpu).map_or(0, |words| self.clamp(words.waves.load(Ordering::Relaxed)))
     }
 
-    /// Waves of one process on a gpu.
-    pub fn occupancy_of(&self, process: ProcessSlot, gpu: u32) -> u32 {
+    /// Returns the waves of one process on a gpu.
+    pub(crate) fn occupancy_of(&self, process: ProcessSlot, gpu: u32) -> u32 {
         self.process_part(process, gpu).map_or(0, |part| self.clamp(part.waves.load(Ordering::Relaxed)))
     }
 

@@ -1,7 +1,7 @@
-//! Execution tokens: who may use the machine's processors for waves.
+//! Execution tokens: the right to use the machine's processors for waves.
 //!
 //! A process gets time in proportion to the wave slots it occupies: its virtual time advances by the time it holds
-//! tokens divided by its waves, and a free token goes to whoever waits and has had least.
+//! tokens divided by its waves, and a free token goes to the waiting process with the least virtual time.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use crate::kill_points::{self, Point};
 
 /// How long a token is held although others wait, in nanoseconds.
 const SLICE: u64 = 1_000_000;
-/// How long a free token waits for the one who is to have it, in nanoseconds.
+/// How long a free token is reserved for the process whose turn it is, in nanoseconds.
 const LATE: u64 = 2_000_000;
-/// Longest sleep of one who waits: whoever should wake it may have died.
+/// Longest sleep of a waiting process: the one that should wake it may have died.
 const NAP: Duration = Duration::from_millis(5);
 /// Bits of virtual time below a nanosecond of a single wave.
 const FRACTION: u32 = 12;
 
-/// The right to execute waves. Whoever holds one and is told to yield drops it and asks for another.
+/// The right to execute waves. A holder that is told to yield drops the guard and acquires another.
 #[derive(Debug)]
-pub struct TokenGuard<'a> {
+pub(crate) struct TokenGuard<'a> {
     chip: &'a Chip,
     process: ProcessSlot,
     token: usize,
@@ -31,8 +31,8 @@ pub struct TokenGuard<'a> {
 }
 
 impl TokenGuard<'_> {
-    /// Whether the time slice is over and another process waits.
-    pub fn should_yield(&self) -> bool {
+    /// Returns whether the time slice is over and another process waits.
+    pub(crate) fn should_yield(&self) -> bool {
         let waiting = &self.chip.token_words().waiting;
         members(waiting).any(|process| process != self.process)
             && (self.chip.clock)().saturating_sub(self.since) >= SLICE
@@ -50,10 +50,10 @@ impl Drop for TokenGuard<'_> {
 }
 
 impl Chip {
-    /// Waits for the right to execute waves. Ask before a workgroup is taken from an engine: who waits holds nothing
-    /// that others of the same process could run. `give_up` is asked before each sleep and after everything that wakes
-    /// the process; `None` if it says so, at the time `until`, or if the driver has given up on the process.
-    pub fn acquire(
+    /// Waits for the right to execute waves. To be called before a workgroup is taken from a device, so that a waiting
+    /// worker holds nothing that others of its process could run. `give_up` is evaluated before each sleep and after
+    /// each wake-up. Returns `None` if it is true, at the time `until`, or if the driver has given up on the process.
+    pub(crate) fn acquire(
         &self,
         process: ProcessSlot,
         until: Option<Instant>,
@@ -84,8 +84,8 @@ impl Chip {
         }
     }
 
-    /// Tokens that somebody holds.
-    pub fn tokens_held(&self) -> u32 {
+    /// Returns the number of tokens that are held.
+    pub(crate) fn tokens_held(&self) -> u32 {
         let tokens = self.token_words().tokens.iter().take(self.tokens().min(MOST_TOKENS) as usize);
         tokens.filter(|token| token.holder.load(Ordering::Relaxed) != 0).count() as u32
     }
@@ -108,7 +108,7 @@ impl Chip {
         }
     }
 
-    /// Takes the lock of the tokens; `None` after `limit`.
+    /// Takes the lock of the tokens. Returns `None` after `limit`.
     pub(super) fn lock_tokens(&self, holder: Holder, limit: Option<Duration>) -> Option<LockedTokens<'_>> {
         let guard = self.token_words().lock.lock(self, holder, limit)?;
         let mut locked = LockedTokens { chip: self, guard };
@@ -129,14 +129,14 @@ impl Chip {
     }
 }
 
-/// The tokens while their lock is held.
+/// The tokens, with their lock held.
 pub(super) struct LockedTokens<'a> {
     chip: &'a Chip,
     guard: Guard<'a>,
 }
 
 impl LockedTokens<'_> {
-    /// Tokens that exist.
+    /// Returns the number of tokens.
     fn count(&self) -> usize {
         self.chip.tokens().min(MOST_TOKENS) as usize
     }
@@ -156,7 +156,7 @@ impl LockedTokens<'_> {
         (0..self.count()).filter(|&token| self.holder(token).is_none())
     }
 
-    /// Takes from the dead what they had.
+    /// Takes the tokens of dead processes back.
     fn rebuild(&self) {
         let now = (self.chip.clock)();
         for token in 0..self.count() {
@@ -192,8 +192,8 @@ impl LockedTokens<'_> {
         }
     }
 
-    /// A token for a process, if one is free and nobody else is to have it first; otherwise the process waits from now on.
-    /// `waiting`: whether the caller was told to wait before.
+    /// Takes a token for a process, if one is free and no other process comes first; otherwise the process waits from
+    /// now on. `waiting`: whether an earlier call made the caller wait.
     pub(super) fn take(&self, process: ProcessSlot, waiting: bool, now: u64) -> Option<usize> {
         let words = self.chip.token_words();
         let own = self.chip.process(process);
@@ -226,7 +226,7 @@ impl LockedTokens<'_> {
                     own.token_waiters.fetch_add(1, Ordering::Relaxed);
                     set_member(&words.waiting, process, true);
                 }
-                // Whoever is ahead may have slept through its call.
+                // The process that is ahead may have missed its wake-up.
                 self.call_next();
                 None
             }
@@ -243,7 +243,7 @@ impl LockedTokens<'_> {
         self.call_next();
     }
 
-    /// A worker of a process no longer waits.
+    /// Records that a worker of a process no longer waits.
     fn stop_waiting(&self, process: ProcessSlot) {
         let waiters = &self.chip.process(process).token_waiters;
         crash::point();
@@ -252,7 +252,7 @@ impl LockedTokens<'_> {
         set_member(&self.chip.token_words().waiting, process, left > 0);
     }
 
-    /// Wakes whoever is to have a free token.
+    /// Wakes the process that is to have a free token.
     fn call_next(&self) {
         if self.free().next().is_none() {
             return;

@@ -1,8 +1,8 @@
-//! Who waits for room, and who is to have it first.
+//! The order in which processes that wait for room get it.
 //!
 //! The hardware's queues compete by class and take turns within a class. Processes here take room themselves, so each
-//! publishes what its best waiting workgroup needs, and nobody takes what somebody with a better claim could use. One
-//! whose workgroup does not fit anywhere holds up nobody, nor does one that does not come for what it was offered.
+//! publishes what its best waiting workgroup needs, and none takes room that a process with a better claim could use. A
+//! process whose workgroup fits nowhere holds up no other, nor does one that does not take what it was offered.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use super::{Chip, MAX_PROCESSES, PartWords, ProcessSlot, crash};
 /// How long others wait for a process to take what it was offered, in nanoseconds.
 pub(super) const LATE: u64 = 20_000_000;
 
-/// What a process waits for.
+/// Need and class of the best waiting workgroup of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wanted {
     need: Need,
@@ -46,7 +46,7 @@ impl Wanted {
     }
 }
 
-/// The processes in a set.
+/// Returns the processes in a set.
 pub(super) fn members(set: &ProcessSet) -> impl Iterator<Item = ProcessSlot> {
     (0..MAX_PROCESSES).step_by(64).zip(set).flat_map(|(first, word)| {
         let mut left = word.load(Ordering::SeqCst);
@@ -119,7 +119,7 @@ impl Locked<'_> {
         part.offered.store(0, Ordering::Relaxed);
     }
 
-    /// Whether a waiting workgroup fits on a compute unit.
+    /// Returns whether a waiting workgroup fits on a compute unit.
     fn fits(&self, part: &PartWords, wanted: &Wanted, cu: u32) -> bool {
         let Some(words) = self.chip.totals(self.gpu).get(cu as usize) else { return false };
         (!wanted.masked || self.chip.mask_of(part).contains(cu))
@@ -140,7 +140,7 @@ impl Locked<'_> {
         })
     }
 
-    /// The process that is to have room before `me` asks for a workgroup of a class.
+    /// Returns the process whose claim comes before that of `me` for a workgroup of `class`, if any.
     pub(super) fn preferred(&self, me: ProcessSlot, class: PriorityClass) -> Option<ProcessSlot> {
         let served = self.chip.process_part(me, self.gpu)?.served.load(Ordering::Relaxed);
         self.claims()
@@ -150,7 +150,7 @@ impl Locked<'_> {
             .map(|claim| claim.process)
     }
 
-    /// Whether a process was offered room long ago and has not taken it.
+    /// Returns whether a process was offered room long ago and has not taken it.
     fn is_late(&self, process: ProcessSlot) -> bool {
         let offered = self.chip.process_part(process, self.gpu).map_or(0, |part| part.offered.load(Ordering::Relaxed));
         offered != 0 && (self.chip.clock)().saturating_sub(offered) > LATE
@@ -180,7 +180,7 @@ impl Locked<'_> {
         self.chip.wake(process);
     }
 
-    /// There is more room on a compute unit: notes for whom it is enough.
+    /// Notes which waiting workgroups fit on a compute unit that has gained room.
     pub(super) fn offer(&self, cu: u32) {
         for process in members(&self.words.waiting) {
             let Some(part) = self.chip.process_part(process, self.gpu) else { continue };
@@ -192,7 +192,7 @@ impl Locked<'_> {
         }
     }
 
-    /// There may be more room everywhere.
+    /// Searches again for all waiting workgroups: room may have appeared on any compute unit.
     pub(super) fn offer_again(&self) {
         for process in members(&self.words.waiting) {
             let Some(part) = self.chip.process_part(process, self.gpu) else { continue };

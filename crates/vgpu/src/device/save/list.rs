@@ -7,7 +7,7 @@ use vgpu_isa::memory::Port;
 
 use super::{Remains, SaveArea, SaveError, layout};
 
-/// The addresses of the waves of an XCC's part, in the order of its list, which has to be the one of `groups`.
+/// Returns the addresses of the waves of an XCC's part, in the order of its list, which has to be the one of `groups`.
 pub(super) fn read(
     memory: &mut Port<'_>,
     area: &SaveArea,
@@ -59,7 +59,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// The offset of the next wave, which has to have the registers and flags (first, last) expected.
+    /// Returns the offset of the next wave, which has to have the registers and flags (first, last) expected.
     fn next(
         &mut self,
         words: &mut impl Iterator<Item = u32>,

@@ -1,13 +1,13 @@
 //! Wave save and restore: the workgroups of a queue in the application's own save area.
 //!
 //! [`ProcessDevice::save`] writes everything the waves of a queue consist of into the area, in the layout of gfx9
-//! ([`kfd_abi::save_area`], [`kfd_abi::control_stack`]), and gives their records back; [`ProcessDevice::restore`] makes waves
-//! of what it finds there. The area belongs to the application: a debugger may have changed a register, which is then
-//! what the wave continues with, and a list that no longer fits what was saved stops the queue.
+//! ([`kfd_abi::save_area`], [`kfd_abi::control_stack`]), and gives their records back; [`ProcessDevice::restore`] makes
+//! waves of what it finds there. The area belongs to the application: a debugger may have changed a register, which is
+//! then what the wave continues with, and a list that no longer fits what was saved stops the queue.
 //!
-//! What the area cannot express stays behind in a [`Remains`]: which dispatch and which number of the grid a workgroup
+//! What the area cannot express stays in a [`Remains`]: which dispatch and which number of the grid a workgroup
 //! is, which of its waves have ended, and the private memory. On hardware that is ordinary memory of the process, which
-//! no one saves; here waves carry it along, and so does the record.
+//! no save touches; here waves carry it along, and so does the record.
 
 mod list;
 mod plan;
@@ -54,7 +54,7 @@ impl SaveArea {
     }
 }
 
-/// Why waves were not saved or restored. All but the first two stop the queue with a preemption error.
+/// Reasons for which waves were not saved or restored. All but the first two stop the queue with a preemption error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SaveError {
     /// No queue has this number.
@@ -75,9 +75,9 @@ pub enum SaveError {
     /// The list of waves in the area is not the one that was written.
     #[error("the control stack of XCC {xcc} is damaged: {what}")]
     Damaged {
-        /// In whose part.
+        /// XCC of the part.
         xcc: u32,
-        /// What is wrong.
+        /// Description of the difference.
         what: &'static str,
     },
 }
@@ -88,7 +88,7 @@ impl From<Fault> for SaveError {
     }
 }
 
-/// What saving and restoring has amounted to since the engine exists.
+/// Totals of saving and restoring since the device was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SaveCounters {
     /// Queues saved.
@@ -103,12 +103,12 @@ pub struct SaveCounters {
     pub landed: u64,
     /// Those among them that run on another compute unit or on other SIMDs than before.
     pub moved: u64,
-    /// Saves that the device made by itself.
+    /// Saves without an order of the driver ([`ProcessDevice::preempt`]).
     pub storms: u64,
 }
 
 impl SaveCounters {
-    /// Both together.
+    /// Adds two totals.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -143,13 +143,13 @@ struct Remains {
 }
 
 impl Remains {
-    /// Waves that have not ended.
+    /// Returns the waves that have not ended.
     fn live(&self) -> impl Iterator<Item = usize> {
         self.waves.iter().enumerate().filter(|(_, scratch)| scratch.is_some()).map(|(index, _)| index)
     }
 }
 
-/// What the waves of a dispatch save.
+/// Returns the registers that the waves of a dispatch save.
 fn layout(launch: &KernelLaunch) -> WaveLayout {
     /// The control stack cannot say more. They are all there is: what follows are trap temporaries.
     const MOST_SGPRS: u32 = 112;
@@ -162,25 +162,25 @@ fn layout(launch: &KernelLaunch) -> WaveLayout {
     }
 }
 
-/// Scalar registers at the end of the allocation that are VCC, and with six XNACK_MASK and FLAT_SCRATCH. A kernel for
-/// gfx90a that does not ask for FLAT_SCRATCH may use all but VCC as it likes.
+/// Returns the number of scalar registers at the end of the allocation that are VCC, and with six XNACK_MASK and
+/// FLAT_SCRATCH. A kernel for gfx90a that does not ask for FLAT_SCRATCH may use all but VCC as it likes.
 fn special_registers(launch: &KernelLaunch) -> usize {
     let ordinary = launch.target == Target::Gfx90a && !launch.kernel.has(properties::FLAT_SCRATCH_INIT);
     if ordinary { 2 } else { 6 }
 }
 
 impl ProcessDevice {
-    /// Whether a queue is off the device: it may not run, and no worker holds a workgroup of it.
+    /// Returns whether a queue is off the device: it may not run, and no worker holds a workgroup of it.
     pub fn is_off_device(&self, id: QueueId) -> bool {
         self.queues.get(&id).is_some_and(HardwareQueue::is_off_device)
     }
 
-    /// Whether the waves of a queue are in its save area.
-    pub fn is_saved(&self, id: QueueId) -> bool {
+    /// Returns whether the waves of a queue are in its save area.
+    pub(crate) fn is_saved(&self, id: QueueId) -> bool {
         self.queues.get(&id).is_some_and(|queue| queue.saved.is_some())
     }
 
-    /// What saving and restoring has amounted to.
+    /// Returns the totals of saving and restoring.
     pub fn save_counters(&self) -> SaveCounters {
         self.counters
     }
@@ -264,7 +264,7 @@ fn dissolve(group: Workgroup, pool: &mut Pool) -> Remains {
     Remains { dispatch, launch, id, was, waves }
 }
 
-/// The workgroups of a save area.
+/// Returns the workgroups of a save area.
 fn assemble(
     memory: &mut Port<'_>,
     queue: &HardwareQueue,
@@ -283,7 +283,7 @@ fn assemble(
     Ok(groups)
 }
 
-/// The next workgroup of a list; `places` are the addresses of its waves.
+/// Returns the next workgroup of a list; `places` are the addresses of its waves.
 fn assemble_group(
     memory: &mut Port<'_>,
     queue: &HardwareQueue,

@@ -1,4 +1,4 @@
-//! Where the waves of a queue go in its save area, and the list that says so.
+//! Layout of the waves of a queue in its save area, and the list that describes it.
 
 use kfd_abi::Abi;
 use kfd_abi::control_stack::{CONTROL_STACK_SKIP, StateWord, WaveWord};
@@ -36,7 +36,7 @@ struct Part {
 }
 
 impl Part {
-    /// Adds a workgroup to the list; `false`, and nothing changed, if there is no room for it.
+    /// Adds a workgroup to the list. Returns `false`, and changes nothing, if there is no room for it.
     fn add(&mut self, area: &SaveArea, index: usize, group: &Workgroup) -> Result<bool, SaveError> {
         let first = layout(&group.launch);
         let others = WaveLayout { lds_bytes: 0, ..first };
@@ -69,12 +69,12 @@ impl Part {
         Ok(true)
     }
 
-    /// Bytes of the list.
+    /// Returns the bytes of the list.
     fn list_bytes(&self) -> u32 {
         if self.slots.is_empty() { 0 } else { 4 * (PACKET.len() + self.words.len()) as u32 }
     }
 
-    /// The words as they lie in memory; nothing if there are no waves.
+    /// Returns the words as they lie in memory; none if there are no waves.
     fn list(&self) -> Vec<u8> {
         if self.slots.is_empty() {
             return Vec::new();
@@ -87,12 +87,12 @@ impl Part {
     }
 }
 
-/// Waves of a workgroup that have not ended.
+/// Returns the waves of a workgroup that have not ended.
 fn live(group: &Workgroup) -> impl DoubleEndedIterator<Item = usize> {
     group.waves.iter().enumerate().filter(|(_, member)| member.state != WaveProgress::Ended).map(|(index, _)| index)
 }
 
-/// Where everything goes.
+/// Layout of all parts.
 pub(super) struct SavePlan {
     area: Option<SaveArea>,
     parts: Vec<Part>,
@@ -122,12 +122,12 @@ impl SavePlan {
         Ok(Self { area: Some(area), parts })
     }
 
-    /// The workgroups of each part, in the order of its list.
+    /// Returns the workgroups of each part, in the order of its list.
     pub(super) fn orders(&self) -> impl Iterator<Item = &Vec<usize>> {
         self.parts.iter().map(|part| &part.order)
     }
 
-    /// What it amounts to.
+    /// Returns the totals of the plan.
     pub(super) fn extent(&self) -> SaveExtent {
         let first = SaveExtent {
             control_stack: self.parts.first().map_or(0, Part::list_bytes),

@@ -6,7 +6,7 @@ use kfd_abi::save_area::{WaveLayout, hwreg};
 use vgpu_isa::memory::{Fault, Port};
 use vgpu_isa::wave::{FLAT_SCRATCH, M0, TTMP0, VCC, Wave, XNACK_MASK, status};
 
-/// What saved registers are overwritten with.
+/// Pattern that overwrites saved registers.
 pub(super) const POISON: u32 = 0xDBDB_DBDB;
 
 /// Trap temporaries that the trap handler leaves alone, and so can save.
@@ -20,8 +20,8 @@ const ACCUMULATORS: usize = 256;
 /// The request to save, in TRAPSTS.
 const SAVE_CONTEXT: u32 = 1 << 10;
 
-/// Which scalar register each saved word is, by operand code. The last of the allocation are the special ones, wherever
-/// that ends.
+/// Returns which scalar register each saved word is, by operand code. The last of the allocation are the special ones,
+/// wherever that ends.
 fn scalars(count: usize, special: usize) -> [Range<usize>; 2] {
     const { assert!(FLAT_SCRATCH + 2 == XNACK_MASK && XNACK_MASK + 2 == VCC && VCC + 2 == NUMBERED) };
     let end = count.min(NUMBERED);
@@ -30,13 +30,13 @@ fn scalars(count: usize, special: usize) -> [Range<usize>; 2] {
     [0..ordinary, first..first + (end - ordinary)]
 }
 
-/// Accumulation registers that exist of those that are laid out. A kernel may be given more than there are when it asks
-/// for few ordinary ones; the rest have their room in the area and nothing in it.
+/// Returns the accumulation registers that exist of those that are laid out. A kernel may be given more than there are
+/// when it asks for few ordinary ones; the rest have their room in the area and nothing in it.
 fn accumulators(layout: &WaveLayout) -> Range<usize> {
     0..(layout.acc_vgprs as usize).min(ACCUMULATORS)
 }
 
-/// Offset of the words behind the vector registers, and their number.
+/// Returns the offset of the words behind the vector registers, and their number.
 fn words_of(layout: &WaveLayout) -> (u64, usize) {
     let count = (layout.lds() - layout.sgpr(0)) / 4;
     (u64::from(layout.sgpr(0)), (count as usize).min(WORDS))

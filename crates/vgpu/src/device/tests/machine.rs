@@ -1,4 +1,4 @@
-//! A device with a megabyte of memory, a worker and somebody who notes the interrupts.
+//! A device with a megabyte of memory, a worker and a log of the interrupts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,9 +10,10 @@ use kfd_abi::hsa::{AmdQueue, AmdSignal};
 use vgpu_isa::inst::Target;
 use vgpu_isa::memory::{Fault, Mapping, Port, Space};
 
+use super::super::queue::HardwareQueue;
 use super::super::{
     DeviceActivity, DeviceConfig, Doorbell, Geometry, HardwareQueueSpec, Interrupts, LocalSlots, PacketFormat,
-    ProcessDevice, QueueId, SaveArea, Worker,
+    ProcessDevice, QueueId, SaveArea, Worker, Workgroup,
 };
 
 /// Where memory starts.
@@ -282,4 +283,17 @@ pub(super) fn dispatch(kernel: u64, arguments: u64, items: u32, group: u16, sign
 /// The two words of an address.
 pub(super) fn halves(address: u64) -> [u32; 2] {
     [address as u32, (address >> 32) as u32]
+}
+
+impl ProcessDevice {
+    /// Returns the workgroups of a queue that is off the device and not saved, or `None` while workers still hold some.
+    pub(super) fn off_device(&mut self, id: QueueId) -> Option<&mut Vec<Workgroup>> {
+        let queue = self.queues.get_mut(&id)?;
+        queue.is_off_device().then_some(&mut queue.parked)
+    }
+
+    /// Returns whether a queue has nothing under way. It may still have packets to fetch.
+    pub(super) fn idle(&self, id: QueueId) -> bool {
+        self.queues.get(&id).is_none_or(HardwareQueue::idle)
+    }
 }

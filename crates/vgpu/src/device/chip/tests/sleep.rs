@@ -56,16 +56,15 @@ fn words_of_a_process_slot_start_anew() {
         chip.register_worker(process, 11) && chip.register_worker(process, 12) && !chip.register_worker(process, 0)
     );
     assert_eq!(chip.workers(process).collect::<Vec<_>>(), [11, 12]);
-    chip.mail(process).fetch_add(3, Ordering::SeqCst);
-    chip.sdma_us(process).fetch_add(5, Ordering::SeqCst);
-    chip.spare(process)[15].store(7, Ordering::SeqCst);
+    chip.process(process).token_waiters.store(3, Ordering::SeqCst);
+    chip.process(process).virtual_time.store(5, Ordering::SeqCst);
     chip.close(process);
     assert!(chip.is_closed(process));
     chip.release_process(process);
     assert_eq!(chip.add_process(), Some(process));
     assert_eq!(chip.workers(process).count(), 0);
-    assert_eq!(chip.mail(process).load(Ordering::SeqCst), 0);
-    assert_eq!(chip.sdma_us(process).load(Ordering::SeqCst) + chip.spare(process)[15].load(Ordering::SeqCst), 0);
+    assert_eq!(chip.process(process).token_waiters.load(Ordering::SeqCst), 0);
+    assert_eq!(chip.process(process).virtual_time.load(Ordering::SeqCst), 0);
     assert!(!chip.is_closed(process));
     assert_eq!((1..=65).filter(|&pid| chip.register_worker(process, pid)).count(), 64);
 }

@@ -5,7 +5,7 @@
 
 use gpreempt_core::Level;
 
-use super::{Config, Gives, Grouping, Treatment, Verdict};
+use super::{Assignment, Config, Grouping, RuleMatch, RuleSettings};
 use crate::identity::Identity;
 use crate::identity::cgroup::slurm_job;
 
@@ -21,31 +21,31 @@ const LONGEST_JOB: usize = 64;
 impl Config {
     /// Returns what the rules assign to a process; `None` if it is not managed.
     #[must_use]
-    pub fn treat(&self, process: &Identity) -> Option<Treatment> {
-        match self.verdict(process) {
-            Verdict::Managed(treatment) => Some(treatment),
-            Verdict::Exempt { .. } | Verdict::Unmatched => None,
+    pub fn assignment(&self, process: &Identity) -> Option<Assignment> {
+        match self.match_rules(process) {
+            RuleMatch::Managed(assignment) => Some(assignment),
+            RuleMatch::Exempt { .. } | RuleMatch::Unmatched => None,
         }
     }
 
     /// Returns the same with the reason why a process is not managed.
     #[must_use]
-    pub fn verdict(&self, process: &Identity) -> Verdict {
+    pub fn match_rules(&self, process: &Identity) -> RuleMatch {
         let Some(rule) = self.rules.iter().find(|rule| rule.matches(process)) else {
-            return Verdict::Unmatched;
+            return RuleMatch::Unmatched;
         };
-        let Some(gives) = &rule.gives else {
-            return Verdict::Exempt { rule: rule.name.clone() };
+        let Some(settings) = &rule.settings else {
+            return RuleMatch::Exempt { rule: rule.name.clone() };
         };
         let mut notes = Vec::new();
-        let mut params = gives.params;
-        params.level = level(gives, process, &mut notes);
-        let job = self.requested_job(process, &mut notes).unwrap_or_else(|| self.job(&gives.grouping, process));
-        Verdict::Managed(Treatment { rule: rule.name.clone(), job, max_level: gives.max_level, params, notes })
+        let mut params = settings.params;
+        params.level = level(settings, process, &mut notes);
+        let job = self.requested_job(process, &mut notes).unwrap_or_else(|| self.job(&settings.grouping, process));
+        RuleMatch::Managed(Assignment { rule: rule.name.clone(), job, max_level: settings.max_level, params, notes })
     }
 
-    /// Returns the job that a process requests. It begins with the name of the user, so that no other user and no rule has a
-    /// job of that name.
+    /// Returns the job that a process requests. It begins with the name of the user, so that no other user and no rule
+    /// has a job of that name.
     fn requested_job(&self, process: &Identity, notes: &mut Vec<String>) -> Option<String> {
         let name = process.environment.get(JOB_VARIABLE)?;
         let is_plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
@@ -59,7 +59,8 @@ impl Config {
         None
     }
 
-    /// Returns the job of a process that requests none. A process that lacks what the rule groups by is a job of its own.
+    /// Returns the job of a process that requests none. A process that lacks what the rule groups by is a job of its
+    /// own.
     fn job(&self, grouping: &Grouping, process: &Identity) -> String {
         let alone = || format!("pid-{}", process.pid);
         match grouping {
@@ -94,33 +95,33 @@ impl Config {
     }
 }
 
-impl Treatment {
+impl Assignment {
     /// Returns what applies to a job with these members, in any order: the settings of the member with the lowest
     /// `max_level`, and the lowest level. Otherwise a process could raise its level by joining a job.
     #[must_use]
-    pub fn of_job<'m>(members: impl IntoIterator<Item = &'m Treatment>) -> Option<Treatment> {
-        let members: Vec<&Treatment> = members.into_iter().collect();
+    pub fn of_job<'m>(members: impl IntoIterator<Item = &'m Assignment>) -> Option<Assignment> {
+        let members: Vec<&Assignment> = members.into_iter().collect();
         let lowest = members.iter().min_by_key(|member| (member.max_level, member.params.level, &member.rule))?;
-        let mut treatment = (*lowest).clone();
-        treatment.params.level = members.iter().map(|member| member.params.level).min()?;
-        Some(treatment)
+        let mut assignment = (*lowest).clone();
+        assignment.params.level = members.iter().map(|member| member.params.level).min()?;
+        Some(assignment)
     }
 }
 
 /// Returns the level of a process: what it requests, up to what the rule allows.
-fn level(gives: &Gives, process: &Identity, notes: &mut Vec<String>) -> Level {
+fn level(settings: &RuleSettings, process: &Identity, notes: &mut Vec<String>) -> Level {
     let Some(requested) = process.environment.get(LEVEL_VARIABLE) else {
-        return gives.level();
+        return settings.level();
     };
     let Some(level) = requested.trim().parse().ok().and_then(Level::new) else {
         notes.push(format!("{LEVEL_VARIABLE}={} is ignored: a level is a number from 0 to 15", excerpt(requested)));
-        return gives.level();
+        return settings.level();
     };
-    if level > gives.max_level {
-        let (level, most) = (level.get(), gives.max_level.get());
+    if level > settings.max_level {
+        let (level, most) = (level.get(), settings.max_level.get());
         notes.push(format!("{LEVEL_VARIABLE}={level} is above max_level of the rule: the process gets {most}"));
     }
-    level.min(gives.max_level)
+    level.min(settings.max_level)
 }
 
 /// Shortens and escapes a text that a process chose, for the log.

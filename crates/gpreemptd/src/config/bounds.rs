@@ -2,14 +2,14 @@
 
 use gpreempt_core::bounds::{self, Inversion, Starvation};
 use gpreempt_core::{
-    ActuatorKind, Batch, Cost, Entry, GpuId, GpuParams, GpuSlot, JobSlot, Level, Nanos, Observation, Parts, PolicyKind,
+    Batch, Cost, Entry, GpuId, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos, Observation, Parts, PolicyKind,
     Scheduler, TenantSlot,
 };
 
-use super::Config;
+use super::{ACTUATOR, Config};
 
 /// Bounds for the process of a rule.
-pub(super) struct Promise {
+pub(super) struct RuleBounds {
     /// Longest wait for lower levels; `None` under policies that ignore levels.
     pub(super) inversion: Option<Inversion>,
     /// Longest time of being stopped.
@@ -25,7 +25,7 @@ pub(super) struct Promise {
 }
 
 /// Gpus with equal settings.
-pub(super) struct Class {
+pub(super) struct GpuClass {
     /// The pattern, or a phrase for gpus without an entry.
     pub(super) name: String,
     pub(super) params: GpuParams,
@@ -33,33 +33,33 @@ pub(super) struct Class {
 
 impl Config {
     /// Returns the classes of gpus that are scheduled.
-    pub(super) fn classes(&self) -> Vec<Class> {
+    pub(super) fn classes(&self) -> Vec<GpuClass> {
         let managed = self.gpus.iter().filter(|gpu| gpu.manage);
-        let mut classes: Vec<Class> =
-            managed.map(|gpu| Class { name: format!("gpu {:?}", gpu.gpu.as_str()), params: gpu.params }).collect();
+        let mut classes: Vec<GpuClass> =
+            managed.map(|gpu| GpuClass { name: format!("gpu {:?}", gpu.gpu.as_str()), params: gpu.params }).collect();
         if !self.gpus.iter().any(|gpu| gpu.gpu.is_anything()) {
             let name = if self.gpus.is_empty() { "any gpu" } else { "any other gpu" };
-            classes.push(Class { name: name.to_string(), params: GpuParams::default() });
+            classes.push(GpuClass { name: name.to_string(), params: GpuParams::default() });
         }
         classes
     }
 
-    /// Returns the longest time until a change is detected. Polling may slow down to keep to its share of a core, scans do
-    /// not.
+    /// Returns the longest time until a change is detected. Polling may slow down to keep to its share of a core, scans
+    /// do not.
     pub(super) fn detection(&self) -> Nanos {
         let keeps_pace = self.watch.fixed || self.watch.spin_core.is_some();
         let time = if keeps_pace { self.watch.period.min(self.scan) } else { self.scan };
-        Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+        Nanos::from(time)
     }
 
     /// Returns the bounds for each rule, in the order of the rules; `None` for rules with `manage = false`.
-    pub(super) fn promises(&self, params: &GpuParams) -> Vec<Option<Promise>> {
+    pub(super) fn rule_bounds(&self, params: &GpuParams) -> Vec<Option<RuleBounds>> {
         // It fails only if the storage is too small, and that is sized by the number of rules.
         self.evaluate(params).unwrap_or_default()
     }
 
-    fn evaluate(&self, params: &GpuParams) -> Result<Vec<Option<Promise>>, gpreempt_core::Error> {
-        let (gpu, actuator, detection) = (GpuId(0), ActuatorKind::DebugTrap, self.detection());
+    fn evaluate(&self, params: &GpuParams) -> Result<Vec<Option<RuleBounds>>, gpreempt_core::Error> {
+        let (gpu, actuator, detection) = (GpuId(0), ACTUATOR, self.detection());
         let count = self.rules.len();
         let mut core = Scheduler::new(Parts {
             gpus: [GpuSlot::default()],
@@ -72,35 +72,34 @@ impl Config {
         let mut jobs = Vec::new();
         let mut all = Batch::EMPTY;
         for rule in &self.rules {
-            let Some(gives) = &rule.gives else {
+            let Some(settings) = &rule.settings else {
                 jobs.push(None);
                 continue;
             };
-            let mut settings = gives.params;
-            settings.level = gives.level();
-            let job = core.add_job(settings)?;
+            let params = JobParams { level: settings.level(), ..settings.params };
+            let job = core.add_job(params)?;
             let tenant = core.add_tenant(job, gpu, true)?;
             core.observe(tenant, Observation { queues: 1, ..Observation::default() })?;
             all = all.and(1);
-            jobs.push(Some((job, gives)));
+            jobs.push(Some((job, settings)));
         }
         core.decide(Nanos::ZERO, &actuator);
 
         let levels: Vec<(Level, Level)> =
-            jobs.iter().flatten().map(|(_, gives)| (gives.level(), gives.max_level)).collect();
+            jobs.iter().flatten().map(|(_, settings)| (settings.level(), settings.max_level)).collect();
         let plan = params.cycle_estimate.times(u64::from(actuator.cycles(gpu, all, all)));
         let managed = u32::try_from(levels.len()).unwrap_or(u32::MAX);
-        let mut promises = Vec::new();
+        let mut all_bounds = Vec::new();
         for job in jobs {
-            let Some((job, gives)) = job else {
-                promises.push(None);
+            let Some((job, settings)) = job else {
+                all_bounds.push(None);
                 continue;
             };
-            let level = gives.level();
+            let level = settings.level();
             let by_level = params.policy == PolicyKind::Priority;
             let inversion = core.inversion_bound(gpu, job, detection, &actuator).filter(|_| by_level);
             let fair = params.policy == PolicyKind::Fair;
-            promises.push(core.starvation_bound(job, detection).map(|starvation| Promise {
+            all_bounds.push(core.starvation_bound(job, detection).map(|starvation| RuleBounds {
                 inversion,
                 starvation,
                 plan,
@@ -110,11 +109,11 @@ impl Config {
                 below: levels.iter().any(|(other, _)| *other < level),
             }));
         }
-        Ok(promises)
+        Ok(all_bounds)
     }
 }
 
-impl Promise {
+impl RuleBounds {
     /// Describes the bounds, a sentence each.
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut sentences = Vec::new();
@@ -135,7 +134,7 @@ impl Promise {
             None => {}
         }
         if let Some(error) = self.share_error {
-            sentences.push(format!("gets its share to within {}", time(error)));
+            sentences.push(format!("gets its share to within {error}"));
         }
         if self.above {
             let terms = &self.starvation;
@@ -159,19 +158,7 @@ impl Promise {
 
 /// Writes a total and its terms, without those that are zero.
 fn sum(what: &str, total: Nanos, parts: &[(&str, Nanos)]) -> String {
-    let parts: Vec<String> = parts
-        .iter()
-        .filter(|(_, part)| *part > Nanos::ZERO)
-        .map(|(name, part)| format!("{name} {}", time(*part)))
-        .collect();
-    format!("{what} {} = {}", time(total), parts.join(" + "))
-}
-
-/// Writes a time with its unit.
-pub(super) fn time(time: Nanos) -> String {
-    match time.0 {
-        u64::MAX => "for ever".to_string(),
-        nanos if nanos >= 10_000_000_000 => format!("{:.1} s", nanos as f64 / 1e9),
-        nanos => format!("{:.2} ms", nanos as f64 / 1e6),
-    }
+    let parts: Vec<String> =
+        parts.iter().filter(|(_, part)| *part > Nanos::ZERO).map(|(name, part)| format!("{name} {part}")).collect();
+    format!("{what} {total} = {}", parts.join(" + "))
 }

@@ -3,7 +3,7 @@
 use gpreempt_core::{Level, Nanos, Patience, PolicyKind};
 
 use super::{asking, parse, process};
-use crate::config::{Treatment, Verdict};
+use crate::config::{Assignment, RuleMatch};
 
 const TWO: &str = "
 [[rule]]
@@ -26,13 +26,13 @@ fn all_keys_of_a_rule_must_match_and_the_first_rule_decides() {
     let config = parse(TWO);
     let mut server = asking(1, "ROLE", "online");
     server.command = vec!["python3".to_string(), "serve.py".to_string()];
-    let treatment = config.treat(&server).expect("managed");
-    assert_eq!((treatment.rule.as_str(), treatment.params.level.get()), ("serving", 12));
+    let assignment = config.assignment(&server).expect("managed");
+    assert_eq!((assignment.rule.as_str(), assignment.params.level.get()), ("serving", 12));
 
     let rest = |change: fn(&mut crate::identity::Identity)| {
         let mut process = server.clone();
         change(&mut process);
-        config.treat(&process).map(|treatment| treatment.rule)
+        config.assignment(&process).map(|assignment| assignment.rule)
     };
     assert_eq!(rest(|process| process.uid = 2).as_deref(), Some("rest"));
     assert_eq!(rest(|process| process.executable = "/usr/bin/perl".to_string()).as_deref(), Some("rest"));
@@ -44,18 +44,18 @@ fn all_keys_of_a_rule_must_match_and_the_first_rule_decides() {
 #[test]
 fn whoever_matches_nothing_or_is_exempt_is_left_alone_and_it_is_known_why() {
     let config = parse("[[rule]]\nname = \"desk\"\nuid = 1\nmanage = false\n[[rule]]\nuid = 2\nlevel = 1\n");
-    assert_eq!(config.verdict(&process(1)), Verdict::Exempt { rule: "desk".to_string() });
-    assert_eq!(config.verdict(&process(3)), Verdict::Unmatched);
-    assert_eq!((config.treat(&process(1)), config.treat(&process(3))), (None, None));
-    assert_eq!(config.treat(&process(2)).map(|treatment| treatment.rule).as_deref(), Some("rule-2"));
+    assert_eq!(config.match_rules(&process(1)), RuleMatch::Exempt { rule: "desk".to_string() });
+    assert_eq!(config.match_rules(&process(3)), RuleMatch::Unmatched);
+    assert_eq!((config.assignment(&process(1)), config.assignment(&process(3))), (None, None));
+    assert_eq!(config.assignment(&process(2)).map(|assignment| assignment.rule).as_deref(), Some("rule-2"));
 }
 
 #[test]
 fn a_level_asked_for_is_granted_up_to_the_highest_and_garbage_is_noted() {
     let config = parse(TWO);
     let level = |value: &str| {
-        let treatment = config.treat(&asking(2, "GPREEMPT_LEVEL", value)).expect("managed");
-        (treatment.params.level.get(), treatment.notes)
+        let assignment = config.assignment(&asking(2, "GPREEMPT_LEVEL", value)).expect("managed");
+        (assignment.params.level.get(), assignment.notes)
     };
     assert_eq!(level("4"), (4, vec![]));
     assert_eq!(level("0"), (0, vec![]));
@@ -72,18 +72,18 @@ fn a_level_asked_for_is_granted_up_to_the_highest_and_garbage_is_noted() {
 #[test]
 fn a_highest_level_below_the_level_holds() {
     let config = parse("[[rule]]\nuid = 1\nlevel = 9\nmax_level = 4\n");
-    assert_eq!(config.treat(&process(1)).map(|treatment| treatment.params.level.get()), Some(4));
+    assert_eq!(config.assignment(&process(1)).map(|assignment| assignment.params.level.get()), Some(4));
 }
 
 #[test]
 fn jobs_that_users_name_stay_apart_from_those_of_others_and_of_rules() {
     let config = parse("[[rule]]\nuser = \"*\"\nlevel = 1\njob = \"batch\"\n");
-    let job = |uid, name: &str| config.treat(&asking(uid, "GPREEMPT_JOB", name)).map(|treatment| treatment.job);
+    let job = |uid, name: &str| config.assignment(&asking(uid, "GPREEMPT_JOB", name)).map(|assignment| assignment.job);
     assert_eq!(job(0, "batch").as_deref(), Some("root/batch"));
     assert_eq!(job(3_999_999_999, "batch").as_deref(), Some("3999999999/batch"));
     for garbage in ["", "a/b", "../x", "x y", "\n", "ä", &"x".repeat(65)] {
-        let treatment = config.treat(&asking(0, "GPREEMPT_JOB", garbage)).expect("managed");
-        assert_eq!((treatment.job.as_str(), treatment.notes.len()), ("batch", 1), "{garbage:?}");
+        let assignment = config.assignment(&asking(0, "GPREEMPT_JOB", garbage)).expect("managed");
+        assert_eq!((assignment.job.as_str(), assignment.notes.len()), ("batch", 1), "{garbage:?}");
     }
 }
 
@@ -93,7 +93,7 @@ fn rules_group_processes_by_what_the_kernel_says_of_them() {
         let config = parse(&format!("[[rule]]\nuser = \"*\"\nlevel = 1\njob = \"{grouping}\"\n"));
         let mut process = process(0);
         process.cgroup = cgroup.to_string();
-        config.treat(&process).map(|treatment| treatment.job).unwrap_or_default()
+        config.assignment(&process).map(|assignment| assignment.job).unwrap_or_default()
     };
     let slurm = "/system.slice/slurmstepd.scope/job_77/step_0/user/task_0";
     assert_eq!(job("process", slurm), "pid-4711");
@@ -112,14 +112,14 @@ fn rules_group_processes_by_what_the_kernel_says_of_them() {
 fn a_job_is_never_more_than_the_least_of_its_members() {
     let member = |level, max_level| {
         let config = parse(&format!("[[rule]]\nuser = \"*\"\nlevel = {level}\nmax_level = {max_level}\n"));
-        config.treat(&process(1)).expect("managed")
+        config.assignment(&process(1)).expect("managed")
     };
     let (high, low) = (member(12, 14), member(5, 6));
     for members in [[&high, &low], [&low, &high]] {
-        let job = Treatment::of_job(members).expect("it has members");
+        let job = Assignment::of_job(members).expect("it has members");
         assert_eq!((job.params.level.get(), job.max_level.get()), (5, 6));
     }
-    assert_eq!(Treatment::of_job([]), None);
+    assert_eq!(Assignment::of_job([]), None);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn containers_are_trusted_only_where_users_cannot_name_them() {
         let mut process = process(7);
         process.cgroup = cgroup.to_string();
         process.container = Some("web-1".to_string());
-        config.treat(&process).is_some()
+        config.assignment(&process).is_some()
     };
     let (system, users) = ("/system.slice/docker-0123.scope", "/user.slice/user-7.slice/libpod-0123.scope");
     assert!(with("", system));
@@ -141,7 +141,9 @@ fn containers_are_trusted_only_where_users_cannot_name_them() {
 #[test]
 fn executables_are_compared_by_path_if_the_pattern_has_a_slash() {
     let matches = |pattern: &str| {
-        parse(&format!("[[rule]]\nuser = \"*\"\nexecutable = \"{pattern}\"\nlevel = 1")).treat(&process(1)).is_some()
+        parse(&format!("[[rule]]\nuser = \"*\"\nexecutable = \"{pattern}\"\nlevel = 1"))
+            .assignment(&process(1))
+            .is_some()
     };
     assert!(matches("python3*") && matches("/usr/bin/*") && matches("*"));
     assert!(!matches("usr*") && !matches("/bin/*"));
@@ -153,7 +155,7 @@ fn settings_reach_the_core_in_its_units() {
         "[[rule]]\nuid = 1\nlevel = 7\npatience_us = 150\nmin_run_ms = 2.5\nmax_stop_ms = 1000\nage_step_ms = 20\n\
          stop_share = 0.25\nweight = 3\nrequest = 0.1\nlimit = 0.9\nperiod_ms = 50\ndeadline_ms = 40\nruntime_ms = 5\n",
     );
-    let params = config.treat(&process(1)).expect("managed").params;
+    let params = config.assignment(&process(1)).expect("managed").params;
     assert_eq!(Some(params.level), Level::new(7));
     assert_eq!(params.patience, Patience::Fixed(Nanos::from_micros(150)));
     assert_eq!((params.min_run, params.max_stop), (Nanos::from_micros(2500), Nanos::from_secs(1)));
