@@ -40,7 +40,7 @@ pub struct Profile {
     /// Terms of the cost of one runlist cycle.
     pub cycle: Cycle,
     /// Host-side costs.
-    pub host: Host,
+    pub host: HostCosts,
 }
 
 /// Execution resources of one gpu (a partition, in CPX mode).
@@ -90,7 +90,7 @@ pub struct Cycle {
 
 /// Host-side costs.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct HostCosts {
     /// Enqueueing one kernel from user space, microseconds.
     pub submit_us: Sourced,
     /// One driver call, without the cycle it causes, microseconds.
@@ -131,7 +131,7 @@ impl Profile {
             compute: Compute::read(&root),
             queues: Queues::read(&root),
             cycle: Cycle::read(&root),
-            host: Host::read(&root),
+            host: HostCosts::read(&root),
         };
         Ok(document.finish(profile)?)
     }
@@ -214,11 +214,11 @@ impl Cycle {
     }
 }
 
-impl Host {
-    fn read(root: &Table<'_>) -> Host {
+impl HostCosts {
+    fn read(root: &Table<'_>) -> HostCosts {
         let table = root.section("host", &["submit_us", "ioctl_us", "wakeup_us"]);
         let read = |key, range| sourced(&table, key, range);
-        Host {
+        HostCosts {
             submit_us: read("submit_us", Real(0.0, 1e5)),
             ioctl_us: read("ioctl_us", Real(0.0, 1e5)),
             wakeup_us: read("wakeup_us", Real(0.0, 1e5)),

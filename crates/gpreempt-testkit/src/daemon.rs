@@ -382,7 +382,7 @@ pub fn stops(events: &[EventKind]) -> usize {
 /// If the process is gone.
 #[must_use]
 pub fn letter(pid: Pid) -> char {
-    linux_host::process::Stat::read(pid.0).expect("it lives").state
+    linux_host::process::ProcStat::read(pid.0).expect("it lives").state
 }
 
 /// The process that traces a process, if any.

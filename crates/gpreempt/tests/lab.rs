@@ -238,3 +238,15 @@ fn a_trace_is_opened_before_the_run() {
     run.wait().expect("it ends");
     assert!(opened && still_runs, "opened: {opened}, still runs: {still_runs}");
 }
+
+#[test]
+fn the_table_in_the_documentation_is_what_the_command_prints() {
+    let page = include_str!("../../../docs/lab.md");
+    let shown = page
+        .split_once("<!-- lab compare: begin -->\n")
+        .and_then(|(_, rest)| rest.split_once("<!-- lab compare: end -->"));
+    let (shown, _) = shown.expect("docs/lab.md marks where the table begins and ends");
+    let text = printed(&["lab", "compare"]);
+    let lines: Vec<String> = text.trim_end().lines().map(|line| format!("    {line}").trim_end().to_string()).collect();
+    assert_eq!(shown.trim_matches('\n'), lines.join("\n"), "run: cargo xtask record lab");
+}

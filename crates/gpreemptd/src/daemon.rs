@@ -1,5 +1,5 @@
-//! The daemon as a whole: reads its configuration, starts its threads, handles signals, and leaves all queues running when it
-//! ends.
+//! The daemon as a whole: reads its configuration, starts its threads, handles signals, and leaves all queues running
+//! when it ends.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,8 @@ fn load(options: &Options) -> Result<Config, ConfigError> {
 /// If it cannot start, or its deciding thread fails.
 pub fn run(options: &Options) -> Result<(), Error> {
     panic_hook::abort_on_panic();
-    // Its memory holds what it read from others. Where the limit cannot be lowered, the administrator decided otherwise.
+    // Its memory holds what it read from others. Where the limit cannot be lowered, the administrator decided
+    // otherwise.
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     let config = load(options)?;
     for warning in config.warnings() {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::io;
 
 use kfd::Pid;
-use linux_host::process::Status;
+use linux_host::process::ProcStatus;
 
 pub(crate) use procfs::{executable, started, status};
 
@@ -79,7 +79,7 @@ impl Identity {
 
     /// Takes over user, group and control group as they are now: a process may change user or be moved. Claims are
     /// kept, because many programs overwrite their own environment. Returns whether anything changed.
-    pub(crate) fn update(&mut self, status: &Status) -> bool {
+    pub(crate) fn update(&mut self, status: &ProcStatus) -> bool {
         let cgroup = procfs::cgroup(self.pid()).unwrap_or_else(|_| self.cgroup.clone());
         let now = (status.uid, status.gid, cgroup);
         if now == (self.uid, self.gid, self.cgroup.clone()) {

@@ -1,5 +1,5 @@
-//! The daemon: polls the compute queues of processes that compete for a gpu, decides with `gpreempt-core`, stops and resumes
-//! queues through the driver, and publishes what it did.
+//! The daemon: polls the compute queues of processes that compete for a gpu, decides with `gpreempt-core`, stops and
+//! resumes queues through the driver, and publishes what it did.
 //!
 //! ```text
 //!   discovery ────────> host <────────── control <──── clients
@@ -10,9 +10,9 @@
 //!     guardian ─── actuator process: one thread per target process, the only one that opens the driver and traces
 //! ```
 //!
-//! One thread decides ([`host`]). It reads rings through descriptors that are open already, and waits for nothing but its
-//! inbox: it opens no file and starts no process. What may take long (files of the driver, states of other processes, the
-//! driver's calls, sockets, the disk) happens in other threads and comes back as an [`Input`].
+//! One thread decides ([`host`]). It reads rings through descriptors that are open already, and waits for nothing but
+//! its inbox: it opens no file and starts no process. What may take long (files of the driver, states of other
+//! processes, the driver's calls, sockets, the disk) happens in other threads and comes back as an [`Input`].
 //!
 //! [`Input`]: inbox::Input
 #![forbid(unsafe_code)]

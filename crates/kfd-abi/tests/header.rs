@@ -46,6 +46,7 @@ fn commands(rows: &mut Rows) {
     rows.defined(13, "KFD_DBG_QUEUE_INVALID_MASK", debug::QueueStatus::INVALID);
 }
 
+// tidy: table
 fn structures(rows: &mut Rows) {
     use criu::{CriuArgs, CriuBoBucket, CriuDeviceBucket};
     use event::{CreateEventArgs, EventData, HwException, MemoryException, MemoryFailure, WaitEventsArgs};
@@ -240,6 +241,7 @@ fn structures(rows: &mut Rows) {
     structure!(rows, 9, "kfd_ioctl_get_available_memory_args", AvailableMemoryArgs { available, gpu_id, pad });
 }
 
+// tidy: table
 fn newer_structures(rows: &mut Rows) {
     use debug::{ClearNodeAddressWatch, SetFlags, SetNodeAddressWatch, SetWaveLaunchMode, SetWaveLaunchOverride};
     use debug::{DbgTrapArgs, Enable, ResumeQueues, SendRuntimeEvent, SetExceptionsEnabled, SuspendQueues};

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use kfd_abi::debug::{QueueSnapshotEntry, RuntimeInfo, RuntimeState};
 use kfd_abi::exception::ExceptionMask;
-use linux_host::process::Stat;
+use linux_host::process::ProcStat;
 
 use crate::driver::{Kfd, Raised};
 use crate::error::{Error, Result};
@@ -367,7 +367,7 @@ fn enable(kfd: Arc<Kfd>, pid: Pid, started: Option<u64>, life: &Life, notify: Ow
 
 /// Returns when a process started, in clock ticks since boot.
 fn start_of(pid: Pid) -> Option<u64> {
-    Stat::read(pid.0).map(|stat| stat.start)
+    ProcStat::read(pid.0).map(|stat| stat.start)
 }
 
 fn tell<H>(calls: &OnceLock<Calls>, hear: &Mutex<H>, say: impl FnOnce(&Calls, &mut H)) {

@@ -40,7 +40,7 @@ fn numbers(directory: &Path) -> impl Iterator<Item = u32> + use<> {
 
 /// The fields of `/proc/PID/stat` that gpreempt uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stat {
+pub struct ProcStat {
     /// Name of the executable, at most 15 bytes; the process may have changed it.
     pub comm: String,
     /// One letter: R, S, D, T, t, Z, X and so on.
@@ -57,28 +57,28 @@ pub struct Stat {
     pub start: u64,
 }
 
-impl Stat {
+impl ProcStat {
     /// Reads the line of a process; `None` if it is gone.
     #[must_use]
-    pub fn read(pid: u32) -> Option<Stat> {
-        Stat::parse(&String::from_utf8_lossy(&read(pid, "stat").ok()?))
+    pub fn read(pid: u32) -> Option<ProcStat> {
+        ProcStat::parse(&String::from_utf8_lossy(&read(pid, "stat").ok()?))
     }
 
     /// Reads the line of the calling thread.
     #[must_use]
-    pub fn of_this_thread() -> Option<Stat> {
-        Stat::parse(&fs::read_to_string("/proc/thread-self/stat").ok()?)
+    pub fn of_this_thread() -> Option<ProcStat> {
+        ProcStat::parse(&fs::read_to_string("/proc/thread-self/stat").ok()?)
     }
 
     /// Parses a line. The name stands in parentheses and may contain blanks and parentheses itself.
     #[must_use]
-    pub fn parse(line: &str) -> Option<Stat> {
+    pub fn parse(line: &str) -> Option<ProcStat> {
         let (before, after) = line.rsplit_once(')')?;
         let (_, comm) = before.split_once('(')?;
         // Fields are numbered as in the manual page; the first one after the name is number 3.
         let fields: Vec<&str> = after.split_ascii_whitespace().collect();
         let field = |number: usize| fields.get(number - 3).copied();
-        Some(Stat {
+        Some(ProcStat {
             comm: comm.to_owned(),
             state: field(3)?.chars().next()?,
             parent: field(4)?.parse().ok()?,
@@ -113,8 +113,8 @@ impl Stat {
 
 /// The fields of `/proc/PID/status` that gpreempt uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
-    /// One letter as in [`Stat::state`].
+pub struct ProcStatus {
+    /// One letter as in [`ProcStat::state`].
     pub state: char,
     /// Thread group, which is the process that a thread belongs to.
     pub thread_group: u32,
@@ -130,17 +130,17 @@ pub struct Status {
     pub pending: u64,
 }
 
-impl Status {
+impl ProcStatus {
     /// Reads the file of a process or thread; `None` if it is gone.
     #[must_use]
-    pub fn read(pid: u32) -> Option<Status> {
-        Status::parse(&String::from_utf8_lossy(&read(pid, "status").ok()?))
+    pub fn read(pid: u32) -> Option<ProcStatus> {
+        ProcStatus::parse(&String::from_utf8_lossy(&read(pid, "status").ok()?))
     }
 
     /// Parses the file; `None` without state or user.
     #[must_use]
-    pub fn parse(text: &str) -> Option<Status> {
-        let mut status = Status::default();
+    pub fn parse(text: &str) -> Option<ProcStatus> {
+        let mut status = ProcStatus::default();
         let (mut has_state, mut has_user) = (false, false);
         for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {
             let mut words = value.split_ascii_whitespace();
@@ -170,14 +170,14 @@ impl Status {
 /// The process that traces a process. The kernel names a thread; this returns the thread's group.
 #[must_use]
 pub fn tracer(pid: u32) -> Option<u32> {
-    let thread = Status::read(pid)?.tracer?;
-    Some(Status::read(thread).map_or(thread, |status| status.thread_group))
+    let thread = ProcStatus::read(pid)?.tracer?;
+    Some(ProcStatus::read(thread).map_or(thread, |status| status.thread_group))
 }
 
 /// Whether a process exists and has not ended.
 #[must_use]
 pub fn is_alive(pid: u32) -> bool {
-    Stat::read(pid).is_some_and(|stat| !stat.is_dead())
+    ProcStat::read(pid).is_some_and(|stat| !stat.is_dead())
 }
 
 /// Processes whose environment holds this variable with a value that begins with `prefix`.
@@ -193,7 +193,7 @@ pub fn with_variable(name: &str, prefix: &str) -> impl Iterator<Item = u32> + us
 /// One line for an error message: name, state, tracer, and the system call of each thread.
 #[must_use]
 pub fn describe(pid: u32) -> String {
-    let Some(stat) = Stat::read(pid) else { return format!("process {pid}: gone") };
+    let Some(stat) = ProcStat::read(pid) else { return format!("process {pid}: gone") };
     let call = |thread: u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).unwrap_or_default();
         text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
@@ -210,7 +210,7 @@ pub fn this_thread_cpu() -> Option<Duration> {
     if let Some(nanos) = exact.and_then(|text| text.split_whitespace().next()?.parse().ok()) {
         return Some(Duration::from_nanos(nanos));
     }
-    Stat::of_this_thread()?.cpu()
+    ProcStat::of_this_thread()?.cpu()
 }
 
 #[cfg(test)]
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_name_with_parentheses_and_blanks_does_not_shift_the_fields() {
-        let stat = Stat::parse(LINE).expect("is whole");
+        let stat = ProcStat::parse(LINE).expect("is whole");
         assert_eq!((stat.comm.as_str(), stat.state, stat.parent), ("a ) R 1 (b", 'S', 7));
         assert_eq!((stat.user_ticks, stat.system_ticks, stat.nice, stat.start), (150, 50, -5, 500));
     }
@@ -234,26 +234,26 @@ mod tests {
     fn a_line_that_is_cut_off_anywhere_is_no_stat() {
         let whole = LINE.find(" 1000").expect("is there");
         for end in 0..whole - 3 {
-            assert_eq!(Stat::parse(&LINE[..end]), None, "cut at {end}");
+            assert_eq!(ProcStat::parse(&LINE[..end]), None, "cut at {end}");
         }
-        assert_eq!(Stat::parse("12 (name) S 1 12 12 0 -1 4194304 100 0 0 0 many 50 0 0 20 0 1 0 500"), None);
+        assert_eq!(ProcStat::parse("12 (name) S 1 12 12 0 -1 4194304 100 0 0 0 many 50 0 0 20 0 1 0 500"), None);
     }
 
     #[test]
     fn a_status_has_the_effective_ids_and_all_pending_signals() {
         let text = "Name:\tx\nState:\tt (tracing stop)\nTgid:\t5\nTracerPid:\t0\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\n\
                     NSpid:\t5\t1\nSigPnd:\t0000000000000001\nShdPnd:\t0000000000004000\n";
-        let status = Status::parse(text).expect("is whole");
+        let status = ProcStatus::parse(text).expect("is whole");
         assert_eq!((status.state, status.thread_group, status.tracer), ('t', 5, None));
         assert_eq!((status.uid, status.gid, status.pid_in_namespace, status.pending), (2, 6, Some(1), 0x4001));
-        assert_eq!(Status::parse("State:\tS\n"), None, "there is no user");
-        assert_eq!(Status::parse(""), None);
+        assert_eq!(ProcStatus::parse("State:\tS\n"), None, "there is no user");
+        assert_eq!(ProcStatus::parse(""), None);
     }
 
     proptest! {
         #[test]
         fn no_text_is_too_strange(text in any::<String>()) {
-            let _ = (Stat::parse(&text), Status::parse(&text));
+            let _ = (ProcStat::parse(&text), ProcStatus::parse(&text));
         }
     }
 
@@ -262,16 +262,16 @@ mod tests {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("starts");
         let pid = child.id();
         assert!(is_alive(pid) && pids().any(|found| found == pid) && threads(pid).any(|found| found == pid));
-        assert_eq!(Stat::read(pid).map(|stat| stat.parent), Some(std::process::id()));
+        assert_eq!(ProcStat::read(pid).map(|stat| stat.parent), Some(std::process::id()));
         assert_eq!(tracer(pid), None);
         assert!(describe(pid).contains("cat"), "{}", describe(pid));
         drop(child.stdin.take());
         while is_alive(pid) {
             std::thread::yield_now();
         }
-        assert!(Stat::read(pid).is_some_and(|stat| stat.is_dead()));
+        assert!(ProcStat::read(pid).is_some_and(|stat| stat.is_dead()));
         child.wait().expect("ends");
-        assert!(Stat::read(pid).is_none() && Status::read(pid).is_none() && threads(pid).next().is_none());
+        assert!(ProcStat::read(pid).is_none() && ProcStatus::read(pid).is_none() && threads(pid).next().is_none());
         assert!(describe(pid).contains("gone"));
     }
 
@@ -290,13 +290,13 @@ mod tests {
 
     #[test]
     fn work_shows_in_the_times_of_thread_and_process() {
-        let process = || Stat::read(std::process::id()).and_then(|stat| stat.cpu()).expect("lives");
+        let process = || ProcStat::read(std::process::id()).and_then(|stat| stat.cpu()).expect("lives");
         let (thread, before) = (this_thread_cpu().expect("lives"), process());
         let mut sum = 0u64;
         // The times only move when work is done, however long that takes on a loaded machine.
         while this_thread_cpu().expect("lives") < thread + Duration::from_millis(30) || process() <= before {
             sum = (0..100_000u64).fold(sum, |sum, n| std::hint::black_box(sum.wrapping_add(n * n)));
         }
-        assert!(Stat::of_this_thread().is_some());
+        assert!(ProcStat::of_this_thread().is_some());
     }
 }

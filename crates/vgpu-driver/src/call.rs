@@ -27,8 +27,8 @@ pub(super) const MAX_WAIT_EVENTS: u32 = 8192;
 /// Bytes of the answer to a device query; the largest is a tenth of it.
 const MAX_INFO_BYTES: u32 = 1 << 14;
 
-/// Bytes of a snapshot whose entries are longer than the driver's; a debugger of a driver that knows twice as much needs
-/// an eighth of it.
+/// Bytes of a snapshot whose entries are longer than the driver's; a debugger of a driver that knows twice as much
+/// needs an eighth of it.
 const MAX_SNAPSHOT_BYTES: usize = 1 << 20;
 
 /// A descriptor that a call names, as the client side found it.

@@ -1,10 +1,10 @@
 //! What an accepted call changes outside of the driver's own state.
 //!
-//! Effects are split by the side that carries them out, so that a new one that its side does not handle does not compile:
-//! [`DeviceEffect`]s are executed by the supervisor, on gpus, executors and debuggers' files, before the call returns;
-//! [`ProcessEffect`]s are applied by the calling process to its own memory and events when it has the answer. An effect
-//! is final: the call that caused it was accepted, and only [`Driver::complete`](super::Driver::complete) may change
-//! the call's result afterwards.
+//! Effects are split by the side that carries them out, so that a new one that its side does not handle does not
+//! compile: [`DeviceEffect`]s are executed by the supervisor, on gpus, executors and debuggers' files, before the call
+//! returns; [`ProcessEffect`]s are applied by the calling process to its own memory and events when it has the answer.
+//! An effect is final: the call that caused it was accepted, and only [`Driver::complete`](super::Driver::complete) may
+//! change the call's result afterwards.
 
 use kfd_abi::event::EventType;
 use kfd_abi::exception::ExceptionMask;

@@ -1,7 +1,7 @@
 //! The hardware's side of a queue: its slot, and what the hardware left in the queue's descriptor when it was unmapped.
 //!
-//! The hardware scheduler reports to the driver through [`Driver::mapped`] and [`Driver::unmapped`]. Times are values of the
-//! gpu's clock counter; indices are as the program sees them in its memory.
+//! The hardware scheduler reports to the driver through [`Driver::mapped`] and [`Driver::unmapped`]. Times are values
+//! of the gpu's clock counter; indices are as the program sees them in its memory.
 
 use kfd_abi::mqd;
 use serde::{Deserialize, Serialize};

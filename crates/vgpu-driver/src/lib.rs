@@ -1,8 +1,8 @@
 //! The driver behind `/dev/kfd` and the render nodes, as a state machine in memory.
 //!
-//! [`Driver`] takes calls as bytes, checks them in the order and with the errors of Linux 6.12 (interface version 1.17),
-//! keeps the driver's books, fills the answers, and lists what is to be done outside of it as [`Effects`]. Its owner
-//! brings the caller's memory along in a [`Call`], executes the device effects, completes the call with their
+//! [`Driver`] takes calls as bytes, checks them in the order and with the errors of Linux 6.12 (interface version
+//! 1.17), keeps the driver's books, fills the answers, and lists what is to be done outside of it as [`Effects`]. Its
+//! owner brings the caller's memory along in a [`Call`], executes the device effects, completes the call with their
 //! [`Outcome`], and carries the answer back; vgpu's supervisor is that owner.
 //!
 //! No function here makes a system call, starts a thread or touches memory of the caller, except that
@@ -57,7 +57,7 @@ pub use process::ProcessKey;
 use profile::{Gpu, Profile};
 pub use queue_spec::{QueueChange, QueueKind, QueueSettings, QueueSpec};
 pub use runlist::{HqdPlacement, HqdSlot, Mapped, MappedQueue, Runlist};
-pub use snapshot::{DriverSnapshot, GpuSnapshot, ProcessSnapshot, QueueKindStatus, QueueState, QueueStatus};
+pub use snapshot::{DriverSnapshot, GpuSnapshot, ProcessSnapshot, QueueKindStatus, QueueSnapshot, QueueState};
 use sysfs::{Host, Tree};
 
 /// A gpu of the machine: what all processes share of it.
@@ -307,8 +307,8 @@ impl Driver {
         self.gpus.iter().position(|state| state.gpu.gpu_id == gpu_id).ok_or(Errno::EINVAL)
     }
 
-    /// Returns the index of the gpu with this id if the process has an address space on it. `EINVAL` if there is no such gpu, the
-    /// given error if it has not.
+    /// Returns the index of the gpu with this id if the process has an address space on it. `EINVAL` if there is no
+    /// such gpu, the given error if it has not.
     fn bound_gpu(&self, key: ProcessKey, gpu_id: u32, unbound: Errno) -> Result<usize, Errno> {
         let index = self.gpu(gpu_id)?;
         if self.process(key)?.is_bound(index) { Ok(index) } else { Err(unbound) }

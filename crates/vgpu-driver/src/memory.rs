@@ -3,9 +3,9 @@
 //! Order of checks and errors: `kfd_chardev.c` and `amdgpu_amdkfd_gpuvm.c` of Linux 6.12. Where the kernel's limits
 //! come from the machine's memory, the profile's sizes stand in, and nothing is kept back for page tables.
 //!
-//! Stricter than the kernel: exactly one kind of memory has to be named (the kernel takes the first it knows of several),
-//! memory of the process has to start at a page, and no buffer is mapped twice in a row as rings of gfx8 want it.
-//! Whether memory of the process is there is for the client side to see.
+//! Stricter than the kernel: exactly one kind of memory has to be named (the kernel takes the first it knows of
+//! several), memory of the process has to start at a page, and no buffer is mapped twice in a row as rings of gfx8 want
+//! it. Whether memory of the process is there is for the client side to see.
 
 use std::collections::BTreeSet;
 

@@ -89,8 +89,8 @@ impl Driver {
         }
     }
 
-    /// Compute units that the waves of a process would fill. The real driver counts those of the first XCC and takes the
-    /// others to have as many (`kfd_get_cu_occupancy`).
+    /// Compute units that the waves of a process would fill. The real driver counts those of the first XCC and takes
+    /// the others to have as many (`kfd_get_cu_occupancy`).
     fn cu_occupancy(&self, key: ProcessKey, gpu: usize, observed: &dyn Observed) -> u64 {
         let waves_per_cu = u64::from(self.profile.simd_per_cu * self.profile.waves_per_simd);
         u64::from(observed.waves(key, gpu as u32)).div_ceil(waves_per_cu.max(1))

@@ -43,12 +43,12 @@ pub struct ProcessSnapshot {
     /// Bytes of video memory on each gpu.
     pub vram_bytes: Vec<u64>,
     /// Its queues.
-    pub queues: Vec<QueueStatus>,
+    pub queues: Vec<QueueSnapshot>,
 }
 
 /// A queue at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueueStatus {
+pub struct QueueSnapshot {
     /// Its id within the process.
     pub id: u32,
     /// Index of its gpu.
@@ -124,11 +124,11 @@ fn process_snapshot(key: ProcessKey, process: &Process) -> ProcessSnapshot {
         runtime_enabled: process.runtime.state == RuntimeState::ENABLED,
         debugger: process.debug.debugger.map(|key| key.pid),
         vram_bytes: process.gpus.iter().map(|gpu| gpu.vram_usage).collect(),
-        queues: process.queues.values().map(|queue| queue_status(process, queue)).collect(),
+        queues: process.queues.values().map(|queue| queue_snapshot(process, queue)).collect(),
     }
 }
 
-fn queue_status(process: &Process, queue: &Queue) -> QueueStatus {
+fn queue_snapshot(process: &Process, queue: &Queue) -> QueueSnapshot {
     let kind = match queue.spec.kind {
         QueueKind::Aql => QueueKindStatus::Aql,
         QueueKind::Pm4 => QueueKindStatus::Pm4,
@@ -141,5 +141,5 @@ fn queue_status(process: &Process, queue: &Queue) -> QueueStatus {
         true if evicted => QueueState::Evicted,
         true => QueueState::Mapped,
     };
-    QueueStatus { id: queue.spec.id, gpu: queue.spec.gpu, kind, state, priority: queue.spec.settings.priority }
+    QueueSnapshot { id: queue.spec.id, gpu: queue.spec.gpu, kind, state, priority: queue.spec.settings.priority }
 }

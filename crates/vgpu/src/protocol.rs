@@ -29,7 +29,7 @@ pub enum Device {
 
 /// A request of a process.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Request {
+pub enum SupervisorRequest {
     /// Be this gpu, or say whether the one that is there will do. First message of a launcher's connection, which keeps
     /// the supervisor alive as long as it is open.
     Configure {

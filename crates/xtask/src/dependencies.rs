@@ -1,7 +1,7 @@
 //! Licences, sources and advisories of the dependencies. The policy is deny.toml.
 //!
-//! Licences and sources are checked here, from `cargo metadata`, so that they need no tool. Advisories need cargo-deny and its
-//! database; where one of them is not to be had, the step says so and does not fail.
+//! Licences and sources are checked here, from `cargo metadata`, so that they need no tool. Advisories need cargo-deny
+//! and its database; where one of them is not to be had, the step says so and does not fail.
 
 use std::collections::BTreeSet;
 use std::fs;

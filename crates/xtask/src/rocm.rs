@@ -136,7 +136,8 @@ fn query_archives() -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The address of the main Debian archive among them: by its label, or by its path while nothing has been downloaded yet.
+/// The address of the main Debian archive among them: by its label, or by its path while nothing has been downloaded
+/// yet.
 fn archive(lines: &str) -> Result<&str> {
     let archives = || lines.lines().filter_map(|line| line.split_once(' '));
     let labelled = archives().find(|(_, label)| *label == "Debian");

@@ -1,7 +1,7 @@
 //! Requirements of the tests, each installed only if it is missing.
 //!
-//! The plan is printed before anything is installed: what, by which means, and where. Compilers and debuggers come from the
-//! system's package manager; everything else stays below `target/`, and the system's Python is not touched.
+//! The plan is printed before anything is installed: what, by which means, and where. Compilers and debuggers come from
+//! the system's package manager; everything else stays below `target/`, and the system's Python is not touched.
 
 use std::env;
 use std::path::PathBuf;

@@ -7,7 +7,7 @@ use gpreempt_lab::experiment::run;
 use gpreempt_lab::machine::{CycleDone, Dispatch, Machine, QueueView};
 use gpreempt_lab::mechanism::{Mechanism, find};
 use gpreempt_lab::outcome::{RunOutcome, TraceEvent, TraceKind};
-use gpreempt_lab::profile::{Compute, Cycle, Host, Profile, Queues, Sourced};
+use gpreempt_lab::profile::{Compute, Cycle, HostCosts, Profile, Queues, Sourced};
 use gpreempt_lab::workload::{Kernel, Load, Role, Task, Workload};
 
 /// Workgroups of [`kernel`] that fill the gpu.
@@ -39,7 +39,7 @@ pub(crate) fn profile() -> Profile {
             wave_overhead_bytes: number(0.0),
             reset_us: number(20.0),
         },
-        host: Host { submit_us: number(1.0), ioctl_us: number(2.0), wakeup_us: number(3.0) },
+        host: HostCosts { submit_us: number(1.0), ioctl_us: number(2.0), wakeup_us: number(3.0) },
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use linux_host::machine::CpuTicks;
-use linux_host::process::{self, Stat};
+use linux_host::process::{self, ProcStat};
 use serde::Serialize;
 
 use super::gpu_under_test::GpuUnderTest;
@@ -150,11 +150,11 @@ impl OtherWorkMeter {
 
     fn snapshot(&self) -> Snapshot {
         let machine = CpuTicks::read().unwrap_or_default();
-        let stats: Vec<(u32, Stat)> = process::pids().filter_map(|pid| Some((pid, Stat::read(pid)?))).collect();
+        let stats: Vec<(u32, ProcStat)> = process::pids().filter_map(|pid| Some((pid, ProcStat::read(pid)?))).collect();
         let parents = stats.iter().map(|(pid, stat)| (*pid, stat.parent)).collect();
         let own = family(&parents, [Some(std::process::id()), self.supervisor].into_iter().flatten());
-        let is_own = |(pid, _): &&(u32, Stat)| own.contains(pid);
-        let ticks = |(pid, stat): &(u32, Stat)| ((*pid, stat.start), stat.user_ticks + stat.system_ticks);
+        let is_own = |(pid, _): &&(u32, ProcStat)| own.contains(pid);
+        let ticks = |(pid, stat): &(u32, ProcStat)| ((*pid, stat.start), stat.user_ticks + stat.system_ticks);
         Snapshot { machine, own: stats.iter().filter(is_own).map(ticks).collect() }
     }
 }

@@ -18,6 +18,8 @@ const NEAR: f64 = 0.05;
 const ATTEMPTS: usize = 16;
 /// How much longer the next kernel may be than the last.
 const GROWTH: f64 = 4.0;
+/// Measurements of one kernel before the mean has to do.
+const REPEATS: u32 = 5;
 const MOST: f64 = (1 << 30) as f64;
 
 pub(super) fn run(options: &LoadCalibrate, out: &mut impl Write) -> Result<()> {
@@ -60,11 +62,25 @@ fn search(target: f64, mut time: impl FnMut(u32) -> Result<f64>) -> Result<(u32,
     Ok(best)
 }
 
-/// Median time of one kernel in batches that follow each other without a pause, of which only the last kernel signals
-/// its end.
+/// Measures one kernel. A measurement during which this thread was not scheduled is repeated.
 fn kernel_us(device: &Device, work: Work, batch: u32) -> Result<f64> {
+    let mut mean = 0.0;
+    for _ in 0..REPEATS {
+        let (begin, ends) = batches(device, work, batch)?;
+        mean = mean_us(begin, &ends) / f64::from(batch);
+        if let Some(median) = median_us(begin, &ends) {
+            return Ok(median / f64::from(batch));
+        }
+    }
+    Ok(mean)
+}
+
+/// Runs batches that follow each other without a pause, of which only the last kernel signals its end. Returns when
+/// they were submitted and when this thread saw each batch end, in nanoseconds.
+fn batches(device: &Device, work: Work, batch: u32) -> Result<(u64, Vec<u64>)> {
     let mut chain = Chain::new(device, work, batch * (BATCHES + 1))?;
     let signals: Vec<Signal> = (0..=BATCHES).map(|_| Signal::new(device, 1)).collect::<Result<_, _>>()?;
+    let begin = now();
     for signal in &signals {
         for left in (0..batch).rev() {
             chain.submit((left == 0).then_some(signal))?;
@@ -75,9 +91,21 @@ fn kernel_us(device: &Device, work: Work, batch: u32) -> Result<f64> {
         chain.wait(signal, LOST)?;
         ends.push(now());
     }
+    Ok((begin, ends))
+}
+
+/// Returns the median time between two ends. `None` if it lies far below the mean: on a busy machine the thread that
+/// waits is late, and sees several ends at once.
+fn median_us(begin: u64, ends: &[u64]) -> Option<f64> {
     let mut times: Vec<u64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
     times.sort_unstable();
-    Ok(times.get(times.len() / 2).map_or(0.0, |&time| time as f64 / 1e3 / f64::from(batch)))
+    let median = *times.get(times.len() / 2)? as f64 / 1e3;
+    (median >= mean_us(begin, ends) / 2.0).then_some(median)
+}
+
+/// Returns the mean time of a batch, from submission to the last end.
+fn mean_us(begin: u64, ends: &[u64]) -> f64 {
+    ends.last().map_or(0.0, |end| (end - begin) as f64 / 1e3 / ends.len() as f64)
 }
 
 #[cfg(test)]
@@ -90,6 +118,16 @@ mod tests {
             let (steps, time) = search(target, |steps| Ok(overhead + step * f64::from(steps))).unwrap();
             assert!((time / target - 1.0).abs() < 0.05, "{steps} steps take {time} us, wanted {target}");
         }
+    }
+
+    #[test]
+    fn ends_that_are_seen_late_and_together_are_no_measurement() {
+        let punctual: Vec<u64> = (1..=5).map(|end| end * 2_000_000).collect();
+        assert_eq!(median_us(0, &punctual), Some(2000.0));
+        // Four of five batches ended while the thread was not scheduled.
+        let late = [8_000_000, 8_010_000, 8_020_000, 8_030_000, 10_000_000];
+        assert_eq!(median_us(0, &late), None);
+        assert_eq!(mean_us(0, &late), 2000.0);
     }
 
     #[test]

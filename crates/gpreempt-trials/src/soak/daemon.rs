@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use gpreempt_proto::{Answer, ClientError, Request, Status};
-use linux_host::process::{self, Stat};
+use linux_host::process::{self, ProcStat};
 use nix::unistd::getuid;
 
 use super::tally::SoakTally;
@@ -189,13 +189,13 @@ impl<'a> SoakDaemon<'a> {
 }
 
 fn parent(pid: u32) -> Option<u32> {
-    Some(Stat::read(pid)?.parent)
+    Some(ProcStat::read(pid)?.parent)
 }
 
 /// Children of a process that have ended and that it has not waited for.
 fn zombies_of(pid: u32) -> Vec<u32> {
-    let is_zombie = |stat: Stat| stat.state == 'Z' && stat.parent == pid;
-    process::pids().filter(|&child| Stat::read(child).is_some_and(is_zombie)).collect()
+    let is_zombie = |stat: ProcStat| stat.state == 'Z' && stat.parent == pid;
+    process::pids().filter(|&child| ProcStat::read(child).is_some_and(is_zombie)).collect()
 }
 
 /// Looks until nothing is found or five seconds have passed, and returns what the last look found.

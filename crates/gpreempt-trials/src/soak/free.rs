@@ -65,13 +65,13 @@ pub(super) fn left_over(place: &GpuUnderTest, token: &str) -> Result<Vec<String>
 
 #[cfg(test)]
 mod tests {
-    use vgpu::protocol::{ProcessStatus, QueueKindStatus, QueueStatus};
+    use vgpu::protocol::{ProcessStatus, QueueKindStatus, QueueSnapshot};
 
     use super::*;
 
     #[test]
     fn debuggers_and_stopped_queues_are_named() {
-        let queue = |id, state| QueueStatus { id, gpu: 0, kind: QueueKindStatus::Aql, state, priority: 7 };
+        let queue = |id, state| QueueSnapshot { id, gpu: 0, kind: QueueKindStatus::Aql, state, priority: 7 };
         let mut process = ProcessStatus { pid: 4, ..ProcessStatus::default() };
         process.queues = vec![queue(1, QueueState::Mapped), queue(2, QueueState::Suspended)];
         let mut status = Status { processes: vec![process], ..Status::default() };

@@ -24,6 +24,7 @@ pub use client::run as run_program;
 use lines::Lines;
 use program::Program;
 pub(crate) use program::hip_programs;
+pub use program::python;
 use report::StormReport;
 
 /// The gpu that the client gets.

@@ -87,8 +87,16 @@ fn tinygrad() -> Result<Program> {
     let files = tempfile::tempdir().context("cannot make a directory for the script")?;
     let script = files.path().join("train.py");
     std::fs::write(&script, TINYGRAD).with_context(|| format!("cannot write {}", script.display()))?;
-    let words = vec!["python3".into(), script.into_os_string(), "--bits".into()];
+    let words = vec![python().into_os_string(), script.into_os_string(), "--bits".into()];
     Ok(Program { words, longer: Vec::new(), suspendable: false, _files: Some(files) })
+}
+
+/// Returns the Python that has tinygrad: that of the virtual environment which `cargo xtask setup` makes, or the
+/// system's.
+pub fn python() -> PathBuf {
+    let venv = std::env::var_os("GPREEMPT_VENV").map_or_else(|| checkout("../../target/venv"), PathBuf::from);
+    let python = venv.join("bin/python");
+    if python.is_file() { python } else { PathBuf::from("python3") }
 }
 
 /// A file of the checkout that this command was built from.

@@ -26,8 +26,8 @@ fn file(path: &str) -> PathBuf {
 }
 
 fn python(profile: &str, script: &str, arguments: &[&str]) -> String {
-    let script = file(script);
-    let mut words = vec!["python3", script.to_str().expect("a path of text")];
+    let (python, script) = (gpreempt_trials::storm::python(), file(script));
+    let mut words = vec![python.to_str().expect("a path of text"), script.to_str().expect("a path of text")];
     words.extend(arguments);
     let output = on_vgpu(profile, &words);
     assert!(output.status.success(), "{:?}\n{}", output.status, text(&output));

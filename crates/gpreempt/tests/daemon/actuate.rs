@@ -10,7 +10,7 @@ use gpreempt_testkit::{Scene, play, this_test, until};
 use gpreemptd::actuate::{ActuatorCommand, ActuatorEvent, BEAT, CommandRefusal, CommandRefusalKind, Link, TracedQueue};
 use gpreemptd::inbox::Input;
 use kfd::Pid;
-use linux_host::process::{Stat, Status};
+use linux_host::process::{ProcStat, ProcStatus};
 use nix::sys::signal::{Signal, kill};
 
 use super::executable;
@@ -138,15 +138,15 @@ impl Hand {
 }
 
 fn start_of(pid: Pid) -> u64 {
-    Stat::read(pid.0).expect("it runs").start
+    ProcStat::read(pid.0).expect("it runs").start
 }
 
 fn is_halted(pid: Pid) -> bool {
-    Stat::read(pid.0).expect("it runs").is_halted()
+    ProcStat::read(pid.0).expect("it runs").is_halted()
 }
 
 fn is_traced(pid: Pid) -> bool {
-    Status::read(pid.0).expect("it runs").tracer.is_some()
+    ProcStatus::read(pid.0).expect("it runs").tracer.is_some()
 }
 
 fn send(pid: Pid, signal: Signal) {

@@ -44,7 +44,7 @@ fn a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released() {
 }
 
 #[test]
-fn a_process_given_up_is_let_go_and_never_stopped_again() {
+fn an_unmanaged_process_is_detached_and_never_stopped_until_it_is_managed_again() {
     play(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _) = service.walker(2);
@@ -53,8 +53,8 @@ fn a_process_given_up_is_let_go_and_never_stopped_again() {
         let pid = offline.pid();
         service.must_be(pid, State::Stopped);
         service.must_be(other.pid(), State::Stopped);
-        let (status, said) = service.command(&["release", &pid.to_string()]);
-        assert!(status.success() && said.contains("given up"), "{said}");
+        let (status, said) = service.command(&["unmanage", &pid.to_string()]);
+        assert!(status.success() && said.contains("is unmanaged"), "{said}");
         service.must_work(pid);
         until_suspended(pid, (0, 1));
         until_untraced(pid);
@@ -68,8 +68,11 @@ fn a_process_given_up_is_let_go_and_never_stopped_again() {
         until("the driver knows no debugger", || {
             process(&self::status(), pid.0).expect("uses the gpu")["debugger"].is_null()
         });
-        assert_eq!(service.tenant(pid).unstoppable.as_deref(), Some("given up by hand"));
+        assert_eq!(service.tenant(pid).unstoppable.as_deref(), Some("unmanaged by the operator"));
         service.must_be(other.pid(), State::Stopped);
+        let (status, said) = service.command(&["manage", &pid.to_string()]);
+        assert!(status.success() && said.contains("managed again"), "{said}");
+        service.must_be(pid, State::Stopped);
         online.enough();
         online.must_end_right(0);
         for actor in [&mut offline, &mut other] {
@@ -99,7 +102,8 @@ fn new_rules_hold_for_what_is_stopped_and_faulty_ones_for_nobody() {
         // Faulty: the place is named and nothing changes, whichever way it comes.
         fs::write(service.config(), good.replace("level = 0\n", "level = 77\n")).expect("can be written");
         let line = good.lines().position(|line| line == "level = 0").expect("a rule") + 1;
-        let place = format!("rules.toml:{line}:9");
+        let name = service.config().file_name().expect("a file").to_string_lossy().into_owned();
+        let place = format!("{name}:{line}:9");
         let (status, said) = service.command(&["reload"]);
         assert!(!status.success() && said.contains(&place), "{said}");
         service.send(Signal::SIGHUP);

@@ -6,7 +6,7 @@ use gpreempt_proto::{EventKind, Request, State, Target};
 use gpreempt_testkit::daemon::{Rules, TestDaemon, cycles, send, suspended, tracer, until_suspended};
 use gpreempt_testkit::{Actor, Scene, play, this_test, until};
 use kfd::Pid;
-use linux_host::process::{self, Stat};
+use linux_host::process::{self, ProcStat};
 use nix::sys::signal::Signal;
 
 fn lives(pid: Pid) -> bool {
@@ -15,14 +15,14 @@ fn lives(pid: Pid) -> bool {
 
 /// Whether a signal or a tracer has halted a process.
 fn is_halted(pid: Pid) -> bool {
-    Stat::read(pid.0).is_some_and(|stat| stat.is_halted())
+    ProcStat::read(pid.0).is_some_and(|stat| stat.is_halted())
 }
 
 /// The actuator, and its guardian.
 fn helpers(service: &TestDaemon<'_>) -> (Pid, Pid) {
     let actuator = service.until("there is an actuator", |status| status.actuator_pid.is_some()).actuator_pid;
     let actuator = Pid(actuator.expect("it is there"));
-    let guardian = Stat::read(actuator.0).expect("it runs").parent;
+    let guardian = ProcStat::read(actuator.0).expect("it runs").parent;
     (actuator, Pid(guardian))
 }
 

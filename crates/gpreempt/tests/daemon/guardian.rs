@@ -10,7 +10,7 @@ use std::time::Duration;
 use gpreempt_testkit::{ThisTest, this_test, until};
 use gpreemptd::actuate::{ActuatorCommand, ActuatorEvent, BEAT, CommandRefusalKind, Link, SILENCE};
 use gpreemptd::inbox::Input;
-use linux_host::process::Stat;
+use linux_host::process::ProcStat;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgid};
 
@@ -83,7 +83,7 @@ impl Daemon {
         let mut daemon = Daemon { child, input, told, guardian: none, actuator: none };
         let ActuatorEvent::Started { actuator } = daemon.hear() else { panic!("something else") };
         daemon.actuator = Process::find(actuator);
-        let guardian = Stat::read(actuator).expect("it runs").parent;
+        let guardian = ProcStat::read(actuator).expect("it runs").parent;
         daemon.guardian = Process::find(guardian);
         // What it has of the actuator's socket while it starts it would keep the end of the actuator from being heard.
         until("the guardian is at its watch", || !has_socket(guardian));
@@ -136,14 +136,14 @@ fn has_socket(pid: u32) -> bool {
 
 impl Process {
     fn find(pid: u32) -> Process {
-        let started = Stat::read(pid).map(|stat| stat.start);
+        let started = ProcStat::read(pid).map(|stat| stat.start);
         assert!(started.is_some(), "process {pid} runs");
         Process { pid, started }
     }
 
     /// Whether it runs, or could.
     fn lives(self) -> bool {
-        Stat::read(self.pid).is_some_and(|stat| !stat.is_dead() && Some(stat.start) == self.started)
+        ProcStat::read(self.pid).is_some_and(|stat| !stat.is_dead() && Some(stat.start) == self.started)
     }
 
     fn send(self, signal: Signal) {
@@ -158,7 +158,7 @@ impl Process {
     }
 
     fn is_stopped(self) -> bool {
-        Stat::read(self.pid).is_some_and(|stat| stat.state == 'T')
+        ProcStat::read(self.pid).is_some_and(|stat| stat.state == 'T')
     }
 }
 

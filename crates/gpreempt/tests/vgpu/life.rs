@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use linux_host::process::{self, Stat};
+use linux_host::process::{self, ProcStat};
 
 use super::on_vgpu;
 
@@ -79,8 +79,8 @@ fn sockets(launcher: u32) -> Vec<String> {
 
 /// Engine processes of a client.
 pub(super) fn engines(client: u32) -> Vec<u32> {
-    let is_engine = |stat: Stat| stat.comm == "vgpu-executor" && stat.parent == client;
-    process::pids().filter(|&pid| Stat::read(pid).is_some_and(is_engine)).collect()
+    let is_engine = |stat: ProcStat| stat.comm == "vgpu-executor" && stat.parent == client;
+    process::pids().filter(|&pid| ProcStat::read(pid).is_some_and(is_engine)).collect()
 }
 
 /// The supervisor whose listening socket this launcher made.
@@ -90,7 +90,7 @@ fn supervisor(launcher: u32) -> u32 {
         let link = std::fs::read_link(format!("/proc/{pid}/fd/0")).unwrap_or_default();
         sockets.iter().any(|socket| link.as_os_str() == socket.as_str())
     };
-    let named = |pid: &u32| Stat::read(*pid).is_some_and(|stat| stat.comm == "vgpu-supervisor");
+    let named = |pid: &u32| ProcStat::read(*pid).is_some_and(|stat| stat.comm == "vgpu-supervisor");
     process::pids().find(|pid| named(pid) && listens(pid)).expect("the supervisor runs")
 }
 

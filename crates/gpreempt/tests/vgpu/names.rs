@@ -166,7 +166,7 @@ fn several_gpus_have_nodes_of_their_own() {
     }
     let output = output(&["run", "--gpus", "9", "--", "true"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("`gpus`") && said(&output).contains('8'), "{}", said(&output));
+    assert!(said(&output).contains("gpus: found 9") && said(&output).contains('8'), "{}", said(&output));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The actuator: the process that opens the driver and traces others. Its main thread reads commands, sends signs of life, and
-//! waits for nothing else; every target has a thread of its own that calls the driver.
+//! The actuator: the process that opens the driver and traces others. Its main thread reads commands, sends signs of
+//! life, and waits for nothing else; every target has a thread of its own that calls the driver.
 
 use std::collections::HashMap;
 use std::io;
@@ -32,8 +32,8 @@ const PERIOD: Duration = BEAT.checked_div(2).expect("two is not zero");
 /// How long targets may take to be let go in order. The driver resumes those that are left when this process ends.
 const FAREWELL: Duration = Duration::from_millis(300);
 
-/// The actuator's process: `gpreempt actuator`. Stdin is the socket to the daemon, stdout the pipe to the guardian; nothing
-/// is printed there.
+/// The actuator's process: `gpreempt actuator`. Stdin is the socket to the daemon, stdout the pipe to the guardian;
+/// nothing is printed there.
 #[must_use]
 pub fn actuator_main() -> ExitCode {
     leave_signals_to_the_daemon();

@@ -26,8 +26,8 @@ use crate::inbox::Input;
 /// How long guardian and actuator may take to end by themselves before they are ended.
 const FAREWELL: Duration = Duration::from_millis(1500);
 
-/// The actuator, as the deciding thread has it. Nothing here waits, except dropping, and that not for long: everything runs
-/// again when it returns.
+/// The actuator, as the deciding thread has it. Nothing here waits, except dropping, and that not for long: everything
+/// runs again when it returns.
 #[derive(Debug)]
 pub struct Link {
     orders: UnixStream,
@@ -60,7 +60,8 @@ impl Processes {
 }
 
 impl Link {
-    /// Starts `program guardian`, and with it an actuator. [`ActuatorEvent::Started`] follows, or [`ActuatorEvent::Lost`].
+    /// Starts `program guardian`, and with it an actuator. [`ActuatorEvent::Started`] follows, or
+    /// [`ActuatorEvent::Lost`].
     ///
     /// # Errors
     ///
@@ -132,8 +133,8 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // The actuator sees the end of its orders, lets everything run and leaves; the guardian sees that of the beats and
-        // gives it `SILENCE` for that.
+        // The actuator sees the end of its orders, lets everything run and leaves; the guardian sees that of the beats
+        // and gives it `SILENCE` for that.
         let _ = self.orders.shutdown(Shutdown::Write);
         self.beats = None;
         if self.over.recv_timeout(SILENCE + FAREWELL) == Err(RecvTimeoutError::Timeout) {

@@ -1,7 +1,8 @@
 //! Stops and resumes queues: the actuator process, its guardian, and the link to them.
 //!
-//! The actuator is the only process that opens the driver and traces others. When it ends, for whatever reason, the driver
-//! resumes everything it had stopped. The guardian, its parent, ends it when it, or the daemon, gives no sign of life.
+//! The actuator is the only process that opens the driver and traces others. When it ends, for whatever reason, the
+//! driver resumes everything it had stopped. The guardian, its parent, ends it when it, or the daemon, gives no sign of
+//! life.
 //!
 //! ```text
 //!            orders, reports: a socket
@@ -9,8 +10,8 @@
 //!      └──── beats ────> guardian <──── beats ──┘
 //! ```
 //!
-//! Each process sees the end of another by the end of what connects them: the actuator leaves when its socket is closed and
-//! is killed with its guardian; the guardian leaves when the daemon's beats end, after the actuator.
+//! Each process sees the end of another by the end of what connects them: the actuator leaves when its socket is closed
+//! and is killed with its guardian; the guardian leaves when the daemon's beats end, after the actuator.
 
 mod actuator;
 mod guardian;

@@ -16,8 +16,8 @@ const LEFT_TO_THE_DAEMON: [Signal; 9] = [
     Signal::SIGUSR2,
 ];
 
-/// Keeps signals that are meant for the daemon from ending or stopping this process. To be called before other threads are
-/// started, which inherit it.
+/// Keeps signals that are meant for the daemon from ending or stopping this process. To be called before other threads
+/// are started, which inherit it.
 pub(super) fn leave_signals_to_the_daemon() {
     let set: SigSet = LEFT_TO_THE_DAEMON.into_iter().collect();
     if let Err(error) = set.thread_block() {

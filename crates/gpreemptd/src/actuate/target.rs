@@ -210,8 +210,8 @@ impl Ear {
     }
 
     fn tell_change(&self, calls: &Calls) {
-        // Also makes new queues known to the driver: until then it does not stop them. An error is that of a session that
-        // ends, which is told by itself.
+        // Also makes new queues known to the driver: until then it does not stop them. An error is that of a session
+        // that ends, which is told by itself.
         if let Ok(queues) = calls.snapshot() {
             let runtime = self.state.runtime.load(Ordering::Acquire);
             self.common.tell(&ActuatorEvent::Changed { pid: calls.pid().0, runtime, queues: traced(&queues) });

@@ -18,7 +18,8 @@ pub enum ActuatorCommand {
         /// The process.
         pid: u32,
     },
-    /// Stop queues of one process on one gpu. Answered by [`ActuatorEvent::Done`] or [`ActuatorEvent::Refused`] with the ticket.
+    /// Stop queues of one process on one gpu. Answered by [`ActuatorEvent::Done`] or [`ActuatorEvent::Refused`] with
+    /// the ticket.
     Suspend {
         /// Repeated in the answer.
         ticket: u64,

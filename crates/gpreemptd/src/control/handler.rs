@@ -11,7 +11,7 @@ use super::line;
 use super::peer::Peer;
 use super::publisher::{Published, Publisher};
 use super::rate::{Limiter, Rate};
-use super::reload::{Load, reload};
+use super::reload::{LoadConfig, reload};
 use crate::clock;
 use crate::inbox::{ClientRequest, Input, Responder};
 
@@ -36,7 +36,7 @@ const LOG_FRAME: usize = 256;
 pub(super) struct RequestHandler {
     publisher: Arc<Publisher>,
     to_engine: Sender<Input>,
-    load: Load,
+    load: LoadConfig,
     changes: Limiter,
     notifications: Limiter,
     questions: Limiter,
@@ -50,7 +50,7 @@ pub(super) struct RequestHandler {
 }
 
 impl RequestHandler {
-    pub(super) fn new(publisher: Arc<Publisher>, to_engine: Sender<Input>, load: Load) -> RequestHandler {
+    pub(super) fn new(publisher: Arc<Publisher>, to_engine: Sender<Input>, load: LoadConfig) -> RequestHandler {
         let (answer, answers) = channel();
         RequestHandler {
             publisher,

@@ -29,6 +29,6 @@ mod tests;
 
 pub use peer::Peer;
 pub use publisher::{Published, Publisher};
-pub use reload::{Load, reload};
+pub use reload::{LoadConfig, reload};
 pub use server::{Handle, Server};
 pub use socket::ServerError;

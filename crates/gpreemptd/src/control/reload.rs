@@ -9,11 +9,11 @@ use crate::config::Config;
 use crate::inbox::Input;
 
 /// Reads the configuration from the daemon's file; the error is for the operator, with file and line.
-pub type Load = Box<dyn Fn() -> Result<Config, String> + Send>;
+pub type LoadConfig = Box<dyn Fn() -> Result<Config, String> + Send>;
 
 /// Reads the configuration again and gives it to the engine; one with an error is refused and the old one stays. Logs
 /// an event and a message either way.
-pub fn reload(load: &Load, publisher: &Publisher, to_engine: &Sender<Input>) -> Answer {
+pub fn reload(load: &LoadConfig, publisher: &Publisher, to_engine: &Sender<Input>) -> Answer {
     let config = match load() {
         Ok(config) => config,
         Err(error) => {

@@ -22,7 +22,7 @@ use super::client::Client;
 use super::handler::RequestHandler;
 use super::peer::Peer;
 use super::publisher::Publisher;
-use super::reload::Load;
+use super::reload::LoadConfig;
 use super::socket::{ServerError, Socket};
 use crate::clock;
 use crate::inbox::Input;
@@ -59,7 +59,7 @@ impl Server {
     /// # Errors
     ///
     /// If the system has no thread left.
-    pub fn start(self, publisher: Arc<Publisher>, to_engine: Sender<Input>, load: Load) -> io::Result<Handle> {
+    pub fn start(self, publisher: Arc<Publisher>, to_engine: Sender<Input>, load: LoadConfig) -> io::Result<Handle> {
         let signs = Arc::new(Signs::default());
         let loop_ = Loop {
             socket: self.socket,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use kfd::topology;
 
 use super::warn_once::WarnOnce;
-use super::{DiscoveryEvent, Gpu};
+use super::{DiscoveredGpu, DiscoveryEvent};
 
 /// Time between two looks at the topology.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -13,7 +13,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Gpus {
     generation: Option<u64>,
-    last: Option<Vec<Gpu>>,
+    last: Option<Vec<DiscoveredGpu>>,
     due: Option<Instant>,
 }
 
@@ -43,7 +43,7 @@ impl Gpus {
         }
     }
 
-    fn read(&mut self) -> kfd::Result<Option<Vec<Gpu>>> {
+    fn read(&mut self) -> kfd::Result<Option<Vec<DiscoveredGpu>>> {
         let generation = topology::generation()?;
         if self.generation == Some(generation) {
             return Ok(None);
@@ -55,8 +55,8 @@ impl Gpus {
     }
 }
 
-fn gpu(gpu: topology::Gpu) -> Gpu {
-    Gpu {
+fn gpu(gpu: topology::Gpu) -> DiscoveredGpu {
+    DiscoveredGpu {
         id: gpu.id,
         address: gpu.address,
         name: gpu.name,

@@ -1,8 +1,8 @@
-//! Finds processes, their queues and gpus. A thread of its own, because files of the driver and of other processes may take
-//! long. For the same reason it starts the actuator, looks for other daemons, and tracks the end of processes.
+//! Finds processes, their queues and gpus. A thread of its own, because files of the driver and of other processes may
+//! take long. For the same reason it starts the actuator, looks for other daemons, and tracks the end of processes.
 //!
-//! A scan of processes that did not change lists the driver's directories and asks each known program for one byte, which
-//! tells whether it is still the same. Everything else is read when something changed, or a few times per second.
+//! A scan of processes that did not change lists the driver's directories and asks each known program for one byte,
+//! which tells whether it is still the same. Everything else is read when something changed, or a few times per second.
 
 mod gpus;
 mod other_daemon;
@@ -36,7 +36,7 @@ pub(crate) use tracked::ended;
 #[derive(Debug)]
 pub enum DiscoveryEvent {
     /// The gpus of the machine; sent first, and again when they change.
-    Gpus(Vec<Gpu>),
+    Gpus(Vec<DiscoveredGpu>),
     /// A process has compute queues, or they changed.
     Process(Box<Process>),
     /// A process is gone, executed another program, or has no compute queues any more.
@@ -75,7 +75,8 @@ pub enum ActuatorStart {
     Failed(io::Error),
 }
 
-/// Processes, each with its start time in clock ticks since boot, so that a later process of the same number is not meant.
+/// Processes, each with its start time in clock ticks since boot, so that a later process of the same number is not
+/// meant.
 pub type ProcessSet = BTreeMap<u32, u64>;
 
 /// Why a stopped process must run.
@@ -85,14 +86,14 @@ pub enum ResumeCause {
     Destroying,
     /// It is exiting.
     Exiting,
-    /// SIGTERM, SIGINT or SIGHUP waits for it: it is halted, or busy in the kernel. A signal that a handler takes at once
-    /// leaves no trace that others could see.
+    /// SIGTERM, SIGINT or SIGHUP waits for it: it is halted, or busy in the kernel. A signal that a handler takes at
+    /// once leaves no trace that others could see.
     Terminated,
 }
 
 /// A gpu.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gpu {
+pub struct DiscoveredGpu {
     /// The driver's number.
     pub id: GpuId,
     /// PCI address, with `/N` for partition N where there are several.
@@ -195,7 +196,8 @@ pub enum DiscoveryRequest {
     RingsLost(Pid),
     /// Processes that are stopped now: each scan checks whether one must run.
     Stopped(Vec<Pid>),
-    /// Start the actuator, unless another daemon has one on these gpus. Answered by one [`DiscoveryEvent::ActuatorStart`].
+    /// Start the actuator, unless another daemon has one on these gpus. Answered by one
+    /// [`DiscoveryEvent::ActuatorStart`].
     StartActuator {
         /// The executable.
         program: PathBuf,

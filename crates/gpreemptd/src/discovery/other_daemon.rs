@@ -12,8 +12,8 @@ use kfd::{Pid, Processes};
 /// The subcommand under which an actuator runs.
 const ACTUATOR: &[u8] = b"actuator";
 
-/// Returns the actuator of another daemon, if there is one. Only processes of root and of this user count: those of others
-/// could pretend.
+/// Returns the actuator of another daemon, if there is one. Only processes of root and of this user count: those of
+/// others could pretend.
 pub(super) fn find_actuator(processes: &Processes) -> Option<Pid> {
     let uid = nix::unistd::geteuid().as_raw();
     let pids = processes.pids().ok()?;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use kfd::{Pid, ProcessMemory};
-use linux_host::process::Status;
+use linux_host::process::ProcStatus;
 
 use crate::identity::{Identity, executable, started, status};
 
@@ -55,7 +55,7 @@ impl Program {
 }
 
 /// The process that traces. The kernel names the thread.
-fn tracer(pid: Pid, traced: &Status) -> Option<Pid> {
+fn tracer(pid: Pid, traced: &ProcStatus) -> Option<Pid> {
     let thread = traced.tracer?;
     match status(Pid(thread)) {
         Ok(tracer) => Some(Pid(tracer.thread_group)),

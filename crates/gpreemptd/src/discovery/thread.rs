@@ -83,7 +83,8 @@ impl Thread {
         }
         let in_use = self.survey.scan(now, &mut self.warnings, &mut found);
         self.stopped.look(&mut found);
-        // Checked after the processes were read and reported before them: a job may take the name of one that has ended.
+        // Checked after the processes were read and reported before them: a job may take the name of one that has
+        // ended.
         let is_new = found.iter().any(|event| matches!(event, DiscoveryEvent::Process(_)));
         if let Some(ended) = self.tracked.ended(now, is_new) {
             self.tell(DiscoveryEvent::TrackedEnded(ended))?;

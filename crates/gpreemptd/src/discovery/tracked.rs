@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use linux_host::process::Stat;
+use linux_host::process::ProcStat;
 
 use super::ProcessSet;
 
@@ -22,7 +22,8 @@ impl Tracked {
         self.due = None;
     }
 
-    /// Returns those that have ended since the last check, and tracks them no longer. Checks at its period, or `at_once`.
+    /// Returns those that have ended since the last check, and tracks them no longer. Checks at its period, or
+    /// `at_once`.
     pub(super) fn ended(&mut self, now: Instant, at_once: bool) -> Option<ProcessSet> {
         if self.processes.is_empty() || !at_once && self.due.is_some_and(|due| now < due) {
             return None;
@@ -36,7 +37,7 @@ impl Tracked {
 
 /// Returns those of the processes that have ended.
 pub(crate) fn ended(processes: &ProcessSet) -> ProcessSet {
-    let has_ended = |pid: u32, started: u64| Stat::read(pid).is_none_or(|stat| stat.start != started);
+    let has_ended = |pid: u32, started: u64| ProcStat::read(pid).is_none_or(|stat| stat.start != started);
     processes
         .iter()
         .filter(|(pid, started)| has_ended(**pid, **started))
@@ -51,7 +52,7 @@ mod tests {
     #[test]
     fn an_end_is_reported_once_and_a_number_in_use_again_is_an_end() {
         let own = std::process::id();
-        let start = Stat::read(own).unwrap().start;
+        let start = ProcStat::read(own).unwrap().start;
         let (now, mut tracked) = (Instant::now(), Tracked::default());
         assert_eq!(tracked.ended(now, true), None, "nothing is tracked");
         tracked.set([(own, start), (u32::MAX, 1)].into());

@@ -1,6 +1,6 @@
 //! Decides which processes need a debug session: only potential victims, only under contention, only in enforce mode.
 
-use gpreempt_core::Nanos;
+use gpreempt_core::{JobId, Nanos};
 use gpreempt_proto::{EventKind, Mode};
 use kfd::Pid;
 
@@ -20,8 +20,8 @@ const RETRY_PERMISSION: Nanos = Nanos::from_secs(10);
 const DOUBLINGS: u32 = 4;
 
 impl Host {
-    /// Notes where two levels meet, begins the sessions that are needed, and tells the core who can be stopped. Called after
-    /// every change.
+    /// Notes where two levels meet, begins the sessions that are needed, and tells the core who can be stopped. Called
+    /// after every change.
     pub(super) fn apply_changes(&mut self, now: Nanos) {
         self.world.classify_tenants(&mut self.core);
         self.pending.core_informed();
@@ -46,21 +46,20 @@ impl Host {
         self.timers.set_polling(watched, now, &self.config.watch);
     }
 
-    /// Whether tenants on a gpu could get into each other's way.
+    /// Returns whether a decision may depend on what tenants of a gpu do: one of them is held, or its job could be
+    /// stopped. A job stops as a whole, so it counts on all its gpus where it meets another on one of them.
     fn is_contested(&self, gpu: GpuIndex) -> bool {
-        let here: Vec<&Tenant> =
-            self.world.tenants.values().filter(|tenant| tenant.gpu == gpu && tenant.core.is_some()).collect();
-        here.iter().any(|tenant| self.could_be_stopped(tenant) || self.is_held(tenant))
+        let mut here = self.world.tenants.values().filter(|tenant| tenant.gpu == gpu && tenant.core.is_some());
+        here.any(|tenant| tenant.job_id.is_some_and(|job| self.could_be_stopped(job)) || self.is_held(tenant))
     }
 
     fn is_held(&self, tenant: &Tenant) -> bool {
         tenant.job.as_ref().and_then(|job| self.world.jobs.get(job)).is_some_and(|job| job.held_until.is_some())
     }
 
-    /// Returns whether the policy of its gpu could ever stop this tenant.
-    fn could_be_stopped(&self, tenant: &Tenant) -> bool {
-        let gpu = self.world.gpus.get(tenant.gpu);
-        gpu.zip(tenant.job_id).is_some_and(|(gpu, job)| gpu.displacements.could_be_stopped(job))
+    /// Returns whether the policy of one of its gpus could ever stop this job.
+    fn could_be_stopped(&self, job: JobId) -> bool {
+        self.world.gpus.iter().any(|gpu| gpu.displacements.could_be_stopped(job))
     }
 
     /// Opens sessions with the processes that need one and have none.
@@ -78,13 +77,12 @@ impl Host {
         }
     }
 
-    /// Returns the processes that need a session: all of a job of which a member is held or could be stopped, and those whose
-    /// rings only a session can find.
+    /// Returns the processes that need a session: all of a job of which a member is held or could be stopped, and those
+    /// whose rings only a session can find.
     pub(super) fn needing_sessions(&self) -> Vec<Pid> {
         let mut needing: Vec<Pid> = Vec::new();
-        for (name, job) in &self.world.jobs {
-            let members = || self.world.tenants.values().filter(|tenant| tenant.job.as_deref() == Some(name.as_str()));
-            if job.held_until.is_some() || members().any(|tenant| self.could_be_stopped(tenant)) {
+        for job in self.world.jobs.values() {
+            if job.held_until.is_some() || self.could_be_stopped(job.core) {
                 needing.extend(job.pids.iter().copied());
             }
         }
@@ -171,8 +169,8 @@ impl Host {
         }
     }
 
-    /// Dismisses the actuator: all queues run, and no process is traced. Returns its link, which ends it when dropped, and
-    /// may take a while for that.
+    /// Dismisses the actuator: all queues run, and no process is traced. Returns its link, which ends it when dropped,
+    /// and may take a while for that.
     pub(super) fn end_actuator(&mut self) -> Option<Link> {
         let link = self.sessions.dismiss(clock::now());
         if link.is_some() {

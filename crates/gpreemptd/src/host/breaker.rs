@@ -1,5 +1,5 @@
-//! The circuit breaker of a gpu: nothing is stopped for a while after the driver failed repeatedly, its calls were slow, or
-//! protected bursts took no less time than control bursts.
+//! The circuit breaker of a gpu: nothing is stopped for a while after the driver failed repeatedly, its calls were
+//! slow, or protected bursts took no less time than control bursts.
 
 use std::collections::VecDeque;
 use std::time::Duration;

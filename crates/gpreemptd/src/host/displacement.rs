@@ -1,7 +1,7 @@
 //! Which jobs could displace which on one gpu, as the core answers.
 //!
-//! The host knows no policy. It asks the core about every pair of jobs once after members, levels or parameters have changed,
-//! and reads the answers when it chooses sessions, watch sets and, in observe mode, the stops it reports.
+//! The host knows no policy. It asks the core about every pair of jobs once after members, levels or parameters have
+//! changed, and reads the answers when it chooses sessions, watch sets and, in observe mode, the stops it reports.
 
 use std::collections::{HashMap, HashSet};
 
@@ -47,7 +47,8 @@ impl Displacements {
         self.reasons.get(&(upper, lower)).copied()
     }
 
-    /// Returns whether `upper` could stop `lower` and never the other way round. Jobs that take turns displace each other.
+    /// Returns whether `upper` could stop `lower` and never the other way round. Jobs that take turns displace each
+    /// other.
     pub(super) fn is_one_way(&self, upper: JobId, lower: JobId) -> bool {
         self.reason(upper, lower).is_some() && self.reason(lower, upper).is_none()
     }
@@ -57,7 +58,8 @@ impl Displacements {
         self.stoppable.contains(&job)
     }
 
-    /// Returns whether a decision depends on when work of the job comes: it could stop another job, or use its limit up.
+    /// Returns whether a decision depends on when work of the job comes: it could stop another job, or use its limit
+    /// up.
     pub(super) fn must_be_watched(&self, job: JobId) -> bool {
         self.displacing.contains(&job) || self.throttled.contains(&job)
     }

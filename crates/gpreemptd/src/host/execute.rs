@@ -152,8 +152,8 @@ impl Host {
         trip.into_iter().for_each(|trip| self.tripped(gpu, trip));
     }
 
-    /// Queues were stopped for a tenant that ended meanwhile: they are new ones with the numbers of the old. Nobody waits for
-    /// the answer.
+    /// Queues were stopped for a tenant that ended meanwhile: they are new ones with the numbers of the old. Nobody
+    /// waits for the answer.
     fn resume_stray(&mut self, pid: Pid, queues: Vec<u32>) {
         if !queues.is_empty() && self.sessions.is_up() {
             let ticket = self.sessions.next_ticket();

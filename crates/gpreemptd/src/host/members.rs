@@ -19,7 +19,7 @@ use super::{Host, must_succeed};
 
 impl Host {
     /// Takes the list of gpus. Known ones keep their place in the core; that of one that is gone is given to another.
-    pub(super) fn set_gpus(&mut self, found: Vec<discovery::Gpu>) {
+    pub(super) fn set_gpus(&mut self, found: Vec<discovery::DiscoveredGpu>) {
         for gpu in self.world.gpus.iter_mut() {
             gpu.present = found.iter().any(|about| about.id == gpu.about.id);
         }

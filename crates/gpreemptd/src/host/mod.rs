@@ -7,8 +7,9 @@
 //! Its parts keep their own state behind a few methods: [`Timers`], [`Sessions`], [`BurstLog`], [`StatusPublisher`],
 //! [`OverrideStore`] and the marks of [`Pending`].
 //!
-//! The thread waits for nothing but its inbox: it opens no file, starts no process and takes no lock that is held during a
-//! system call that may wait. It reads memory of tenants through descriptors that the discovery thread has opened.
+//! The thread waits for nothing but its inbox: it opens no file, starts no process and takes no lock that is held
+//! during a system call that may wait. It reads memory of tenants through descriptors that the discovery thread has
+//! opened.
 
 mod attach;
 mod breaker;
@@ -312,8 +313,8 @@ impl Host {
     }
 }
 
-/// Takes the outcome of a call of the core. It refuses only numbers that it never gave, or that the host has removed, so that
-/// an error is a mistake of the host.
+/// Takes the outcome of a call of the core. It refuses only numbers that it never gave, or that the host has removed,
+/// so that an error is a mistake of the host.
 fn must_succeed<T>(outcome: Result<T, gpreempt_core::Error>) -> Option<T> {
     if let Err(error) = &outcome {
         debug_assert!(false, "the core refuses: {error}");

@@ -1,4 +1,5 @@
-//! The file of overrides, and the thread that writes it: a disk may take long, and the deciding thread must not wait for it.
+//! The file of overrides, and the thread that writes it: a disk may take long, and the deciding thread must not wait
+//! for it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};

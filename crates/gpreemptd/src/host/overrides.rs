@@ -26,7 +26,8 @@ pub(super) struct Overrides {
     pub(super) trusted: BTreeSet<String>,
     /// Ends of holds, in milliseconds since 1970.
     pub(super) holds: BTreeMap<String, u64>,
-    /// Members of those jobs. An override ends with the last of them and does not apply to a later job of the same name.
+    /// Members of those jobs. An override ends with the last of them and does not apply to a later job of the same
+    /// name.
     pub(super) members: BTreeMap<String, ProcessSet>,
     /// Unmanaged processes.
     #[serde(alias = "abandoned")]
@@ -53,8 +54,8 @@ impl Overrides {
     }
 }
 
-/// Returns the key of overrides for the job of a process. A job that is named after its process ends with it, and the number
-/// may be another's later.
+/// Returns the key of overrides for the job of a process. A job that is named after its process ends with it, and the
+/// number may be another's later.
 pub(super) fn override_key(job: &str, process: &Identity) -> String {
     if job == format!("pid-{}", process.pid) { format!("{job}@{}", process.started) } else { job.to_owned() }
 }
@@ -166,13 +167,13 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::MetadataExt;
 
-    use linux_host::process::Stat;
+    use linux_host::process::ProcStat;
 
     use super::super::override_writer::FILE;
     use super::*;
 
     fn started(pid: u32) -> u64 {
-        Stat::read(pid).unwrap().start
+        ProcStat::read(pid).unwrap().start
     }
 
     fn ourselves() -> ProcessSet {

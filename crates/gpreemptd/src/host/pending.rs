@@ -15,8 +15,8 @@ impl Pending {
         Pending { members: true, observations: false, status: false, unplaced: false }
     }
 
-    /// Members, levels, parameters, sessions or breakers changed: watch sets, sessions and what the core may stop have to be
-    /// worked out again.
+    /// Members, levels, parameters, sessions or breakers changed: watch sets, sessions and what the core may stop have
+    /// to be worked out again.
     pub(super) fn members_changed(&mut self) {
         self.members = true;
     }

@@ -49,7 +49,8 @@ impl Host {
         self.record_bursts(now);
     }
 
-    /// Polls a tenant and returns whether it has work. A stopped one changes nothing by itself: scans are often enough for it.
+    /// Polls a tenant and returns whether it has work. A stopped one changes nothing by itself: scans are often enough
+    /// for it.
     fn poll_unless_stopped(&mut self, key: TenantKey, now: Nanos) -> bool {
         if self.world.tenants.get(&key).is_none_or(Tenant::is_stopped) {
             return false;
@@ -80,8 +81,8 @@ impl Host {
         let before = tenant.last;
         let look = match tenant.probe.as_mut().map(|probe| probe.poll(now, stopped)) {
             Some(Ok(look)) => look,
-            // Memory that cannot be read any more belongs to a process that ends, which the discovery thread tells, or to one that
-            // hides it: nobody is kept stopped for either.
+            // Memory that cannot be read any more belongs to a process that ends, which the discovery thread tells, or
+            // to one that hides it: nobody is kept stopped for either.
             Some(Err(_)) => {
                 let since = if before.activity.has_work() { now } else { before.since };
                 TenantActivity { activity: Activity::Idle, since, pending: 0, unsure: false }
@@ -225,7 +226,8 @@ impl Host {
         }
     }
 
-    /// Records a burst that began while work ran which the policy could stop for it. In observe mode, reports the stops.
+    /// Records a burst that began while work ran which the policy could stop for it. In observe mode, reports the
+    /// stops.
     pub(super) fn burst_began(&mut self, key: TenantKey, polled_before: Nanos, now: Nanos) {
         let Some(tenant) = self.world.tenants.get(&key) else { return };
         let (index, by) = (tenant.gpu, tenant.job.clone());

@@ -38,7 +38,7 @@ impl StatusPublisher {
     }
 
     /// Returns the statistics of a gpu.
-    pub(super) fn gpu(&mut self, gpu: &discovery::Gpu) -> &mut GpuRecord {
+    pub(super) fn gpu(&mut self, gpu: &discovery::DiscoveredGpu) -> &mut GpuRecord {
         self.record.gpu(gpu.id.0, &gpu.address)
     }
 

@@ -50,7 +50,8 @@ impl Host {
             }
         };
         let known = name.and_then(|name| self.world.jobs.get(&name).map(|job| (name, job)));
-        // Of a job that several users share none is the owner. Whether something of another user exists is not told either.
+        // Of a job that several users share none is the owner. Whether something of another user exists is not told
+        // either.
         let owner = |pid: &Pid| self.world.processes.get(pid).is_some_and(|process| process.identity.uid == uid);
         let Some((name, _)) = known.filter(|(_, job)| self.peer(uid).is_operator() || job.pids.iter().all(owner))
         else {

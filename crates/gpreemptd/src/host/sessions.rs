@@ -139,8 +139,8 @@ impl Sessions {
         self.start_at
     }
 
-    /// Takes the report that an actuator is gone. Returns when the next may be started if the present one is meant; `None`
-    /// for one that was dismissed, or that is still being started.
+    /// Takes the report that an actuator is gone. Returns when the next may be started if the present one is meant;
+    /// `None` for one that was dismissed, or that is still being started.
     pub(super) fn lost(&mut self, loss: &Loss, now: Nanos) -> Option<Nanos> {
         if self.dismissed > 0 {
             // Every actuator is lost once.

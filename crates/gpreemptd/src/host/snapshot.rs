@@ -1,5 +1,5 @@
-//! Builds the status snapshot from what is known. It polls nothing and tells the core nothing: a client that asks for the
-//! status changes no decision, and no memory is read that is not read anyway.
+//! Builds the status snapshot from what is known. It polls nothing and tells the core nothing: a client that asks for
+//! the status changes no decision, and no memory is read that is not read anyway.
 
 use gpreempt_core::{Activity, ActuatorKind, Level, Nanos, bounds};
 use gpreempt_proto::{

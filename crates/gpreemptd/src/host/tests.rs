@@ -41,9 +41,9 @@ struct Fixture {
     _directory: tempfile::TempDir,
 }
 
-fn gpu(id: u32) -> discovery::Gpu {
+fn gpu(id: u32) -> discovery::DiscoveredGpu {
     let (address, name) = (format!("0000:{id:02x}:00.0"), "MI300X".to_owned());
-    discovery::Gpu { id: kfd::GpuId(id), address, name, unique_id: 0, cus: 304, waves_per_cu: 32 }
+    discovery::DiscoveredGpu { id: kfd::GpuId(id), address, name, unique_id: 0, cus: 304, waves_per_cu: 32 }
 }
 
 fn world() -> Fixture {
@@ -345,4 +345,20 @@ fn a_gpu_whose_deadline_jobs_ask_for_too_much_is_shown_as_overcommitted() {
     assert!(!overcommitted(&mut world), "8 ms of every 10 ms");
     world.process(11, OWNER, &[]);
     assert!(overcommitted(&mut world), "16 ms of every 10 ms");
+}
+
+#[test]
+fn a_job_that_meets_another_on_one_gpu_is_watched_on_all_its_gpus() {
+    let mut world = world();
+    world.host.set_gpus(vec![gpu(GPU), gpu(8), gpu(9)]);
+    let train = [("GPREEMPT_JOB", "train")];
+    world.process_on(10, OWNER, &train, GPU);
+    world.process_on(11, OWNER, &train, 8);
+    world.process_on(12, OWNER, &[], 9);
+    let contested = |world: &Fixture| -> Vec<bool> { world.host.world.gpus.iter().map(|gpu| gpu.contested).collect() };
+    world.host.apply_changes(world.now);
+    assert_eq!(contested(&world), [false, false, false]);
+    world.process_on(13, OWNER, &[("ROLE", "serve")], GPU);
+    world.host.apply_changes(world.now);
+    assert_eq!(contested(&world), [true, true, false], "the job stops as a whole, so its other gpu matters");
 }

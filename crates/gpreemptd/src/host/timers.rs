@@ -7,8 +7,8 @@ use crate::config::Watch;
 
 use super::pacer::PollPacer;
 
-/// All instants the deciding thread waits for. Only the earliest of those given to [`Timers::wake_at`] is remembered; what
-/// lies behind it is asked for again when it has passed (`Host::rearm_timer`).
+/// All instants the deciding thread waits for. Only the earliest of those given to [`Timers::wake_at`] is remembered;
+/// what lies behind it is asked for again when it has passed (`Host::rearm_timer`).
 #[derive(Debug)]
 pub(super) struct Timers {
     /// The earliest instant of the host's own.

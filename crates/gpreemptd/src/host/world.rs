@@ -107,7 +107,7 @@ pub(super) fn new_core() -> Result<Core, gpreempt_core::Error> {
 /// A gpu.
 #[derive(Debug)]
 pub(super) struct Gpu {
-    pub(super) about: discovery::Gpu,
+    pub(super) about: discovery::DiscoveredGpu,
     pub(super) index: GpuIndex,
     /// The driver still has it.
     pub(super) present: bool,
@@ -132,7 +132,7 @@ pub(super) struct Gpu {
 
 impl Gpu {
     /// One on which nothing has happened yet.
-    pub(super) fn new(about: discovery::Gpu, index: GpuIndex, params: GpuParams, managed: bool) -> Gpu {
+    pub(super) fn new(about: discovery::DiscoveredGpu, index: GpuIndex, params: GpuParams, managed: bool) -> Gpu {
         Gpu {
             about,
             index,
@@ -341,8 +341,8 @@ impl World {
         self.jobs.iter().find(|(_, job)| job.core == id).map(|(name, _)| name.as_str())
     }
 
-    /// Asks the core which jobs could displace which, and divides the tenants of each gpu accordingly. Called after members,
-    /// levels or parameters changed.
+    /// Asks the core which jobs could displace which, and divides the tenants of each gpu accordingly. Called after
+    /// members, levels or parameters changed.
     pub(super) fn classify_tenants(&mut self, core: &mut Core) {
         let World { gpus, tenants, jobs, .. } = self;
         for tenant in tenants.values_mut() {

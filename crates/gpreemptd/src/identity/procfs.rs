@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 
 use kfd::Pid;
-use linux_host::process::{self, Stat, Status};
+use linux_host::process::{self, ProcStat, ProcStatus};
 
 use super::{MAX_KEPT, MAX_VARIABLES, cgroup};
 
@@ -19,13 +19,13 @@ fn invalid(pid: Pid, name: &str) -> io::Error {
 /// Reads when a process started, in clock ticks since boot.
 pub(crate) fn started(pid: Pid) -> io::Result<u64> {
     let text = process::read(pid.0, "stat")?;
-    Stat::parse(&String::from_utf8_lossy(&text)).map(|stat| stat.start).ok_or_else(|| invalid(pid, "stat"))
+    ProcStat::parse(&String::from_utf8_lossy(&text)).map(|stat| stat.start).ok_or_else(|| invalid(pid, "stat"))
 }
 
-/// Reads user, group, tracer and state of a process or thread. Unlike [`Status::read`] it says why it cannot.
-pub(crate) fn status(pid: Pid) -> io::Result<Status> {
+/// Reads user, group, tracer and state of a process or thread. Unlike [`ProcStatus::read`] it says why it cannot.
+pub(crate) fn status(pid: Pid) -> io::Result<ProcStatus> {
     let text = process::read(pid.0, "status")?;
-    Status::parse(&String::from_utf8_lossy(&text)).ok_or_else(|| invalid(pid, "status"))
+    ProcStatus::parse(&String::from_utf8_lossy(&text)).ok_or_else(|| invalid(pid, "status"))
 }
 
 /// Reads the path of the executable; `None` if this user may not know it.

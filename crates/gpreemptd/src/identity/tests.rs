@@ -103,6 +103,6 @@ fn what_the_kernel_vouches_for_is_followed_and_what_a_process_says_is_kept() {
     own.cgroup = "/somewhere/else".to_owned();
     assert!(own.update(&status));
     assert_eq!(own, before);
-    assert!(own.update(&Status { uid: before.uid + 1, ..status }));
+    assert!(own.update(&ProcStatus { uid: before.uid + 1, ..status }));
     assert_eq!((own.uid, &own.environment), (before.uid + 1, &before.environment));
 }

@@ -2,15 +2,15 @@
 
 use gpreempt_core::Nanos;
 
-/// Waves of a packet that was just fetched, or of a queue that was just resumed, may not be on the gpu yet: no waves say
-/// nothing before this time.
+/// Waves of a packet that was just fetched, or of a queue that was just resumed, may not be on the gpu yet: no waves
+/// say nothing before this time.
 const SETTLING: Nanos = Nanos::from_millis(1);
 /// As above, for queues: the driver answers before the gpu has restored what it saved.
 const RESTORING: Nanos = Nanos::from_millis(5);
 /// A signal that says "unfinished" is believed so long without any other sign of life.
 const BELIEF: Nanos = Nanos::from_millis(2);
-/// Waves that are away for so long have ended. Each cycle of the gpu takes all waves off it for a moment, also cycles that
-/// others cause, so that one sample without waves, and even two, may have fallen into one.
+/// Waves that are away for so long have ended. Each cycle of the gpu takes all waves off it for a moment, also cycles
+/// that others cause, so that one sample without waves, and even two, may have fallen into one.
 const ABSENCE: Nanos = Nanos::from_millis(50);
 /// No cycle takes longer: the driver itself gives up after 9 s.
 const FOREVER: Nanos = Nanos::from_secs(10);

@@ -19,8 +19,8 @@ struct Awaited {
     signal: SignalHandle,
     /// Whether it started after all before it had completed; unknown if it was never seen before it was fetched.
     ordered: Option<bool>,
-    /// Whether we saw the packet come. What was there before us may have completed long ago, and its signal may be in use
-    /// for something else.
+    /// Whether we saw the packet come. What was there before us may have completed long ago, and its signal may be in
+    /// use for something else.
     fresh: bool,
 }
 
@@ -59,7 +59,8 @@ pub(super) struct Unfinished {
 }
 
 impl InFlight {
-    /// Takes the next packet that was fetched. `header_seen` says that it was read before the processor took its header.
+    /// Takes the next packet that was fetched. `header_seen` says that it was read before the processor took its
+    /// header.
     pub(super) fn push(&mut self, number: u64, packet: &Packet, header_seen: bool, fresh: bool) {
         self.parked = false;
         let waits = packet.kind.waits();
@@ -110,8 +111,8 @@ impl InFlight {
         !passes
     }
 
-    /// Whether a signal has not fired, other than that of the wait that holds up the ring. The newest is asked first, so a
-    /// ring at work costs one read.
+    /// Whether a signal has not fired, other than that of the wait that holds up the ring. The newest is asked first,
+    /// so a ring at work costs one read.
     fn check_signals(&mut self, memory: &ProcessMemory, gate: Option<u64>) -> bool {
         let mut index = self.awaited.len();
         while index > 0 {
@@ -139,10 +140,10 @@ impl InFlight {
         }
     }
 
-    /// No waves of the tenant were on the gpu. What has no signal has ended, unless others had waves: then it may wait for
-    /// room, for as long as that is worth believing. What has a signal counts as ended if there are none for a `lasting` time
-    /// and, where we saw it come, nobody else had waves either. What was there before us may have a signal that is about
-    /// something else by now. Says whether anything counts as ended that a moment ago did not.
+    /// No waves of the tenant were on the gpu. What has no signal has ended, unless others had waves: then it may wait
+    /// for room, for as long as that is worth believing. What has a signal counts as ended if there are none for a
+    /// `lasting` time and, where we saw it come, nobody else had waves either. What was there before us may have a
+    /// signal that is about something else by now. Says whether anything counts as ended that a moment ago did not.
     pub(super) fn no_waves(&mut self, alone: bool, lasting: bool) -> bool {
         let before = (self.awaited.len(), self.silent);
         self.awaited.retain(|awaited| !lasting || awaited.fresh && !alone);

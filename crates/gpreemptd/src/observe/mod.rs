@@ -3,14 +3,15 @@
 //! The processor moves the read index when it fetches a packet, not when the work is done, so three things are asked of
 //! each ring in turn (`ring`):
 //!
-//! - what was fetched and is unfinished, by the completion signals of those packets (`in_flight`). A wait that was fetched
-//!   holds up everything behind it;
+//! - what was fetched and is unfinished, by the completion signals of those packets (`in_flight`). A wait that was
+//!   fetched holds up everything behind it;
 //! - whether the next packet could begin: it may not be written yet, or wait for a signal that has not fired;
-//! - where packets have no signals, or a signal stays as it is for too long: a sample of the occupancy, which the host is
-//!   asked for with [`TenantActivity::unsure`] and hands over with [`TenantProbe::sampled`]. Programs use signals again, so none is trusted
-//!   for ever.
+//! - where packets have no signals, or a signal stays as it is for too long: a sample of the occupancy, which the host
+//!   is asked for with [`TenantActivity::unsure`] and hands over with [`TenantProbe::sampled`]. Programs use signals
+//!   again, so none is trusted for ever.
 //!
-//! An [`TenantProbe`] joins the rings of one tenant. Copy queues are none of its rings: a tenant that only copies is idle.
+//! An [`TenantProbe`] joins the rings of one tenant. Copy queues are none of its rings: a tenant that only copies is
+//! idle.
 
 use gpreempt_core::{Activity, Nanos};
 use kfd::ProcessMemory;
@@ -38,8 +39,8 @@ pub struct TenantActivity {
     pub unsure: bool,
 }
 
-/// Every read of a tenant's memory is of an instant of its own, between which the tenant goes on; this is where the next
-/// begins, and where tests let it go on.
+/// Every read of a tenant's memory is of an instant of its own, between which the tenant goes on; this is where the
+/// next begins, and where tests let it go on.
 fn next_instant(memory: &ProcessMemory) -> &ProcessMemory {
     #[cfg(test)]
     tests::instants::pass();

@@ -10,14 +10,14 @@ use super::TenantActivity;
 use super::ring::{RingActivity, RingState};
 use crate::discovery::{OccupancySample, Ring};
 
-/// A tenant that was found evicted counts as that for so long, if nothing says otherwise: the driver tries to bring it back
-/// after 100 ms.
+/// A tenant that was found evicted counts as that for so long, if nothing says otherwise: the driver tries to bring it
+/// back after 100 ms.
 const EVICTED: Nanos = Nanos::from_millis(100);
 /// A tenant may move on while it is looked at; so often it is followed within one look.
 const TRIES: u32 = 4;
 
-/// Nothing of the tenant can be read: its process, or all its queues, are ending. Whether they are gone is for the discovery thread to
-/// say; until then the tenant has no work.
+/// Nothing of the tenant can be read: its process, or all its queues, are ending. Whether they are gone is for the
+/// discovery thread to say; until then the tenant has no work.
 #[derive(Debug, thiserror::Error)]
 #[error("no ring can be read: {0}")]
 pub struct Unreadable(kfd::Error);
@@ -98,13 +98,14 @@ impl TenantProbe {
         self.failed
     }
 
-    /// Whether a look might find something else than the last: an index moved, or the tenant was not idle. Reads indices
-    /// only, and those only if the tenant was idle.
+    /// Whether a look might find something else than the last: an index moved, or the tenant was not idle. Reads
+    /// indices only, and those only if the tenant was idle.
     pub fn peek(&self) -> bool {
         !self.settled || self.rings.iter().any(|ring| ring.moved(&self.memory))
     }
 
-    /// What the tenant does. `stopped`: all its queues are off the gpu by our doing, so that nothing fetched can finish.
+    /// What the tenant does. `stopped`: all its queues are off the gpu by our doing, so that nothing fetched can
+    /// finish.
     ///
     /// # Errors
     ///
@@ -120,10 +121,10 @@ impl TenantProbe {
         Ok(TenantActivity { activity, since, pending: joined.pending, unsure: evicted || joined.unsure })
     }
 
-    /// Looks at all rings. The tenant goes on between the reads: it may end what it had and begin something else where we
-    /// have looked already. So no work is believed only of a tenant at which nothing had moved since it was read before,
-    /// neither index nor signal: then there was none at the instant of the first read. What holds it up is read later, and
-    /// is believed only if the indices are still where they were.
+    /// Looks at all rings. The tenant goes on between the reads: it may end what it had and begin something else where
+    /// we have looked already. So no work is believed only of a tenant at which nothing had moved since it was read
+    /// before, neither index nor signal: then there was none at the instant of the first read. What holds it up is read
+    /// later, and is believed only if the indices are still where they were.
     fn join(&mut self, now: Nanos, stopped: bool) -> Result<RingActivity, Unreadable> {
         let (mut fetches, mut tries) = (false, 0);
         let worked = self.work.is_some_and(|(has_work, _)| has_work);
@@ -176,8 +177,8 @@ impl TenantProbe {
         }
     }
 
-    /// Takes what was sampled because a look was unsure. `alone`: nobody else had waves on the gpu then, so that what is
-    /// unfinished cannot be waiting for room.
+    /// Takes what was sampled because a look was unsure. `alone`: nobody else had waves on the gpu then, so that what
+    /// is unfinished cannot be waiting for room.
     pub fn sampled(&mut self, sample: &OccupancySample, alone: bool) {
         let grew = match (self.evicted_ms, sample.evicted_ms) {
             (Some(before), Some(now)) => now > before,

@@ -87,7 +87,8 @@ impl RingActivity {
         settled: true,
     };
 
-    /// Adds another ring of the same tenant. The busiest decides; a sample is worth nothing beside work that is certain.
+    /// Adds another ring of the same tenant. The busiest decides; a sample is worth nothing beside work that is
+    /// certain.
     pub(super) fn merge(&mut self, other: &RingActivity) {
         let rank = |activity| match activity {
             Activity::Running => 3,

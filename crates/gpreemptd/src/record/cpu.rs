@@ -1,4 +1,5 @@
-//! Processor time of the daemon, of its deciding thread and of the actuator, from the kernel's clocks: no file is opened.
+//! Processor time of the daemon, of its deciding thread and of the actuator, from the kernel's clocks: no file is
+//! opened.
 
 use std::time::Duration;
 

@@ -279,7 +279,7 @@ fn wait_for_changes(pid: Pid, port: &Port, answers: &Receiver<()>) {
 
 /// Returns whether this process is the parent of another.
 fn is_own_child(pid: Pid) -> bool {
-    linux_host::process::Stat::read(pid.0).is_some_and(|stat| stat.parent == std::process::id())
+    linux_host::process::ProcStat::read(pid.0).is_some_and(|stat| stat.parent == std::process::id())
 }
 
 #[cfg(test)]

@@ -40,7 +40,8 @@ pub enum DebugPermission {
 pub(super) struct Debug {
     /// Whether it is being debugged.
     pub(super) enabled: bool,
-    /// The debugger, if it is another process. Stays that of a process whose attempt failed because there was a debugger already.
+    /// The debugger, if it is another process. Stays that of a process whose attempt failed because there was a
+    /// debugger already.
     pub(super) debugger: Option<ProcessKey>,
     /// How many processes it debugs. An attempt on a process that is being debugged is not counted and yet counted
     /// off, so it can become negative.

@@ -52,8 +52,8 @@ fn module(tree: &mut Tree) {
     }
 }
 
-/// The device that a gpu's DRM nodes belong to. Partitions share one PCI device, which belongs to the first of them; the
-/// driver makes a platform device for each of the others, and libdrm tells gpus apart by it. Answers its directory.
+/// The device that a gpu's DRM nodes belong to. Partitions share one PCI device, which belongs to the first of them;
+/// the driver makes a platform device for each of the others, and libdrm tells gpus apart by it. Answers its directory.
 fn parent_device(tree: &mut Tree, profile: &Profile, gpu: &Gpu, index: usize) -> String {
     let address = profile.pci_address(gpu);
     let pci = format!("/sys/devices/pci{:04x}:{:02x}/{address}", profile.pci_domain, gpu.pci_bus);

@@ -9,7 +9,7 @@ use kfd_runtime::{Arguments, Buffer, CodeObject, Device, Executable, Kernel, Lau
 use kfd_runtime::{Result, Signal};
 use kfd_suite::Bench;
 use kfd_suite::suite;
-use linux_host::process::{Stat, pids};
+use linux_host::process::{ProcStat, pids};
 use serde_json::{Value, json};
 use vgpu::sys::monotonic_raw_ns;
 
@@ -160,7 +160,7 @@ fn spin() -> Result<Value> {
 /// Returns the seconds that the executors of this process have run: its children of that name.
 fn executor_time() -> f64 {
     let own = std::process::id();
-    let executors = pids().filter_map(Stat::read).filter(|stat| stat.comm == "vgpu-executor" && stat.parent == own);
+    let executors = pids().filter_map(ProcStat::read).filter(|stat| stat.comm == "vgpu-executor" && stat.parent == own);
     executors.filter_map(|stat| stat.cpu()).map(|time| time.as_secs_f64()).sum()
 }
 

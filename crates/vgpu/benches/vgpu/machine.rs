@@ -205,7 +205,8 @@ impl Machine {
 
     /// Changes the numbers of registers in a kernel descriptor.
     fn say_registers(&mut self, descriptor: u64, architectural: u32, accumulation: u32) {
-        // COMPUTE_PGM_RSRC3 counts architectural registers by four, COMPUTE_PGM_RSRC1 all of them by eight, both less one.
+        // COMPUTE_PGM_RSRC3 counts architectural registers by four, COMPUTE_PGM_RSRC1 all of them by eight, both less
+        // one.
         let fields = [(44, architectural / 4 - 1), (48, (architectural + accumulation) / 8 - 1)];
         for (offset, value) in fields {
             let mut port = self.port();

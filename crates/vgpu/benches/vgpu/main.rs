@@ -3,10 +3,10 @@
 //! Everything is measured against something else in the same run, in short rounds by turns, because machines differ and
 //! are shared. Nothing here fails for being slow: a row that has an aim says whether it was met.
 //!
-//! Sections: `instructions` (nanoseconds of single instructions; v_fma_f32 against an AVX2 loop), `kernels` (against the
-//! same C compiled for the host, and where their time goes), `save` (waves into the save
-//! area and back against memcpy), `processes` (what needs the whole virtual GPU: doorbells,
-//! the engine beside busy programs, the hooks), `contention` (several processes on one: stopping, cycles, sharing).
+//! Sections: `instructions` (nanoseconds of single instructions; v_fma_f32 against an AVX2 loop), `kernels` (against
+//! the same C compiled for the host, and where their time goes), `save` (waves into the save area and back against
+//! memcpy), `processes` (what needs the whole virtual GPU: doorbells, the engine beside busy programs, the hooks),
+//! `contention` (several processes on one: stopping, cycles, sharing).
 
 mod client;
 mod contention;

@@ -44,7 +44,8 @@ fn kind(inst: &Inst) -> usize {
     }
 }
 
-/// Steps through a dispatch instruction by instruction and counts; then says what share of `seconds` each kind explains.
+/// Steps through a dispatch instruction by instruction and counts; then says what share of `seconds` each kind
+/// explains.
 pub(crate) fn report(
     report: &mut Report,
     machine: &mut Machine,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kfd::{Grace, Kfd, Pid, QueueId, Tracer};
 use kfd_runtime::{Device, Order, Queue, Signal};
-use linux_host::process::{Stat, pids, read, threads};
+use linux_host::process::{ProcStat, pids, read, threads};
 use serde_json::{Value, json};
 use vgpu::launch::Running;
 use vgpu::protocol::{CycleStatus, Status};
@@ -181,7 +181,7 @@ pub(crate) fn idle_cost() -> Result<Value> {
 
 /// Returns the seconds that the supervisor has run, and those of some programs and their executors.
 fn used(status: &Status, programs: &BTreeSet<u32>) -> (f64, f64) {
-    let parent = |pid: u32| Stat::read(pid).map(|stat| stat.parent);
+    let parent = |pid: u32| ProcStat::read(pid).map(|stat| stat.parent);
     let belongs = |pid: u32| programs.contains(&pid) || parent(pid).is_some_and(|parent| programs.contains(&parent));
     (run_time(status.supervisor), pids().filter(|pid| belongs(*pid)).map(run_time).sum())
 }

@@ -20,7 +20,7 @@ use crate::driver::{ProcessEffect, ProcessKey, layout};
 use crate::executor::{self, ProcessGpus};
 use crate::kill_points::{self, Point};
 use crate::profile::{Gfx, Gpu};
-use crate::protocol::{FILE_PREFIX, Reply, Request, Welcome};
+use crate::protocol::{FILE_PREFIX, Reply, SupervisorRequest, Welcome};
 use crate::sys::{self, Map};
 
 /// Names of descriptors of DMA buffers; a token follows.
@@ -45,8 +45,9 @@ impl Attached {
         let kfd = file("/dev/kfd", layout::kfd_file_size())?;
         let render = file(RENDER, layout::BUFFERS_END)?;
         let (control, control_file) = Control::new().map_err(failed)?;
-        let (reply, files) =
-            session.ask_for_files(&Request::Attach, &[kfd.as_fd(), control_file.as_fd()]).ok_or(libc::ENODEV)?;
+        let (reply, files) = session
+            .ask_for_files(&SupervisorRequest::Attach, &[kfd.as_fd(), control_file.as_fd()])
+            .ok_or(libc::ENODEV)?;
         let Reply::Attached(welcome) = reply else { return Err(libc::ENODEV) };
         let Welcome { profile, options, slot, process } = *welcome;
         let chip = Chip::open(files.first().ok_or(libc::ENODEV)?.as_fd()).map_err(failed)?;
@@ -120,7 +121,8 @@ impl Attached {
         Ok(file)
     }
 
-    /// Applies an effect of a call to this process. `args` is the argument structure, for the effects that answer in it.
+    /// Applies an effect of a call to this process. `args` is the argument structure, for the effects that answer in
+    /// it.
     ///
     /// # Errors
     /// ENOMEM and the like, if this process cannot.
@@ -145,8 +147,8 @@ impl Attached {
             ProcessEffect::SetEvent { id } => self.events.set(id),
             ProcessEffect::ResetEvent { id } => self.events.reset(id),
             ProcessEffect::ExportDmabuf { token, fd_flags, .. } => return export(token, fd_flags, args),
-            // Where a program's own scratch memory and trap handler lie does not matter here: the command processor owns
-            // scratch, traps are reported as the runtime's handler would, and no page fault is ever retried.
+            // Where a program's own scratch memory and trap handler lie does not matter here: the command processor
+            // owns scratch, traps are reported as the runtime's handler would, and no page fault is ever retried.
             ProcessEffect::SetScratchBacking { .. }
             | ProcessEffect::SetTrapHandler { .. }
             | ProcessEffect::XnackMode { .. }

@@ -15,7 +15,7 @@ use super::shared::Range;
 use super::{files, user};
 use crate::driver::{self, Blocked, BufferDirection, BufferSpec, Call, FdKind, ProcessKey};
 use crate::kill_points::{self, Point};
-use crate::protocol::{Device, Reply, Request, Site};
+use crate::protocol::{Device, Reply, Site, SupervisorRequest};
 use crate::sys;
 
 /// Type bytes of the two families of calls.
@@ -81,7 +81,7 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
     let site = Site { tid, fd, request, argument };
     let call = Call { args, buffers, fd: named, tid, ..Call::default() };
     let along = along(device, number, &call.args);
-    let request = Request::Call { device, number, call, site };
+    let request = SupervisorRequest::Call { device, number, call, site };
     let apart = debugs.then_some(attached.process);
     let (mut result, mut call) = ask(session, apart, &request, along.as_ref())?;
     while let Some(blocked) = call.blocked {
@@ -123,8 +123,8 @@ fn check_user_memory(number: u32, args: &[u8]) -> Result<(), i32> {
     }
 }
 
-/// Tells the driver what has been unmapped since the last call. Addresses that this call names are looked at, too: the C
-/// library unmaps memory without calling a hook, and a new buffer may be in the place of memory that was shared once.
+/// Tells the driver what has been unmapped since the last call. Addresses that this call names are looked at, too: the
+/// C library unmaps memory without calling a hook, and a new buffer may be in the place of memory that was shared once.
 fn tell_unmapped(
     session: &'static Session,
     attached: &super::attached::Attached,
@@ -140,7 +140,7 @@ fn tell_unmapped(
     if ranges.is_empty() {
         return Ok(());
     }
-    match session.ask(&Request::Unmapped { ranges }, &[]) {
+    match session.ask(&SupervisorRequest::Unmapped { ranges }, &[]) {
         Some(Reply::Returned(_, call)) => {
             call.effects.process.into_iter().try_for_each(|effect| attached.apply(effect, &mut []))
         }
@@ -172,7 +172,7 @@ fn note_shared(session: &'static Session, number: u32, args: &[u8]) {
 fn ask(
     session: &'static Session,
     apart: Option<ProcessKey>,
-    request: &Request,
+    request: &SupervisorRequest,
     along: Option<&OwnedFd>,
 ) -> Result<(i64, Call), i32> {
     let along: Vec<_> = along.iter().map(|file| file.as_fd()).collect();
@@ -209,13 +209,13 @@ fn wait_and_retry(
         attached.apply(effect, &mut call.args)?;
     }
     // The wait may have ended between the answer and here.
-    let request = Request::Retry { number, call, site };
+    let request = SupervisorRequest::Retry { number, call, site };
     let (result, call) = ask(session, None, &request, None)?;
     if call.blocked.is_none() {
         return Ok((result, call));
     }
     if attached.control.wait_for_change(seen, LOOK) {
-        session.ask(&Request::Abandon { blocked, site }, &[]);
+        session.ask(&SupervisorRequest::Abandon { blocked, site }, &[]);
         return Err(libc::EINTR);
     }
     Ok((result, call))

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::paths::MODULES;
 use super::session::{self, Session};
-use crate::protocol::{FILE_PREFIX, Reply, Request};
+use crate::protocol::{FILE_PREFIX, Reply, SupervisorRequest};
 use crate::sys;
 use crate::sysfs::{DeviceKind, Node};
 
@@ -41,7 +41,7 @@ fn find(path: &str) -> Result<Node, i32> {
         return Ok(Node::File(modules()));
     }
     let session = session::get().ok_or(libc::ENODEV)?;
-    match session.ask(&Request::Lookup { path: path.to_owned() }, &[]) {
+    match session.ask(&SupervisorRequest::Lookup { path: path.to_owned() }, &[]) {
         Some(Reply::Found(Some(node))) => Ok(node),
         Some(_) => Err(libc::ENOENT),
         None => Err(libc::ENODEV),
@@ -149,8 +149,8 @@ fn device(kind: DeviceKind) -> Result<OwnedFd, i32> {
     }
 }
 
-/// Name of the file behind all render nodes of a process; which one a descriptor is says its file position, which copies
-/// of the descriptor share and which nothing else uses.
+/// Name of the file behind all render nodes of a process; which one a descriptor is says its file position, which
+/// copies of the descriptor share and which nothing else uses.
 pub(super) const RENDER: &str = "/dev/dri/renderD";
 
 /// Bits of the position that are the minor number. Those above tell one opening from another.

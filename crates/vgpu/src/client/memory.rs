@@ -1,8 +1,8 @@
 //! Device memory in the client's address space.
 //!
-//! Programs map buffers themselves, wherever and with whatever protection they like; the device has mappings of its own,
-//! and a table of GPU addresses for each gpu. Changing a table makes a new one: workers finish their quantum with the
-//! old, and unmapping waits for them, as a TLB flush would.
+//! Programs map buffers themselves, wherever and with whatever protection they like; the device has mappings of its
+//! own, and a table of GPU addresses for each gpu. Changing a table makes a new one: workers finish their quantum with
+//! the old, and unmapping waits for them, as a TLB flush would.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -135,8 +135,8 @@ impl Memory {
 
 fn change(state: &mut State, gpu: usize, mapping: Mapping) -> Arc<Space> {
     let mut space = (*state.spaces[gpu]).clone();
-    // SAFETY: buffers stay mapped until `free`, which the driver allows only after `unmap`; memory of the process itself
-    // is guarded.
+    // SAFETY: buffers stay mapped until `free`, which the driver allows only after `unmap`; memory of the process
+    // itself is guarded.
     unsafe { space.insert(mapping) };
     state.spaces[gpu] = Arc::new(space);
     Arc::clone(&state.spaces[gpu])

@@ -1,8 +1,8 @@
 //! The virtual gpu as a program sees it: the side of the driver that lives in the client process.
 //!
 //! The preload library calls these functions from its hooks. Questions about files go to the supervisor; so does every
-//! ioctl, and what it answers is carried out here: memory is mapped, queues are given to the executors, events are waited
-//! for.
+//! ioctl, and what it answers is carried out here: memory is mapped, queues are given to the executors, events are
+//! waited for.
 
 mod attached;
 mod call;

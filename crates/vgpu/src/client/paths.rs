@@ -57,8 +57,8 @@ fn is_in_tree(path: &str) -> bool {
         || waiting_thread(path)
 }
 
-/// The file that shows in which system call a thread is, if it waits in one of the driver's. Of all others the real file
-/// is right.
+/// The file that shows in which system call a thread is, if it waits in one of the driver's. Of all others the real
+/// file is right.
 fn waiting_thread(path: &str) -> bool {
     path.starts_with("/proc/") && path.ends_with("/syscall") && super::lookup(path).is_ok()
 }

@@ -11,7 +11,7 @@ use super::paths;
 use super::shared::Shared;
 use crate::driver::ProcessKey;
 use crate::kill_points;
-use crate::protocol::{Reply, Request};
+use crate::protocol::{Reply, SupervisorRequest};
 use crate::sys::{self, VerifiedFd};
 
 /// One process's dealings with its virtual gpu.
@@ -19,8 +19,8 @@ pub(super) struct Session {
     stream: VerifiedFd<UnixStream>,
     /// Held from a question to its answer.
     asking: Mutex<()>,
-    /// Held from a call until what it decided is carried out: numbers and addresses that one call gives back are another
-    /// one's right after.
+    /// Held from a call until what it decided is carried out: numbers and addresses that one call gives back are
+    /// another one's right after.
     calls: Mutex<()>,
     /// Set when the process first opens `/dev/kfd`.
     pub(super) attached: OnceLock<Result<Attached, i32>>,
@@ -100,12 +100,16 @@ extern "C" fn forget() {
 
 impl Session {
     /// Asks the supervisor. `None` if it is gone.
-    pub(super) fn ask(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Option<Reply> {
+    pub(super) fn ask(&self, request: &SupervisorRequest, fds: &[BorrowedFd<'_>]) -> Option<Reply> {
         self.ask_for_files(request, fds).map(|(reply, _)| reply)
     }
 
     /// Asks the supervisor; files may come with the answer.
-    pub(super) fn ask_for_files(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Option<(Reply, Vec<OwnedFd>)> {
+    pub(super) fn ask_for_files(
+        &self,
+        request: &SupervisorRequest,
+        fds: &[BorrowedFd<'_>],
+    ) -> Option<(Reply, Vec<OwnedFd>)> {
         let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         exchange(self.stream.get()?, request, fds)
     }
@@ -115,7 +119,7 @@ impl Session {
     pub(super) fn ask_apart(
         &self,
         process: ProcessKey,
-        request: &Request,
+        request: &SupervisorRequest,
         fds: &[BorrowedFd<'_>],
     ) -> Option<(Reply, Vec<OwnedFd>)> {
         thread_local! {
@@ -125,7 +129,9 @@ impl Session {
             if line.as_ref().is_none_or(|(owner, _)| *owner != process) {
                 let stream = sys::connect(paths::socket()?).ok()?;
                 let stream = UnixStream::from(sys::dup_above(stream.into()).ok()?);
-                let (Reply::Done, _) = exchange(&stream, &Request::Belong { process }, &[])? else { return None };
+                let (Reply::Done, _) = exchange(&stream, &SupervisorRequest::Belong { process }, &[])? else {
+                    return None;
+                };
                 *line = Some((process, stream));
             }
             let answer = line.as_ref().and_then(|(_, stream)| exchange(stream, request, fds));
@@ -156,7 +162,7 @@ impl Session {
 }
 
 /// One question and its answer.
-fn exchange(stream: &UnixStream, request: &Request, fds: &[BorrowedFd<'_>]) -> Option<(Reply, Vec<OwnedFd>)> {
+fn exchange(stream: &UnixStream, request: &SupervisorRequest, fds: &[BorrowedFd<'_>]) -> Option<(Reply, Vec<OwnedFd>)> {
     let bytes = serde_json::to_vec(request).ok()?;
     sys::send(stream, &bytes, fds).ok()?;
     let frame = sys::receive(stream).ok()??;

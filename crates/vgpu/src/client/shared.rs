@@ -1,16 +1,16 @@
 //! Memory that the program shares with the gpu, and what the program does to it on its own.
 //!
-//! The kernel's driver is notified when shared memory is unmapped and forgets its attributes. Here the hooks of mmap and
-//! munmap take note, and the next call of the process tells the driver before it does anything else: until then nothing
-//! depends on it, because the device finds the memory gone by itself. The hooks run inside allocators, ours included, so
-//! they neither allocate nor wait. Calls that no hook sees, those of the C library itself, are found out as far as they
-//! leave holes.
+//! The kernel's driver is notified when shared memory is unmapped and forgets its attributes. Here the hooks of mmap
+//! and munmap take note, and the next call of the process tells the driver before it does anything else: until then
+//! nothing depends on it, because the device finds the memory gone by itself. The hooks run inside allocators, ours
+//! included, so they neither allocate nor wait. Calls that no hook sees, those of the C library itself, are found out
+//! as far as they leave holes.
 
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Unmapped ranges that can wait for the next call. One more stays shared for the driver, which may refuse its addresses
-/// to another owner later.
+/// Unmapped ranges that can wait for the next call. One more stays shared for the driver, which may refuse its
+/// addresses to another owner later.
 const ROOM: usize = 512;
 
 /// A range of addresses: start and end.

@@ -1,5 +1,5 @@
-//! The memory that the supervisor and the executors of one process share: how orders of the driver reach executors while
-//! their program may be stopped.
+//! The memory that the supervisor and the executors of one process share: how orders of the driver reach executors
+//! while their program may be stopped.
 
 mod orders;
 mod ring;

@@ -23,7 +23,7 @@ pub use running::Running;
 pub use setup::{Explicit, Name, NameError, Setup};
 
 pub use crate::options::{DebugPermission, Options, Storm};
-use crate::protocol::{Reply, Request, SOCKET_VARIABLE, Status};
+use crate::protocol::{Reply, SOCKET_VARIABLE, Status, SupervisorRequest};
 use crate::sys;
 
 /// Environment variable with a few words for a shell's prompt.
@@ -100,8 +100,8 @@ pub fn start(setup: &Setup, hold: Option<u32>, supervise: &[&str]) -> Result<Sta
     }
     let socket = setup.name.as_ref().map_or_else(unnamed_socket, running::socket_of);
     let environment = environment(&socket, setup.name.as_ref())?;
-    // The launcher that binds the name first starts the supervisor; connections of others wait in the listener's queue until it
-    // serves them. A supervisor that ends at that moment closes them, and then the name is free again.
+    // The launcher that binds the name first starts the supervisor; connections of others wait in the listener's queue
+    // until it serves them. A supervisor that ends at that moment closes them, and then the name is free again.
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         let connection = match sys::abstract_listener(&socket) {
@@ -130,8 +130,8 @@ pub fn start(setup: &Setup, hold: Option<u32>, supervise: &[&str]) -> Result<Sta
     Err(LaunchError::Supervisor("it ended before it was ready".into()))
 }
 
-/// Starts the supervisor of a listening socket. The child starts it and ends at once, so that the supervisor is no process's
-/// child: a program that waits for its children must not wait for it.
+/// Starts the supervisor of a listening socket. The child starts it and ends at once, so that the supervisor is no
+/// process's child: a program that waits for its children must not wait for it.
 fn begin(listener: UnixListener, supervise: &[&str]) -> Result<(), LaunchError> {
     let executable =
         std::env::current_exe().map_err(|error| LaunchError::supervisor("finding this executable", &error))?;
@@ -146,7 +146,7 @@ fn begin(listener: UnixListener, supervise: &[&str]) -> Result<(), LaunchError> 
 
 /// Tells the supervisor what gpu it has to be. False if it is gone.
 fn configure(connection: &UnixStream, setup: &Setup, hold: Option<u32>) -> Result<bool, LaunchError> {
-    match running::ask(connection, &Request::Configure { setup: Box::new(setup.clone()), hold })? {
+    match running::ask(connection, &SupervisorRequest::Configure { setup: Box::new(setup.clone()), hold })? {
         Some(Reply::Done) => Ok(true),
         Some(Reply::Refused(why)) => Err(LaunchError::Refused(why)),
         Some(_) => Err(LaunchError::OtherBuild),

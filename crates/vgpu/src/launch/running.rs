@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 
 use super::{LaunchError, Name};
-use crate::protocol::{Reply, Request, SOCKET_VARIABLE, Status};
+use crate::protocol::{Reply, SOCKET_VARIABLE, Status, SupervisorRequest};
 use crate::sys;
 
 /// The kernel's table of sockets.
@@ -38,7 +38,7 @@ pub(super) fn connect(socket: &str) -> Result<Option<UnixStream>, LaunchError> {
 }
 
 /// Asks and waits for the answer; `None` if the supervisor is gone.
-pub(super) fn ask(connection: &UnixStream, request: &Request) -> Result<Option<Reply>, LaunchError> {
+pub(super) fn ask(connection: &UnixStream, request: &SupervisorRequest) -> Result<Option<Reply>, LaunchError> {
     let request = serde_json::to_vec(request).map_err(|error| LaunchError::supervisor("asking", &error))?;
     if sys::send(connection, &request, &[]).is_err() {
         return Ok(None);
@@ -50,7 +50,7 @@ pub(super) fn ask(connection: &UnixStream, request: &Request) -> Result<Option<R
 }
 
 pub(super) fn ask_status(connection: &UnixStream) -> Result<Status, LaunchError> {
-    match ask(connection, &Request::Status)? {
+    match ask(connection, &SupervisorRequest::Status)? {
         Some(Reply::Status(status)) => Ok(*status),
         Some(Reply::Refused(why)) => Err(LaunchError::Refused(why)),
         Some(_) => Err(LaunchError::OtherBuild),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::options::Options;
-pub use vgpu_driver::{QueueKindStatus, QueueState, QueueStatus};
+pub use vgpu_driver::{QueueKindStatus, QueueSnapshot, QueueState};
 
 /// A virtual gpu at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,7 +121,7 @@ pub struct ProcessStatus {
     /// What it has on each gpu, in the order of [`Status::gpus`].
     pub gpus: Vec<ProcessGpuStatus>,
     /// Its queues.
-    pub queues: Vec<QueueStatus>,
+    pub queues: Vec<QueueSnapshot>,
     /// Whether the process has exited. Its entry is about to go then.
     #[serde(default)]
     pub exited: bool,

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use kfd_abi::debug::DbgTrapArgs;
 use kfd_abi::ioctl::{self, Lookup};
-use linux_host::process::Status;
+use linux_host::process::ProcStatus;
 
 use super::ending;
 use super::execute::execute;
@@ -17,7 +17,7 @@ use super::{Device, Supervisor};
 use crate::control::Control;
 use crate::driver::{Call, Clocks, DeviceEffect, Effects, ProcessKey, QueueChange, layout};
 use crate::kill_points::{self, Point};
-use crate::protocol::{self, CallStage, Reply, Request, Welcome};
+use crate::protocol::{self, CallStage, Reply, SupervisorRequest, Welcome};
 use crate::sys::{self, Frame};
 use crate::sysfs::Node;
 
@@ -53,11 +53,11 @@ struct Client<'a> {
 
 impl Client<'_> {
     fn answer(&mut self, frame: Frame) -> Reply {
-        let request: Request = match serde_json::from_slice(&frame.bytes) {
+        let request: SupervisorRequest = match serde_json::from_slice(&frame.bytes) {
             Ok(request) => request,
             Err(error) => return Reply::Refused(format!("unreadable request: {error}")),
         };
-        if let Request::Configure { setup, hold } = request {
+        if let SupervisorRequest::Configure { setup, hold } = request {
             return match self.supervisor.configure(*setup, hold) {
                 Ok(()) => Reply::Done,
                 Err(why) => Reply::Refused(why),
@@ -67,38 +67,38 @@ impl Client<'_> {
             return Reply::Refused("the virtual gpu is not configured yet".into());
         };
         match request {
-            Request::Configure { .. } => Reply::Done,
-            Request::Status => Reply::Status(Box::new(self.supervisor.status(device))),
-            Request::Lookup { path } => Reply::Found(match self.supervisor.waiting.file(&path) {
+            SupervisorRequest::Configure { .. } => Reply::Done,
+            SupervisorRequest::Status => Reply::Status(Box::new(self.supervisor.status(device))),
+            SupervisorRequest::Lookup { path } => Reply::Found(match self.supervisor.waiting.file(&path) {
                 Some(text) => Some(Node::File(text)),
                 None => device.driver().sysfs_observed(&path, &**self.supervisor),
             }),
-            Request::Attach => self.attach(device, frame),
-            Request::Belong { process } => {
+            SupervisorRequest::Attach => self.attach(device, frame),
+            SupervisorRequest::Belong { process } => {
                 if self.attached || process.pid != self.key.pid || self.supervisor.member(process).is_none() {
                     return Reply::Refused("this is not the process that has the gpu open".into());
                 }
                 self.key = process;
                 Reply::Done
             }
-            Request::Call { device: target, number, call, site } => {
+            SupervisorRequest::Call { device: target, number, call, site } => {
                 let file = frame.fds.into_iter().next();
                 let (result, call) = self.call(device, &Made { target, number, again: false }, call, file);
                 self.supervisor.waiting.set(self.key.pid, site, call.blocked.is_some());
                 Reply::Returned(result, call)
             }
-            Request::Retry { number, call, site } => {
+            SupervisorRequest::Retry { number, call, site } => {
                 let made = Made { target: protocol::Device::Kfd, number, again: true };
                 let (result, call) = self.call(device, &made, call, None);
                 self.supervisor.waiting.set(self.key.pid, site, call.blocked.is_some());
                 Reply::Returned(result, call)
             }
-            Request::Abandon { blocked, site } => {
+            SupervisorRequest::Abandon { blocked, site } => {
                 device.driver().abandon(self.key, blocked);
                 self.supervisor.waiting.set(self.key.pid, site, false);
                 Reply::Done
             }
-            Request::Unmapped { ranges } => {
+            SupervisorRequest::Unmapped { ranges } => {
                 let mut driver = device.driver();
                 let forget = |(start, end): (u64, u64)| driver.svm_unmapped(self.key, start, end.saturating_sub(start));
                 let process = ranges.into_iter().flat_map(forget).collect();
@@ -195,7 +195,7 @@ impl Client<'_> {
             return None;
         }
         let args: DbgTrapArgs = call.decode();
-        call.traces_target = Status::read(args.pid).is_some_and(|status| status.tracer == Some(call.tid));
+        call.traces_target = ProcStatus::read(args.pid).is_some_and(|status| status.tracer == Some(call.tid));
         let (key, member) = self.supervisor.newest(args.pid)?;
         call.target = Some(key);
         Some(member)
@@ -238,7 +238,7 @@ mod tests {
     use crate::launch::Setup;
     use crate::profile::Profile;
 
-    fn ask(stream: &UnixStream, request: &Request, fds: &[std::os::fd::BorrowedFd<'_>]) -> Reply {
+    fn ask(stream: &UnixStream, request: &SupervisorRequest, fds: &[std::os::fd::BorrowedFd<'_>]) -> Reply {
         let bytes = serde_json::to_vec(request).expect("can be written");
         sys::send(stream, &bytes, fds).expect("is served");
         let frame = sys::receive(stream).expect("is answered").expect("is open");
@@ -248,7 +248,7 @@ mod tests {
     fn attach(stream: &UnixStream) {
         let kfd = sys::memfd("kfd", layout::kfd_file_size()).expect("a file");
         let (_control, file) = Control::new().expect("a page");
-        let reply = ask(stream, &Request::Attach, &[kfd.as_fd(), file.as_fd()]);
+        let reply = ask(stream, &SupervisorRequest::Attach, &[kfd.as_fd(), file.as_fd()]);
         assert!(matches!(reply, Reply::Attached(..)), "{reply:?}");
     }
 

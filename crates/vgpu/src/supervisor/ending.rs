@@ -2,8 +2,8 @@
 //!
 //! An entry must not outlive its process because something else is slow. The connection's thread may be in a call that
 //! waits for another process's executors, so a thread of its own watches every process and closes its entry as soon as
-//! it exits; the status closes entries itself that it finds without a process. Whichever comes first wins: closing twice
-//! does nothing.
+//! it exits; the status closes entries itself that it finds without a process. Whichever comes first wins: closing
+//! twice does nothing.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -121,7 +121,8 @@ impl Hws {
             meanwhile();
             return Err(Errno::EIO);
         }
-        // The turns of an over-subscribed runlist go on: a process that changes it often must not keep others from theirs.
+        // The turns of an over-subscribed runlist go on: a process that changes it often must not keep others from
+        // theirs.
         let group = state.group;
         self.turn(&mut state, supervisor, &Turn { cause, grace, group }, meanwhile)
     }
@@ -213,8 +214,8 @@ impl Hws {
         (!late).then_some(departures)
     }
 
-    /// Puts a group of the runlist on the gpu; what has to be restored for that. Does not wait until it is there, as the
-    /// driver does not.
+    /// Puts a group of the runlist on the gpu; what has to be restored for that. Does not wait until it is there, as
+    /// the driver does not.
     fn map(&self, state: &mut State, supervisor: &Arc<Supervisor>, group: usize) -> Bytes {
         let runlist = supervisor.with_driver(|driver| driver.runlist(self.gpu));
         state.groups = runlist.groups.len();

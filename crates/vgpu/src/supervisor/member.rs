@@ -91,8 +91,8 @@ impl Member {
     pub(super) fn notify(&self) {
         let mut file = self.debugger.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = file.as_mut().filter(|file| has_room(file)) {
-            // A debugger that has not read yet loses nothing: there is something to read already. Other failures are its
-            // own doing.
+            // A debugger that has not read yet loses nothing: there is something to read already. Other failures are
+            // its own doing.
             let _ = file.write_all(b".");
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! It starts with the listening socket as standard input, is told what gpu to be by its launcher, serves every process
 //! that connects, and ends when the last connection closes. It lives in a session of its own, so a Ctrl-C meant for the
-//! program does not reach it. One thread for each connection; the driver's state is behind one lock, like the real one's.
+//! program does not reach it. One thread for each connection; the driver's state is behind one lock, like the real
+//! one's.
 
 mod connection;
 mod ending;
@@ -100,8 +101,9 @@ fn say(text: &str) {
     let _ = writeln!(io::stderr(), "vgpu: {text}");
 }
 
-/// Handles a connection that cannot be accepted. Connected processes must not lose their gpu because there are too many;
-/// the new one is accepted and closed, which takes a spare descriptor, so that it learns that there is no gpu for it.
+/// Handles a connection that cannot be accepted. Connected processes must not lose their gpu because there are too
+/// many; the new one is accepted and closed, which takes a spare descriptor, so that it learns that there is no gpu for
+/// it.
 fn turn_away(listener: &UnixListener, spare: &mut Option<UnixListener>, error: io::Error) -> io::Result<()> {
     match error.raw_os_error() {
         Some(libc::EINTR | libc::ECONNABORTED) => return Ok(()),
@@ -133,7 +135,8 @@ fn detach() {
         }
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         libc::prctl(libc::PR_SET_NAME, c"vgpu-supervisor".as_ptr());
-        // A driver's calls run in the kernel, at once: they do not wait until waves, which have -10, leave a core to them.
+        // A driver's calls run in the kernel, at once: they do not wait until waves, which have -10, leave a core to
+        // them.
         libc::setpriority(libc::PRIO_PROCESS, 0, -12);
     }
 }
@@ -158,8 +161,8 @@ impl Supervisor {
         self.device.get()
     }
 
-    /// Runs `what` in a thread of its own and exits the process when the last such thread ends. The launcher's connection
-    /// comes first, so that is when the last process is gone.
+    /// Runs `what` in a thread of its own and exits the process when the last such thread ends. The launcher's
+    /// connection comes first, so that is when the last process is gone.
     fn attend(self: &Arc<Self>, name: &str, what: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let one_more = |now| if now == CLOSED { None } else { Some(now + 1) };
         if self.connections.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_err() {

@@ -1,7 +1,7 @@
 //! Polls doorbells.
 //!
-//! Clients ring by writing to a page, without a system call. One thread compares the doorbells of all queues with what it
-//! saw last and wakes the executors of those that were rung, often while doorbells ring and rarely when none does.
+//! Clients ring by writing to a page, without a system call. One thread compares the doorbells of all queues with what
+//! it saw last and wakes the executors of those that were rung, often while doorbells ring and rarely when none does.
 
 use std::collections::HashMap;
 use std::io;

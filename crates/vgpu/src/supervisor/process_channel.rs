@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use linux_host::process::Stat;
+use linux_host::process::ProcStat;
 
 use crate::control::{Answer, Control, Damaged, Numbered, Order};
 use crate::device::chip::{Chip, ProcessSlot};
@@ -174,8 +174,8 @@ impl ProcessChannel {
         result
     }
 
-    /// Takes up to [`MOST_ANSWERS`] answers and keeps those that threads wait for. Returns the one to `number`, if it has
-    /// come.
+    /// Takes up to [`MOST_ANSWERS`] answers and keeps those that threads wait for. Returns the one to `number`, if it
+    /// has come.
     fn take_answers(&self, number: u64) -> Result<Option<Answer>, Damaged> {
         let mut answers = self.answers();
         for _ in 0..MOST_ANSWERS {
@@ -204,7 +204,8 @@ const WATCH: Duration = Duration::from_millis(100);
 
 impl ProcessChannel {
     /// Waits until the process has exited or closed its connection. Executors that are lost before that are released at
-    /// once. This waits for no other process: its executors may wait for a lock of the chip that this process died with.
+    /// once. This waits for no other process: its executors may wait for a lock of the chip that this process died
+    /// with.
     pub(super) fn wait_for_end(&self) {
         let Some(process) = &self.pidfd else { return };
         let (process, stream) = (process.as_fd(), self.stream.as_fd());
@@ -233,8 +234,8 @@ impl ProcessChannel {
         self.pidfd.as_ref().is_none_or(|process| !sys::poll_now(process.as_fd(), PollFlags::IN).is_empty())
     }
 
-    /// Releases what the process had on the chip. Its executors have ended by now or are about to; those that do not end
-    /// in time are killed.
+    /// Releases what the process had on the chip. Its executors have ended by now or are about to; those that do not
+    /// end in time are killed.
     fn release(&self) {
         if self.released.swap(true, Ordering::SeqCst) {
             return;
@@ -277,8 +278,8 @@ impl ProcessChannel {
         true
     }
 
-    /// Gives up executors that missed a deadline and are stopped by a signal: they will never answer, and what they hold of
-    /// the chip is missed by others.
+    /// Gives up executors that missed a deadline and are stopped by a signal: they will never answer, and what they
+    /// hold of the chip is missed by others.
     pub(super) fn blame(&self) {
         if self.executors().any(|executor| executor.stopped) {
             self.gone.store(true, Ordering::SeqCst);
@@ -303,7 +304,7 @@ impl Running {
     /// Returns the executor with this pid, unless it has ended: its pid may belong to another program by now, and the
     /// process that inherited it may be slow to reap it.
     fn executor(pid: u32) -> Option<Self> {
-        let stat = Stat::read(pid)?;
+        let stat = ProcStat::read(pid)?;
         let runs = stat.comm == crate::executor::NAME && !stat.is_dead();
         runs.then_some(Self { pid, parent: stat.parent, stopped: stat.is_halted() })
     }

@@ -1,7 +1,7 @@
 //! `cargo xtask record`: runs the product and puts what it prints into the documentation.
 //!
-//! The demo's numbers are measured, so they are recorded by hand on a quiet machine now and then, not compared by a test.
-//! The laboratory's table is simulated, and `crates/gpreempt/tests/lab.rs` compares it.
+//! The demo's numbers are measured, so they are recorded by hand on a quiet machine now and then, not compared by a
+//! test. The laboratory's table is simulated, and `crates/gpreempt/tests/lab.rs` compares it.
 
 mod figure;
 

@@ -1,7 +1,7 @@
 //! Files of at most 450 lines of code, functions of at most 80 lines.
 //!
-//! A line of code is one that is neither blank nor a comment. Files and modules of tests may be longer: a list of cases is
-//! data. A function that is a table carries the comment `// tidy: table` above it.
+//! A line of code is one that is neither blank nor a comment. Files and modules of tests may be longer: a list of cases
+//! is data. A function that is a table carries the comment `// tidy: table` above it.
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the house rules that a machine can check. CONTRIBUTING.md gives the reasons.
 //!
-//! Every rule has a fixture below `fixtures/tidy` that violates it, so that a rule which finds nothing any more is noticed.
+//! Every rule has a fixture below `fixtures/tidy` that violates it, so that a rule which finds nothing any more is
+//! noticed.
 
 mod allows;
 mod lengths;

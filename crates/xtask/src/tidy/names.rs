@@ -1,7 +1,7 @@
 //! One meaning per type name: no name of a public type in more than two crates.
 //!
-//! Two crates may share a name where one is a client of the other. `Error` is exempt: each crate has its own, and callers
-//! write its path.
+//! Two crates may share a name where one is a client of the other. `Error` is exempt: each crate has its own, and
+//! callers write its path.
 
 use std::collections::{BTreeMap, BTreeSet};
 

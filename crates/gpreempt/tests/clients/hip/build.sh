@@ -1,6 +1,6 @@
 #!/bin/sh
-# build.sh ROCM OUTDIR: compiles hip_suite and hip_load against the HIP library in the directory ROCM (see `cargo xtask setup`) into
-# OUTDIR. Run them with `ROCM/run OUTDIR/hip_suite`.
+# build.sh ROCM OUTDIR: compiles hip_suite and hip_load against the HIP library in the directory ROCM (see `cargo xtask
+# setup`) into OUTDIR. Run them with `ROCM/run OUTDIR/hip_suite`.
 set -eu
 [ $# -eq 2 ] || { echo "usage: $0 ROCM OUTDIR" >&2; exit 2; }
 mkdir -p "$2"

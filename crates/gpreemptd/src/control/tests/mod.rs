@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use gpreempt_proto::{Answer, Call, Event, EventKind, Refusal, RefusalKind, Request, Stats, Status, Target};
 
-use super::{Handle, Load, Publisher, Server};
+use super::{Handle, LoadConfig, Publisher, Server};
 use crate::inbox::Input;
 
 /// Longer than anything takes on a loaded machine: only a hang reaches it.
@@ -57,7 +57,7 @@ impl Scene {
     }
 
     /// An engine that does this with what it is told; what it returns comes out of `inputs`.
-    fn with(load: Load, mut engine: impl FnMut(&Publisher, Input) -> Option<Input> + Send + 'static) -> Scene {
+    fn with(load: LoadConfig, mut engine: impl FnMut(&Publisher, Input) -> Option<Input> + Send + 'static) -> Scene {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("control.sock");
         let publisher = Publisher::new(1_000).unwrap();

@@ -57,8 +57,8 @@ enum Act {
     Fire(u64),
 }
 
-/// Queues of one tenant, whose signals are those of the first, and what it does there. It has work from the first act to
-/// the last.
+/// Queues of one tenant, whose signals are those of the first, and what it does there. It has work from the first act
+/// to the last.
 struct Play {
     queues: Vec<Fake>,
     acts: Vec<Act>,
@@ -86,8 +86,8 @@ impl Play {
 /// Acts are done in bursts, each before a certain read: its number, counted from the first look, and how many acts.
 type Bursts = Vec<(usize, usize)>;
 
-/// The first packet is submitted, then looks are taken, with bursts between the reads. Returns the number of reads and of
-/// acts that are left.
+/// The first packet is submitted, then looks are taken, with bursts between the reads. Returns the number of reads and
+/// of acts that are left.
 fn perform(play: &Rc<Play>, looks: u64, bursts: &Bursts) -> (usize, usize) {
     const SUBMITTED: usize = 2;
     play.queues.iter().for_each(Fake::clear);

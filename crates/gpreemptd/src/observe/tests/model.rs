@@ -310,8 +310,8 @@ proptest! {
     }
 }
 
-/// A tenant that begins the next kernel before it ends the last is never without work, and is never seen without, however
-/// looks and its steps fall together.
+/// A tenant that begins the next kernel before it ends the last is never without work, and is never seen without,
+/// however looks and its steps fall together.
 #[test]
 fn a_tenant_at_work_is_never_seen_idle_while_it_moves() {
     const KERNELS: u64 = 4;
@@ -323,8 +323,8 @@ fn a_tenant_at_work_is_never_seen_idle_while_it_moves() {
     submit(0);
     let mut probe = TenantProbe::new(fake.memory(), &[fake.ring()]);
     let end = AtomicBool::new(false);
-    // Odd while a packet's header is taken and the index does not show it yet. A processor does both at once; a thread may
-    // be put aside between them for so long that two looks find no work.
+    // Odd while a packet's header is taken and the index does not show it yet. A processor does both at once; a thread
+    // may be put aside between them for so long that two looks find no work.
     let taking = AtomicU64::new(0);
     let is_taking = || !taking.load(Ordering::SeqCst).is_multiple_of(2);
     let (mut idle, mut looks, mut last) = (0, 0, None);

@@ -16,8 +16,8 @@ impl Fault {
         Self { at, cycles: AtomicU64::new(0), happened: AtomicBool::new(false) }
     }
 
-    /// Counts a cycle; whether it is the one that fails. A cycle with no process on the gpu cannot fail: then a later one
-    /// does.
+    /// Counts a cycle; whether it is the one that fails. A cycle with no process on the gpu cannot fail: then a later
+    /// one does.
     pub(super) fn strikes(&self, anybody: bool) -> bool {
         let cycle = self.cycles.fetch_add(1, Ordering::Relaxed) + 1;
         anybody && self.at.is_some_and(|at| cycle >= at) && !self.happened.swap(true, Ordering::Relaxed)

@@ -1,7 +1,7 @@
 //! What a cycle costs on hardware beyond what it costs here.
 //!
-//! No such times have been published for an MI300. The numbers stand in the profile, where they are marked as estimates,
-//! and are added to the real work of stopping and copying waves.
+//! No such times have been published for an MI300. The numbers stand in the profile, where they are marked as
+//! estimates, and are added to the real work of stopping and copying waves.
 
 use std::time::Duration;
 
