@@ -2,7 +2,7 @@
 
 typedef int int4 __attribute__((ext_vector_type(4)));
 
-/* One wave multiplies a (16 x depth) by b given transposed (16 x depth), bytes into 32-bit sums, 32 columns at a time. */
+/* One wave multiplies a (16 x depth) by b, transposed (16 x depth), bytes into 32-bit sums, 32 columns at a time. */
 KERNEL mfma_i8(GLOBAL const signed char *a, GLOBAL const signed char *b, GLOBAL int *c, u32 depth)
 {
     u32 index = LANE % 16;

@@ -11,7 +11,7 @@ KERNEL(dot_bytes, u32, i32)
         both += (i8)x * (i8)y;
         mixed += x * (i8)y;
         none += (u32)x * y;
-        /* Not `x > y ? x - y : y - x`: clang 19 takes SDWA subtractions to be commutative and computes x - y for both. */
+        /* Not `x > y ? x - y : y - x`: clang 19 takes SDWA subtraction for commutative and computes x - y for both. */
         i32 difference = x - y;
         distance += (u32)(difference < 0 ? -difference : difference);
     }

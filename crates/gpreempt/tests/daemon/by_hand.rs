@@ -75,7 +75,8 @@ fn an_unmanaged_process_is_detached_and_never_stopped_until_it_is_managed_again(
         service.must_be(pid, State::Stopped);
         online.enough();
         online.must_end_right(0);
-        for actor in [&mut offline, &mut other] {
+        // The lower one runs when the other has ended.
+        for actor in [&mut other, &mut offline] {
             actor.enough();
             actor.must_end_right(0);
         }

@@ -1,4 +1,4 @@
-/* The few functions of HIP 5.7 that the programs here call, declared here because the library comes without its headers. */
+/* The functions of HIP 5.7 that these programs call, declared here because the library comes without its headers. */
 #ifndef HIP_H
 #define HIP_H
 

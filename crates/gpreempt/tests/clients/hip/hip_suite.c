@@ -2,9 +2,9 @@
  *
  *     hip_suite [--rounds N] [JOB ...]
  *
- * Runs the named jobs, or all but `fault`, N times (once if not told). Prints one line for each: job, round, checksum of
+ * Runs the named jobs, or all but `fault`, N times (once by default). Prints one line for each: job, round, checksum of
  * the results. Everything printed depends on the arguments alone, so the output of two runs can be compared byte by
- * byte. Every result is also compared with one that the host computes. Ends with 0 if all agree, with 1 and a message at
+ * byte. Each result is also compared with one that the host computes. Ends with 0 if all agree, with 1 and a message at
  * the first that does not. `fault` writes where there is no memory: the runtime ends the program. */
 #include <stdio.h>
 #include <stdlib.h>

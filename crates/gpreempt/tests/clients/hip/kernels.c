@@ -1,5 +1,5 @@
 /* Device code of hip_suite, compiled for gfx942 without contraction of multiplications and additions, so that the host
- * can compute the same bits. Whatever a kernel writes depends on its arguments alone, never on the order of its waves. */
+ * can compute the same bits. What a kernel writes depends on its arguments alone, never on the order of its waves. */
 typedef unsigned int u32;
 typedef unsigned long u64;
 

@@ -214,7 +214,7 @@ fn an_engine_that_drops_a_change_is_said_to_end() {
     });
     let refused = scene.client().refused(Request::Release { target: Target::Pid(1) });
     assert_eq!(refused.kind, RefusalKind::Busy);
-    assert!(refused.message.contains("ends"), "{refused}");
+    assert!(refused.message.contains("shutting down"), "{refused}");
 }
 
 #[test]
