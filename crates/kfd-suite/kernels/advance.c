@@ -3,9 +3,9 @@
 /* One of many kernels that each continue where the one before ended, as training does.
  *
  * The value of a lane moves with every step and is pulled back a little, so it stays finite and still remembers each
- * push over hundreds of thousands of steps. Lanes of the same number move alike in all workgroups, which makes the result
- * cheap to compute elsewhere; the mark is different for every lane of the gpu and forgets nothing. Repeating a part
- * changes all of it.
+ * push over hundreds of thousands of steps. Lanes of the same number move alike in all workgroups, which makes the
+ * result cheap to compute elsewhere; the mark is different for every lane of the gpu and forgets nothing. Repeating a
+ * part changes all of it.
  */
 KERNEL advance(GLOBAL float *values, GLOBAL u32 *marks, GLOBAL u32 *counts, u32 kernel, u32 steps)
 {
