@@ -136,7 +136,7 @@ pub enum State {
     Evicted,
     /// gpreempt stopped it.
     Stopped,
-    /// Nothing is known about its queues.
+    /// Not polled: no other job competes with it, or its queues cannot be read.
     Unknown,
     /// A state that this version does not know.
     #[serde(other)]

@@ -144,6 +144,12 @@ fn notes(status: &Status) -> Vec<String> {
         let processes = count(unmatched, "process matches", "processes match");
         notes.push(format!("{processes} no rule (level -): never stopped, never protected."));
     }
+    let is_unpolled = |tenant: &&TenantStatus| tenant.state == State::Unknown && tenant.level.is_some();
+    let unpolled: BTreeSet<u32> = status.tenants.iter().filter(is_unpolled).map(|tenant| tenant.pid).collect();
+    if !unpolled.is_empty() {
+        let processes = count(unpolled.len() as u64, "process competes", "processes compete");
+        notes.push(format!("{processes} with no other job on a gpu: the queues are not polled, the state is unknown."));
+    }
     notes
 }
 
@@ -255,6 +261,14 @@ mod tests {
         }
         let table: Vec<&str> = text.lines().skip(1).take(7).collect();
         assert!(table.iter().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn a_process_that_is_not_polled_is_explained_once() {
+        let mut status = status();
+        status.tenants = vec![tenant(1, "a", Some(3), State::Unknown), tenant(1, "a", Some(3), State::Unknown)];
+        let text = written(&status, None);
+        assert_eq!(text.matches("1 process competes with no other job on a gpu").count(), 1, "{text}");
     }
 
     #[test]
