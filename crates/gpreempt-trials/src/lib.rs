@@ -1,6 +1,6 @@
 //! Trials of gpreempt with real processes: demonstrations, measurements, and endurance and fault tests.
 //!
-//! * [`demo`] shows what gpreempt is worth, [`bench`] measures what it costs, [`soak`] kills and halts its processes.
+//! * [`demo`] shows what gpreempt is worth, [`mod@bench`] measures what it costs, [`soak`] kills and halts processes.
 //! * [`storm`] and [`stress`] are trials of the virtual gpu alone.
 //! * [`load`] holds the programs that `demo`, `bench` and `soak` run.
 //! * [`environment`] is what trials have in common: a gpu, programs on it, and a daemon beside them.

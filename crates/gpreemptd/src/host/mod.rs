@@ -4,8 +4,8 @@
 //! (`displacement`), opens sessions with potential victims (`attach`), polls rings (`polling`), has the core decide and
 //! executes its plans (`execute`), serves clients (`requests`) and publishes what it did (`snapshot`, `events`).
 //!
-//! Its parts keep their own state behind a few methods: [`Timers`], [`Sessions`], [`BurstLog`], [`StatusPublisher`],
-//! [`OverrideStore`] and the marks of [`Pending`].
+//! Its parts keep their own state behind a few methods: `Timers`, `Sessions`, `BurstLog`, `StatusPublisher`,
+//! `OverrideStore` and the marks of `Pending`.
 //!
 //! The thread waits for nothing but its inbox: it opens no file, starts no process and takes no lock that is held
 //! during a system call that may wait. It reads memory of tenants through descriptors that the discovery thread has

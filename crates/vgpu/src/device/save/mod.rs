@@ -103,7 +103,7 @@ pub struct SaveCounters {
     pub landed: u64,
     /// Those among them that run on another compute unit or on other SIMDs than before.
     pub moved: u64,
-    /// Saves without an order of the driver ([`ProcessDevice::preempt`]).
+    /// Saves without an order of the driver (`ProcessDevice::preempt`).
     pub storms: u64,
 }
 
