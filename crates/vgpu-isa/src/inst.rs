@@ -90,7 +90,7 @@ pub enum Flow {
 pub enum Stop {
     /// A memory access failed.
     Memory(Fault),
-    /// LDS access beyond the allocation.
+    /// Atomic on LDS that is not aligned.
     Lds {
         /// Byte offset in LDS.
         offset: u64,

@@ -63,7 +63,7 @@ pub(crate) fn of_wave(stop: &Stop, pc: u64) -> Halt {
             let text = format!("{name} (encoding {first:08x} {second:08x}) at {pc:#x} is not executed");
             Halt::error(ExceptionCode::QUEUE_WAVE_ILLEGAL_INSTRUCTION, text)
         }
-        Stop::Lds { offset } => aperture(format!("LDS access at {offset:#x}, beyond the allocation, at {pc:#x}")),
+        Stop::Lds { offset } => aperture(format!("atomic on LDS at {offset:#x}, which is not aligned, at {pc:#x}")),
         Stop::Scratch { offset } => {
             aperture(format!("private memory access at {offset:#x}, beyond the allocation, at {pc:#x}"))
         }

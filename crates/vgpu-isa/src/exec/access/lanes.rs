@@ -116,7 +116,7 @@ pub(crate) fn load<L: Load, M: Memory>(
 #[inline(never)]
 fn load_at_once<L: Load, M: Memory>(memory: &mut M, start: u64, to: &mut L::Block) -> bool {
     let mut bytes = [0; MOST];
-    let done = memory.read(start, &mut bytes[..LANES * L::SIZE]).is_ok();
+    let done = memory.read_all(start, &mut bytes[..LANES * L::SIZE]);
     if done {
         // SAFETY: the array is large enough.
         unsafe { L::get_all(bytes.as_ptr(), to) };

@@ -30,6 +30,11 @@ pub(crate) trait Memory {
     /// Reads bytes the careful way.
     fn read(&mut self, address: u64, out: &mut [u8]) -> Result<(), Stop>;
 
+    /// Reads the consecutive values of all lanes the careful way. Returns false if lanes have to be read one by one.
+    fn read_all(&mut self, address: u64, out: &mut [u8]) -> bool {
+        self.read(address, out).is_ok()
+    }
+
     /// Writes bytes the careful way.
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Stop>;
 
@@ -71,17 +76,37 @@ impl Memory for Port<'_> {
 }
 
 /// LDS of the workgroup. Only one wave of a workgroup runs at a time, so plain accesses are atomic here.
+///
+/// An access of a lane that does not lie in the allocation reads zero and writes nothing, without an exception: library
+/// kernels give such addresses to lanes that must not write. That holds for DS instructions and for FLAT addresses of
+/// LDS, with and without atomics, on MI200 and MI300 (ISA manuals, "Memory Error Checking": writes outside the range
+/// store no value, reads return zero).
 pub(crate) struct Lds<'a>(pub(crate) &'a mut [u8]);
 
 impl Lds<'_> {
+    /// Returns the bytes of an access, or `None` outside the allocation.
     #[inline(always)]
-    fn word<const N: usize>(&mut self, address: u64) -> Result<&mut [u8; N], Stop> {
-        let stop = Stop::Lds { offset: address };
+    fn inside(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
+        let start = usize::try_from(address).ok()?;
+        self.0.get_mut(start..start.checked_add(length)?)
+    }
+
+    /// Replaces an aligned word by a function of it. Returns the word before, which is zero outside the allocation.
+    #[inline(always)]
+    fn change<const N: usize>(
+        &mut self,
+        address: u64,
+        change: impl FnOnce([u8; N]) -> [u8; N],
+    ) -> Result<[u8; N], Stop> {
         if !address.is_multiple_of(N as u64) {
-            return Err(stop);
+            return Err(Stop::Lds { offset: address });
         }
-        let start = address as usize;
-        self.0.get_mut(start..start.wrapping_add(N)).and_then(|bytes| bytes.try_into().ok()).ok_or(stop)
+        let Some(word) = self.inside(address, N).and_then(|bytes| <&mut [u8; N]>::try_from(bytes).ok()) else {
+            return Ok([0; N]);
+        };
+        let old = *word;
+        *word = change(old);
+        Ok(old)
     }
 }
 
@@ -98,33 +123,35 @@ impl Memory for Lds<'_> {
     }
 
     fn read(&mut self, address: u64, out: &mut [u8]) -> Result<(), Stop> {
-        let start = address as usize;
-        let bytes = self.0.get(start..start.wrapping_add(out.len())).ok_or(Stop::Lds { offset: address })?;
-        out.copy_from_slice(bytes);
+        match self.inside(address, out.len()) {
+            Some(bytes) => out.copy_from_slice(bytes),
+            None => out.fill(0),
+        }
         Ok(())
     }
 
+    /// `span` has failed, so that some lanes are outside.
+    fn read_all(&mut self, _address: u64, _out: &mut [u8]) -> bool {
+        false
+    }
+
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Stop> {
-        let start = address as usize;
-        let to = self.0.get_mut(start..start.wrapping_add(bytes.len())).ok_or(Stop::Lds { offset: address })?;
-        to.copy_from_slice(bytes);
+        if let Some(to) = self.inside(address, bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
         Ok(())
     }
 
     #[inline(always)]
     fn change_u32(&mut self, address: u64, mut change: impl FnMut(u32) -> u32) -> Result<u32, Stop> {
-        let word = self.word::<4>(address)?;
-        let old = u32::from_le_bytes(*word);
-        *word = change(old).to_le_bytes();
-        Ok(old)
+        let old = self.change(address, |old| change(u32::from_le_bytes(old)).to_le_bytes())?;
+        Ok(u32::from_le_bytes(old))
     }
 
     #[inline(always)]
     fn change_u64(&mut self, address: u64, mut change: impl FnMut(u64) -> u64) -> Result<u64, Stop> {
-        let word = self.word::<8>(address)?;
-        let old = u64::from_le_bytes(*word);
-        *word = change(old).to_le_bytes();
-        Ok(old)
+        let old = self.change(address, |old| change(u64::from_le_bytes(old)).to_le_bytes())?;
+        Ok(u64::from_le_bytes(old))
     }
 }
 

@@ -11,6 +11,8 @@ pub(crate) trait Load: 'static {
     type Block: Copy + AsRef<[Lanes]> + AsMut<[Lanes]>;
     /// Registers of zeros.
     const ZERO: Self::Block;
+    /// Whether the value fills only a half of the register (D16).
+    const IS_HALF: bool = false;
 
     /// Reads the value of one lane.
     ///
@@ -29,15 +31,6 @@ pub(crate) trait Load: 'static {
             unsafe { Self::get(at.add(lane * Self::SIZE), lane, to) };
         }
     }
-
-    /// What a register holds after the load, from what it held and what was read.
-    #[inline(always)]
-    fn merge(_old: u32, new: u32) -> u32 {
-        new
-    }
-
-    /// The register keeps a half.
-    const MERGES: bool = false;
 }
 
 /// A value that lanes store.
@@ -233,13 +226,16 @@ pub(crate) const LOW: u8 = 1;
 pub(crate) const HIGH: u8 = 2;
 
 /// One or two bytes, extended with zeros or the sign to the register or a half of it.
+///
+/// A D16 load, which fills a half, clears the other half: with SRAM ECC, which MI200 and MI300 always have, the
+/// register file writes whole registers (LLVM: `GCNSubtarget::d16PreservesUnusedBits` is false with `sramecc`).
 pub(crate) struct Narrow<const BYTES: usize, const SIGNED: bool, const PART: u8>;
 
 impl<const BYTES: usize, const SIGNED: bool, const PART: u8> Load for Narrow<BYTES, SIGNED, PART> {
     const SIZE: usize = BYTES;
     type Block = [Lanes; 1];
     const ZERO: Self::Block = [[0; LANES]; 1];
-    const MERGES: bool = PART != WHOLE;
+    const IS_HALF: bool = PART != WHOLE;
 
     #[inline(always)]
     unsafe fn get(at: *const u8, lane: usize, to: &mut Self::Block) {
@@ -250,20 +246,16 @@ impl<const BYTES: usize, const SIGNED: bool, const PART: u8> Load for Narrow<BYT
                 _ => u32::from(u16::from_le(at.cast::<u16>().read_unaligned())),
             }
         };
-        to[0][lane] = match (SIGNED, BYTES) {
+        let value = match (SIGNED, BYTES) {
             (false, _) => raw,
             (true, 1) => i32::from(raw as i8) as u32,
             (true, _) => i32::from(raw as i16) as u32,
         };
-    }
-
-    #[inline(always)]
-    fn merge(old: u32, new: u32) -> u32 {
-        match PART {
-            WHOLE => new,
-            LOW => old & 0xFFFF_0000 | new & 0xFFFF,
-            _ => old & 0xFFFF | new << 16,
-        }
+        to[0][lane] = match PART {
+            WHOLE => value,
+            LOW => value & 0xFFFF,
+            _ => value << 16,
+        };
     }
 }
 
@@ -293,15 +285,7 @@ impl<const BYTES: usize, const FROM_HIGH: bool> Store for Part<BYTES, FROM_HIGH>
 pub(crate) fn commit<L: Load>(file: &mut [Lanes; 256], dst: u32, block: &L::Block, exec: u64) {
     for (k, new) in block.as_ref().iter().enumerate() {
         let to = &mut file[(dst as usize + k) & 0xFF];
-        if L::MERGES {
-            let mut merged = *new;
-            for lane in 0..LANES {
-                merged[lane] = L::merge(to[lane], new[lane]);
-            }
-            write_masked(to, &merged, exec);
-        } else {
-            write_masked(to, new, exec);
-        }
+        write_masked(to, new, exec);
     }
 }
 

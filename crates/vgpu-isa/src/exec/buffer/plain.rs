@@ -64,7 +64,7 @@ fn load<L: Load>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), 
         return Ok(());
     }
     match block.as_ref() {
-        [words] if !L::MERGES => to_lds(wave, env, fields.offset as i32, words),
+        [words] if !L::IS_HALF => to_lds(wave, env, fields.offset as i32, words),
         _ => Err(Stop::Illegal { mnemonic: Some(inst.op.name), words: inst.words }),
     }
 }

@@ -51,16 +51,18 @@ fn load<const N: usize, const PACKING: u8>(wave: &mut Wave, inst: &Inst, env: &m
     Ok(())
 }
 
+/// Writes converted values to registers from `dst` on. A half that no value fills becomes zero, as for all D16 loads
+/// ([`Narrow`](crate::exec::access::value::Narrow)).
 fn write_results<const N: usize, const PACKING: u8>(file: &mut [Lanes; 256], dst: u32, values: &[Lanes; N], exec: u64) {
     for (n, value) in values.iter().enumerate() {
         let register = if PACKING == FULL { n } else { n / 2 };
-        let high = PACKING == HIGH_HALF || n % 2 == 1;
         let to = &mut file[(dst as usize + register) & 0xFF];
         for lane in Active(exec) {
             to[lane] = match PACKING {
                 FULL => value[lane],
-                _ if high => to[lane] & 0xFFFF | value[lane] << 16,
-                _ => to[lane] & 0xFFFF_0000 | value[lane],
+                HIGH_HALF => value[lane] << 16,
+                _ if n % 2 == 1 => to[lane] & 0xFFFF | value[lane] << 16,
+                _ => value[lane],
             };
         }
     }

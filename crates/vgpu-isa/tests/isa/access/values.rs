@@ -2,8 +2,8 @@
 
 use super::{Place, State};
 
-/// What a load makes of bytes and of what the register held.
-type Decode = fn(&[u8], u32) -> Vec<u32>;
+/// What a load makes of bytes.
+type Decode = fn(&[u8]) -> Vec<u32>;
 /// What a store makes of registers.
 type Encode = fn(&[u32]) -> Vec<u8>;
 
@@ -38,13 +38,14 @@ fn signed(bytes: &[u8]) -> i64 {
     if value >= range / 2 { value - range } else { value }
 }
 
-fn words(bytes: &[u8], _old: u32) -> Vec<u32> {
+fn words(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks(4).map(unsigned).collect()
 }
 
-fn half(value: u32, old: u32, high: bool) -> Vec<u32> {
+/// A half of the register; with SRAM ECC the other one becomes zero.
+fn half(value: u32, high: bool) -> Vec<u32> {
     let value = value % 65536;
-    vec![if high { value * 65536 + old % 65536 } else { old / 65536 * 65536 + value }]
+    vec![if high { value * 65536 } else { value }]
 }
 
 const fn load(name: &'static str, ds: &'static str, size: usize, decode: Decode) -> Load {
@@ -53,20 +54,20 @@ const fn load(name: &'static str, ds: &'static str, size: usize, decode: Decode)
 
 /// All loads.
 pub(crate) const LOADS: [Load; 14] = [
-    load("load_ubyte", "ds_read_u8", 1, |b, _| vec![unsigned(b)]),
-    load("load_sbyte", "ds_read_i8", 1, |b, _| vec![signed(b) as u32]),
-    load("load_ushort", "ds_read_u16", 2, |b, _| vec![unsigned(b)]),
-    load("load_sshort", "ds_read_i16", 2, |b, _| vec![signed(b) as u32]),
+    load("load_ubyte", "ds_read_u8", 1, |b| vec![unsigned(b)]),
+    load("load_sbyte", "ds_read_i8", 1, |b| vec![signed(b) as u32]),
+    load("load_ushort", "ds_read_u16", 2, |b| vec![unsigned(b)]),
+    load("load_sshort", "ds_read_i16", 2, |b| vec![signed(b) as u32]),
     load("load_dword", "ds_read_b32", 4, words),
     load("load_dwordx2", "ds_read_b64", 8, words),
     load("load_dwordx3", "ds_read_b96", 12, words),
     load("load_dwordx4", "ds_read_b128", 16, words),
-    load("load_ubyte_d16", "ds_read_u8_d16", 1, |b, old| half(unsigned(b), old, false)),
-    load("load_ubyte_d16_hi", "ds_read_u8_d16_hi", 1, |b, old| half(unsigned(b), old, true)),
-    load("load_sbyte_d16", "ds_read_i8_d16", 1, |b, old| half(signed(b) as u32, old, false)),
-    load("load_sbyte_d16_hi", "ds_read_i8_d16_hi", 1, |b, old| half(signed(b) as u32, old, true)),
-    load("load_short_d16", "ds_read_u16_d16", 2, |b, old| half(unsigned(b), old, false)),
-    load("load_short_d16_hi", "ds_read_u16_d16_hi", 2, |b, old| half(unsigned(b), old, true)),
+    load("load_ubyte_d16", "ds_read_u8_d16", 1, |b| half(unsigned(b), false)),
+    load("load_ubyte_d16_hi", "ds_read_u8_d16_hi", 1, |b| half(unsigned(b), true)),
+    load("load_sbyte_d16", "ds_read_i8_d16", 1, |b| half(signed(b) as u32, false)),
+    load("load_sbyte_d16_hi", "ds_read_i8_d16_hi", 1, |b| half(signed(b) as u32, true)),
+    load("load_short_d16", "ds_read_u16_d16", 2, |b| half(unsigned(b), false)),
+    load("load_short_d16_hi", "ds_read_u16_d16_hi", 2, |b| half(unsigned(b), true)),
 ];
 
 fn all_bytes(registers: &[u32]) -> Vec<u8> {
@@ -100,15 +101,14 @@ impl Load {
 
     /// The state after one lane loaded these bytes.
     pub(crate) fn set(&self, state: &mut State, accumulation: bool, dst: usize, lane: usize, bytes: &[u8]) {
-        let old = state.file(accumulation)[dst][lane];
-        for (n, value) in (self.decode)(bytes, old).into_iter().enumerate() {
+        for (n, value) in (self.decode)(bytes).into_iter().enumerate() {
             state.file(accumulation)[(dst + n) % 256][lane] = value;
         }
     }
 
     /// The word that a load to LDS puts there.
     pub(crate) fn word(&self, bytes: &[u8]) -> u32 {
-        (self.decode)(bytes, 0)[0]
+        (self.decode)(bytes)[0]
     }
 }
 

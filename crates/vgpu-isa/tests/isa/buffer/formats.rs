@@ -82,16 +82,15 @@ fn loads() -> Vec<Case> {
             cases.push(whole(half, setup, move |state| {
                 for lane in state.active() {
                     for (n, half) in halves.iter().enumerate().take(count) {
-                        let (shift, keep) = if n % 2 == 0 { (0, 0xFFFF_0000) } else { (16, 0xFFFF) };
                         let register = &mut state.a[8 + n / 2][lane];
-                        *register = *register & keep | half << shift;
+                        *register = if n % 2 == 0 { *half } else { *register + half * 65536 };
                     }
                 }
             }));
         }
         cases.push(whole("buffer_load_format_d16_hi_x v8, off, s[4:7], 0 offset:16", setup, move |state| {
             for lane in state.active() {
-                state.v[8][lane] = state.v[8][lane] & 0xFFFF | halves[0] << 16;
+                state.v[8][lane] = halves[0] * 65536;
             }
         }));
     }

@@ -9,7 +9,7 @@ use crate::access::Place::Lds;
 use crate::access::atomics;
 use crate::access::forms::{Form, SOME, stops};
 use crate::access::values::{LOADS, STORES};
-use crate::access::{registers, whole};
+use crate::access::{State, registers, whole};
 use crate::harness::Case;
 
 fn mix(lane: usize) -> usize {
@@ -100,26 +100,97 @@ fn with_atomics() -> Vec<Case> {
     cases
 }
 
-/// LDS of other workgroups is out of reach, and atomics want aligned words.
-fn broken_addresses() -> Vec<Case> {
+/// Atomics want aligned words.
+fn misaligned_atomics() -> Vec<Case> {
     let at = |address: u32| {
         move |m: &mut crate::harness::Machine| {
             m.set_v(2, |_| address);
             m.wave.set_exec(1 << 40);
         }
     };
-    let lds = |offset| Stop::Lds { offset };
     vec![
-        stops("ds_read_b32 v8, v2", at(0xFFFD), lds(0xFFFD)),
-        stops("ds_read_b128 v[8:11], v2 offset:16", at(0xFFF0), lds(0x1_0000)),
-        stops("ds_write_b8 v2, v8", at(0x1_0000), lds(0x1_0000)),
-        stops("ds_write_b32 v2, v8", at(0xFFFF_FFFF), lds(0xFFFF_FFFF)),
-        stops("ds_read2st64_b32 v[8:9], v2 offset0:1 offset1:255", at(0x200), lds(0x200 + 255 * 256)),
-        stops("ds_add_u32 v2, v8", at(2), lds(2)),
-        stops("ds_add_u32 v2, v8", at(0x1_0000), lds(0x1_0000)),
-        stops("ds_add_u64 v2, v[8:9]", at(4), lds(4)),
-        stops("ds_append v8 offset:65535", |m| m.wave.s[124] = 1, lds(0x1_0000)),
+        stops("ds_add_u32 v2, v8", at(2), Stop::Lds { offset: 2 }),
+        stops("ds_add_u64 v2, v[8:9]", at(4), Stop::Lds { offset: 4 }),
     ]
+}
+
+/// Beyond the allocation a lane reads zero and writes nothing; lanes beside it are not affected.
+fn outside() -> Vec<Case> {
+    // Lanes from `inside` on are outside.
+    let case =
+        |asm: &str, address: fn(usize) -> u32, inside: usize, size: usize, oracle: fn(&mut State, usize, u32)| {
+            whole(
+                asm,
+                move |m| m.set_v(2, address),
+                move |state| {
+                    for lane in 0..64 {
+                        let at = address(lane);
+                        assert_eq!(at as usize + size <= 0x1_0000, lane < inside, "lane {lane} of {inside}");
+                        oracle(state, lane, at);
+                    }
+                },
+            )
+        };
+    vec![
+        // Consecutive lanes, the last half of them outside.
+        case("ds_read_b32 v8, v2", |lane| 0xFF80 + 4 * lane as u32, 32, 4, |state, lane, at| load(state, lane, at, 1)),
+        case(
+            "ds_read_b128 v[8:11], v2",
+            |lane| 0xFE00 + 16 * lane as u32,
+            32,
+            16,
+            |state, lane, at| {
+                load(state, lane, at, 4);
+            },
+        ),
+        // A value that ends outside is outside.
+        case("ds_read_b128 v[8:11], v2", |_| 0xFFF8, 0, 16, |state, lane, at| load(state, lane, at, 4)),
+        case("ds_read_b32 v8, v2", |_| 0xFFFF_FFFC, 0, 4, |state, lane, at| load(state, lane, at, 1)),
+        case("ds_write_b32 v2, v8", |lane| 0xFF80 + 4 * lane as u32, 32, 4, store),
+        case("ds_write_b32 v2, v8", |lane| if lane < 7 { 8 * lane as u32 } else { 0xF0_0000 }, 7, 4, store),
+        case(
+            "ds_add_rtn_u32 v8, v2, v9",
+            |lane| 0xFF80 + 4 * lane as u32,
+            32,
+            4,
+            |state, lane, at| {
+                let operand = state.v[9][lane];
+                load(state, lane, at, 1);
+                let sum = state.v[8][lane].wrapping_add(operand);
+                if at < 0x1_0000 {
+                    state.write(lane, Lds(at as usize), &sum.to_le_bytes());
+                }
+            },
+        ),
+        whole("ds_append v8 offset:65535", |m| m.wave.s[124] = 1, |state| state.v[8] = [0; 64]),
+        whole(
+            "ds_read2st64_b32 v[8:9], v2 offset0:1 offset1:255",
+            |m| m.set_v(2, |_| 0x200),
+            |state| {
+                for lane in 0..64 {
+                    load(state, lane, 0x300, 1);
+                    state.v[9][lane] = 0;
+                }
+            },
+        ),
+    ]
+}
+
+/// Loads words to registers from v8 on; zeros if one of them is outside.
+fn load(state: &mut State, lane: usize, at: u32, words: usize) {
+    let at = at as usize;
+    let bytes = if at + 4 * words <= 0x1_0000 { state.read(lane, Lds(at), 4 * words) } else { vec![0; 4 * words] };
+    for (n, word) in bytes.chunks(4).enumerate() {
+        state.v[8 + n][lane] = u32::from_le_bytes(word.try_into().expect("four bytes"));
+    }
+}
+
+/// Stores v8, if that is inside.
+fn store(state: &mut State, lane: usize, at: u32) {
+    let word = state.v[8][lane].to_le_bytes();
+    if at < 0x1_0000 {
+        state.write(lane, Lds(at as usize), &word);
+    }
 }
 
 /// Denormals follow the mode of the wave, except in double precision sums.
@@ -158,7 +229,7 @@ fn flushed() -> Vec<Case> {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    [plain(), with_atomics(), two::cases(), lanes::cases(), broken_addresses(), flushed()]
+    [plain(), with_atomics(), two::cases(), lanes::cases(), misaligned_atomics(), outside(), flushed()]
         .into_iter()
         .flatten()
         .collect()

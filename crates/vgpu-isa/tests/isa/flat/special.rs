@@ -75,8 +75,6 @@ fn broken_addresses() -> Vec<Case> {
             Stop::Memory(Fault { address: MEMORY + 2, access: Access::Write, mapped: true }),
         ),
         stops("global_atomic_add_x2 v[2:3], v[8:9], off", one_lane(end), fault(end, Access::Write)),
-        stops("flat_load_dword v8, v[2:3]", one_lane(SHARED + 0xFFFD), Stop::Lds { offset: 0xFFFD }),
-        stops("flat_store_dword v[2:3], v8", one_lane(SHARED + 0x1_0000), Stop::Lds { offset: 0x1_0000 }),
         stops("flat_atomic_add v[2:3], v8", one_lane(SHARED + 2), Stop::Lds { offset: 2 }),
         stops(
             "flat_load_dwordx2 v[8:9], v[2:3]",
@@ -97,8 +95,24 @@ fn broken_addresses() -> Vec<Case> {
     ]
 }
 
+/// Flat addresses of LDS beyond the allocation read zero and write nothing.
+fn outside_lds() -> Vec<Case> {
+    let one_lane = |address: u64| {
+        move |m: &mut crate::harness::Machine| {
+            m.set_v64(2, |_| address);
+            m.wave.set_exec(1 << 9);
+        }
+    };
+    vec![
+        whole("flat_load_dword v8, v[2:3]", one_lane(SHARED + 0xFFFD), |state| state.v[8][9] = 0),
+        whole("flat_store_dword v[2:3], v8", one_lane(SHARED + 0x1_0000), |_| {}),
+        whole("flat_atomic_add v20, v[2:3], v8 sc0", one_lane(SHARED + 0x1_0000), |state| state.v[20][9] = 0),
+    ]
+}
+
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = loads_to_lds();
+    cases.extend(outside_lds());
     cases.extend(broken_addresses());
     cases
 }
