@@ -28,7 +28,7 @@ fn must_go_on(service: &TestDaemon<'_>, mut online: Actor) {
 }
 
 #[test]
-fn a_process_without_a_queue_is_nobody_and_its_first_queue_counts() {
+fn a_process_without_a_queue_is_no_tenant_and_its_first_queue_counts() {
     play(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let (mut online, _) = service.walker(12);

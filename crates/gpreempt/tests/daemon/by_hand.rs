@@ -9,7 +9,7 @@ use gpreempt_testkit::{play, this_test, until};
 use nix::sys::signal::Signal;
 
 #[test]
-fn a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released() {
+fn a_held_job_stops_although_no_other_job_wants_and_goes_on_when_it_is_released() {
     play(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules { daemon: "hold_max_s = 1000", ..Rules::default() });
         let (mut actor, _) = service.walker(2);
@@ -84,7 +84,7 @@ fn an_unmanaged_process_is_detached_and_never_stopped_until_it_is_managed_again(
 }
 
 #[test]
-fn new_rules_hold_for_what_is_stopped_and_faulty_ones_for_nobody() {
+fn new_rules_hold_for_what_is_stopped_and_faulty_ones_are_refused() {
     play(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _) = service.walker(2);

@@ -34,7 +34,7 @@ fn is_stopped(status: &Status, pid: Pid) -> bool {
 }
 
 #[test]
-fn where_there_is_only_one_level_nobody_is_attached_to() {
+fn where_there_is_only_one_level_no_process_is_attached_to() {
     play(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let (mut first, _) = service.walker(2);
@@ -58,7 +58,7 @@ fn where_there_is_only_one_level_nobody_is_attached_to() {
 }
 
 #[test]
-fn an_observing_daemon_tells_what_it_would_do_and_touches_nobody() {
+fn an_observing_daemon_tells_what_it_would_do_and_touches_no_process() {
     play(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules { mode: "observe", ..Rules::default() });
         let (mut offline, _) = service.walker(2);

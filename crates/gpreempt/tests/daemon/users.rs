@@ -103,7 +103,7 @@ fn a_process_that_the_daemon_may_not_trace_is_shown_so_and_nothing_is_stopped() 
 }
 
 #[test]
-fn what_somebody_tells_of_work_of_another_user_is_ignored() {
+fn a_notification_of_work_of_another_user_is_ignored() {
     play_with_both(this_test!(), |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let (actor, _) = service.idler(2);

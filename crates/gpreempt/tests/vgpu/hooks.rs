@@ -181,7 +181,7 @@ fn directories_can_be_listed_into_memory_of_the_caller_and_links_are_not_followe
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_an_error_and_kills_nobody() {
+fn a_limit_on_the_size_of_files_is_an_error_and_kills_no_process() {
     let text = shell(
         "(ulimit -f 0; cat /sys/class/kfd/kfd/topology/generation_id 2>/dev/null; echo $? | cat; \
          cat /dev/kfd 2>/dev/null; echo $? | cat)",

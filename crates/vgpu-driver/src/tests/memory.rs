@@ -227,7 +227,7 @@ fn a_dma_buffer_holds_its_memory() {
 }
 
 #[test]
-fn whoever_imports_a_buffer_may_do_everything_with_it() {
+fn a_process_that_imports_a_buffer_may_do_everything_with_it() {
     let mut machine = Machine::new("mi300x-cpx");
     let (first, second) = (machine.gpu_id(0), machine.gpu_id(1));
     // Read-only, on the second gpu; of system memory it is not remembered whether the host may reach it.

@@ -72,7 +72,7 @@ impl Machine {
 }
 
 #[test]
-fn without_a_debugger_or_a_subscription_nobody_is_told() {
+fn without_a_debugger_or_a_subscription_no_event_is_sent() {
     let mut machine = Machine::debugged();
     assert_eq!(destroy(&mut machine, 0).len(), 2);
     machine.disable(BOB).ok();

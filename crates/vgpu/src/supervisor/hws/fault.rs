@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_cycle_from_the_given_one_on_that_has_somebody_on_the_gpu_fails() {
+    fn the_first_cycle_from_the_given_one_on_with_a_process_on_the_gpu_fails() {
         let fault = Fault::new(Some(3));
         let cycles = [true, true, false, false, true, true];
         assert_eq!(cycles.map(|anybody| fault.strikes(anybody)), [false, false, false, false, true, false]);

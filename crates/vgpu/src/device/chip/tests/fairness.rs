@@ -25,7 +25,7 @@ fn the_higher_class_has_room_first() {
 }
 
 #[test]
-fn a_workgroup_that_does_not_fit_holds_up_nobody() {
+fn a_workgroup_that_does_not_fit_holds_up_no_process() {
     let (chip, _file) = patient_chip(1);
     let (_, small) = new_process(&chip);
     let (_, large) = new_process(&chip);
@@ -67,7 +67,7 @@ fn processes_of_a_class_take_turns() {
 }
 
 #[test]
-fn the_dead_and_the_late_hold_up_nobody() {
+fn dead_and_late_processes_hold_up_no_other() {
     static NOW: AtomicU64 = AtomicU64::new(1);
     let (mut chip, _file) = Chip::create(Geometry::cdna(1, 1), 1, 1).expect("shared memory");
     chip.clock = || NOW.load(Ordering::SeqCst);

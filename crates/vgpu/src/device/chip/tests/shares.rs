@@ -95,7 +95,7 @@ fn a_free_token_is_not_kept_for_one_that_does_not_come() {
 }
 
 #[test]
-fn a_slice_ends_only_when_somebody_waits() {
+fn a_slice_ends_only_when_another_process_waits() {
     static NOW: AtomicU64 = AtomicU64::new(1);
     let (mut chip, _file) = Chip::create(Geometry::cdna(1, 1), 1, 1).expect("shared memory");
     chip.clock = || NOW.load(Ordering::SeqCst);
@@ -139,7 +139,7 @@ fn tokens_are_never_held_by_more_than_there_are() {
 }
 
 #[test]
-fn whoever_gives_up_waits_no_more() {
+fn a_process_that_gives_up_waits_no_more() {
     let (chip, processes) = with_waves(&[1, 1]);
     let guard = chip.acquire(processes[0], None, || true).expect("it is free");
     assert!(chip.acquire(processes[1], None, || true).is_none());
@@ -150,7 +150,7 @@ fn whoever_gives_up_waits_no_more() {
 }
 
 #[test]
-fn whoever_has_something_else_to_do_waits_for_a_token_only_until_then() {
+fn a_process_with_other_work_waits_for_a_token_only_until_its_deadline() {
     let (chip, _file) = chip(1);
     let processes: Vec<_> = (0..2).map(|_| chip.add_process().expect("a free slot")).collect();
     let held: Vec<_> = (0..2).filter_map(|_| chip.acquire(processes[0], None, || true)).collect();
