@@ -590,7 +590,7 @@ fn a_look_that_shows_the_result_replaces_a_lost_report() {
     }
     assert!(
         first.expect("known") < ms(1000),
-        "every look showed both tenants stopped and nobody above; resumed at {first:?}"
+        "every look showed both tenants stopped and no tenant above; resumed at {first:?}"
     );
 }
 #[test]

@@ -117,7 +117,7 @@ fn a_daemon_that_accepts_no_client_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control.sock");
     let _listener = UnixListener::bind(&path).unwrap();
-    // Those who are not accepted queue up until there is no room left.
+    // Clients that are not accepted queue up until there is no room left.
     let mut waiting = Vec::new();
     let error = loop {
         match Client::connect_to(&path, Duration::from_millis(50)) {

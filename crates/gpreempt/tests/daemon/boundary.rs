@@ -111,7 +111,7 @@ fn a_stopped_tenant_runs_for_a_while_when_it_is_told_to_end() {
         let service = TestDaemon::start(scene, Rules { daemon: "term_grace_ms = 600000", ..Rules::default() });
         let (offline, _, mut online) = stopped(&service);
         let pid = offline.pid();
-        // As after Ctrl-Z, so that the signal does not end it before anybody saw it.
+        // As after Ctrl-Z, so that the signal does not end it before the daemon saw it.
         send(pid, Signal::SIGSTOP);
         until("it is stopped", || letter(pid) == 'T');
         send(pid, Signal::SIGTERM);

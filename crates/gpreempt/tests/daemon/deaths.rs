@@ -1,4 +1,4 @@
-//! Whoever is killed or stopped while a tenant is stopped: everything runs again, and nothing is lost by it.
+//! Processes that are killed or stopped while a tenant is stopped: everything runs again, and nothing is lost by it.
 
 use std::collections::BTreeMap;
 

@@ -47,7 +47,7 @@ fn where_there_is_only_one_level_no_process_is_attached_to() {
         assert_eq!(pids.map(tracer), [None, None]);
         let mut own = pids.map(|pid| u64::from(pid.0)).to_vec();
         own.sort_unstable();
-        assert_eq!(users(), own, "nobody else has the driver open");
+        assert_eq!(users(), own, "no other process has the driver open");
         let stats = service.stats().daemon;
         assert_eq!((stats.actuator_starts, stats.looks), (0, 0));
         for actor in [&mut first, &mut second] {
@@ -73,7 +73,7 @@ fn an_observing_daemon_tells_what_it_would_do_and_touches_no_process() {
         assert_eq!(pids.map(tracer), [None, None]);
         let mut own = pids.map(|pid| u64::from(pid.0)).to_vec();
         own.sort_unstable();
-        assert_eq!(users(), own, "nobody else has the driver open");
+        assert_eq!(users(), own, "no other process has the driver open");
         let hold = Request::Hold { target: Target::Pid(offline.pid().0), seconds: 1 };
         assert_eq!(service.refusal(hold).kind, RefusalKind::Observing);
         online.enough();

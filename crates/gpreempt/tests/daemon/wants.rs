@@ -74,7 +74,7 @@ fn notified_work_is_counted_where_only_scans_look() {
         let service = TestDaemon::start(scene, Rules { daemon, ..Rules::default() });
         let (mut offline, _) = service.walker(2);
         let (mut online, queue) = service.idler(12);
-        // Somebody who is not known.
+        // A process that the daemon does not know.
         let own = std::process::id().to_string();
         let known = online.pid().to_string();
         online.ask(&format!("walk {queue} 4"));

@@ -62,7 +62,7 @@ pub(super) struct Socket {
     path: PathBuf,
     /// Which file it is: one that took its place later is not ours to remove.
     inode: Option<(u64, u64)>,
-    /// Held as long as the socket is served. The file stays: who removes it would let two others each hold one.
+    /// Held as long as the socket is served. The file stays: removing it would let two other daemons each hold one.
     _lock: Flock<File>,
 }
 

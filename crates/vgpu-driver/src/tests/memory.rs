@@ -207,7 +207,7 @@ fn a_dma_buffer_holds_its_memory() {
     call.fd = fd;
     let import = machine.call::<ImportDmabufArgs>(ALICE, call).ok().handle;
     assert_ne!(import, handle);
-    // No page is counted twice, and none is given back while anyone holds it.
+    // No page is counted twice, and none is given back while a handle holds it.
     assert_eq!(machine.driver.gpus[0].vram_used, PAGE);
     assert!(machine.free(ALICE, handle).call.effects.is_empty());
     // The descriptor holds it as well, and the driver is not told when that is closed.

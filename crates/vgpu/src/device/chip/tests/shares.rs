@@ -38,7 +38,7 @@ fn share(chip: &Chip, processes: &[ProcessSlot], slices: u64, from: u64) -> Vec<
             .zip(&mut waiting)
             .map(|(&process, waiting)| attempt(chip, process, waiting, now))
             .collect();
-        // Whoever asked first may have to leave it to one later in the list, which then gets it at its turn.
+        // The process that asks first may have to leave it to one later in the list, which then gets it at its turn.
         let (winner, token) = tokens.iter().enumerate().find_map(|(n, token)| Some((n, (*token)?))).expect("a winner");
         had[winner] += 1;
         let locked = chip.lock_tokens(Holder::Process(processes[winner]), None).expect("the lock");
@@ -102,7 +102,7 @@ fn a_slice_ends_only_when_another_process_waits() {
     let (one, two) = (chip.add_process().expect("a free slot"), chip.add_process().expect("a free slot"));
     let guard = chip.acquire(one, None, || true).expect("it is free");
     NOW.fetch_add(5_000_000, Ordering::SeqCst);
-    assert!(!guard.should_yield(), "nobody waits");
+    assert!(!guard.should_yield(), "no other process waits");
     drop(guard);
     let guard = chip.acquire(one, None, || true).expect("it is free");
     assert_eq!(attempt(&chip, two, &mut false, NOW.load(Ordering::SeqCst)), None);
@@ -125,7 +125,7 @@ fn tokens_are_never_held_by_more_than_there_are() {
             for _ in 0..2 {
                 scope.spawn(|| {
                     (0..ROUNDS).for_each(|_| {
-                        let guard = chip.acquire(*process, None, || false).expect("nobody gives up");
+                        let guard = chip.acquire(*process, None, || false).expect("no worker gives up");
                         most.fetch_max(holders.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         std::thread::yield_now();
                         holders.fetch_sub(1, Ordering::SeqCst);
