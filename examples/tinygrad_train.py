@@ -3,7 +3,7 @@
     gpreempt vgpu run --profile mi300x -- python3 examples/tinygrad_train.py
 
 Nothing here knows about the virtual gpu. tinygrad talks to /dev/kfd itself, compiles its kernels to gfx942 machine code
-with libLLVM and submits them through AQL queues. Ends with code 1 if the loss does not fall below the limit.
+with libLLVM and submits them through AQL queues. Exits with code 1 if the loss does not fall below the limit.
 
 With --bits it prints every loss exactly and nothing that depends on time, so that two runs can be compared.
 """

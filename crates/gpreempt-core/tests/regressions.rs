@@ -82,7 +82,7 @@ fn a_tenant_that_cannot_be_stopped_is_never_preempted_even_if_it_joins_a_stopped
 }
 
 #[test]
-fn stopping_time_is_charged_to_whoever_keeps_the_job_stopped_now() {
+fn stopping_time_is_charged_to_the_job_that_keeps_the_victim_stopped_now() {
     let mut s = Stage::plain(1);
     let (_, a) = s.job(at_level(12), &[0]);
     let (_, b) = s.job(JobParams { stop_share: Permille::new(100), ..at_level(11) }, &[0]);
@@ -590,7 +590,7 @@ fn a_look_that_shows_the_result_replaces_a_lost_report() {
     }
     assert!(
         first.expect("known") < ms(1000),
-        "every look showed both tenants stopped and nobody above; resumed at {first:?}"
+        "every look showed both tenants stopped and no tenant above; resumed at {first:?}"
     );
 }
 #[test]
@@ -724,7 +724,7 @@ fn a_job_on_two_gpus_gets_its_share_beside_jobs_that_pause_now_and_then() {
 }
 
 #[test]
-fn a_job_that_spent_its_stopping_time_keeps_nobody_stopped_while_it_waits() {
+fn a_job_that_spent_its_stopping_time_keeps_no_job_stopped_while_it_waits() {
     let mut s = Stage::plain(2);
     let (_, a) = s.job(JobParams { patience: Patience::Fixed(Nanos::from_secs(60)), ..at_level(12) }, &[0]);
     let (_, b) = s.job(JobParams { stop_share: Permille::new(100), ..at_level(5) }, &[0, 1]);

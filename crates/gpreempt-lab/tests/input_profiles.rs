@@ -33,7 +33,7 @@ fn every_built_in_profile_loads_under_its_own_name() {
 }
 
 #[test]
-fn what_nobody_published_is_listed_as_an_estimate() {
+fn numbers_without_a_published_source_are_listed_as_estimates() {
     let profile = Profile::load("mi300x-spx").expect("a built-in profile");
     let estimates = profile.estimates();
     assert!(estimates.contains(&"cycle.firmware_us"));

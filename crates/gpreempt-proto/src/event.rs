@@ -41,7 +41,7 @@ pub enum EventKind {
     Gone,
     /// A tenant was stopped.
     Preempted {
-        /// Why.
+        /// Why the scheduler stopped it.
         reason: Reason,
         /// The job that caused the stop.
         by: Option<String>,
@@ -60,7 +60,7 @@ pub enum EventKind {
     },
     /// A tenant was resumed.
     Resumed {
-        /// Why.
+        /// Why the scheduler resumed it.
         reason: Reason,
         /// How long it was stopped, in microseconds.
         stopped_us: f64,
@@ -69,7 +69,7 @@ pub enum EventKind {
     },
     /// In observe mode: this tenant would have been stopped.
     WouldPreempt {
-        /// Why.
+        /// Why the scheduler would have stopped it.
         reason: Reason,
         /// The job that would have caused the stop.
         by: Option<String>,

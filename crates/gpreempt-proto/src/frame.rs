@@ -40,7 +40,7 @@ impl LineBuffer {
     ///
     /// # Errors
     ///
-    /// As the source.
+    /// The errors of the source.
     pub fn fill(&mut self, source: &mut impl Read) -> io::Result<usize> {
         let mut chunk = [0; CHUNK];
         let count = source.read(&mut chunk)?;

@@ -130,7 +130,7 @@ pub enum State {
     Wants,
     /// It has work on the gpu.
     Running,
-    /// It waits for something that gpu time does not bring.
+    /// Its next packet is a barrier whose signal has not fired.
     Blocked,
     /// The driver took it off the gpu for memory reasons.
     Evicted,

@@ -113,11 +113,11 @@ fn a_daemon_that_says_nothing_is_not_waited_for() {
 }
 
 #[test]
-fn a_daemon_that_accepts_nobody_is_not_waited_for() {
+fn a_daemon_that_accepts_no_client_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control.sock");
     let _listener = UnixListener::bind(&path).unwrap();
-    // Those who are not accepted queue up until there is no room left.
+    // Clients that are not accepted queue up until there is no room left.
     let mut waiting = Vec::new();
     let error = loop {
         match Client::connect_to(&path, Duration::from_millis(50)) {
@@ -149,7 +149,7 @@ fn a_daemon_that_goes_away_is_a_failure() {
 }
 
 #[test]
-fn events_come_until_somebody_stops_them() {
+fn events_come_until_the_client_stops_them() {
     let event = Event { at_ms: 5, kind: EventKind::Recovered, gpu: None, pid: None, job: None, uid: None };
     let sent = event.clone();
     let scene = serve(move |mut stream| {

@@ -61,15 +61,15 @@ pub(crate) enum Command {
     /// Compare latencies with and without gpreempt, in one minute.
     ///
     /// Runs on this machine's gpu or on a virtual one. Requests that arrive at random meet kernels that fill the gpu:
-    /// alone, without gpreempt and with gpreempt, in turns. Ends with code 1 if a single bit of a result is wrong, or
-    /// if the requests were not delayed without gpreempt, so that the comparison shows nothing. Beside other
-    /// work on the machine, times are not judged.
+    /// alone, without gpreempt and with gpreempt, in turns. Exits with code 1 if a single bit of a result is wrong, or
+    /// if the requests were not delayed without gpreempt, so that the comparison shows nothing. Times are not judged on
+    /// a machine that is busy with other work.
     Demo(DemoArgs),
 
     /// Kill and stop processes at random under gpreempt; check results.
     ///
     /// Several programs compute on this machine's gpu or on a virtual one under the daemon. Daemon, guardian, actuator
-    /// and programs are killed or stopped and replaced while levels, holds and rules change. Ends with code 1 if a
+    /// and programs are killed or stopped and replaced while levels, holds and rules change. Exits with code 1 if a
     /// result is wrong, a program makes no progress, a process stays stopped or traced without a daemon, anything is
     /// left at the end, or too little happened.
     Soak(SoakArgs),
@@ -78,8 +78,8 @@ pub(crate) enum Command {
     ///
     /// Runs on this machine's gpu or on a virtual one. Added latency, throughput kept, detection against processor
     /// time, doorbells, many tenants, cycles: each against its goal, all ratios within the run. Takes about four
-    /// minutes and needs a machine without other load: beside other work nothing is judged. A missed
-    /// goal is reported with its measurements and does not change the exit code.
+    /// minutes and needs a machine without other load: on a busy one no goal is judged. A missed goal is reported with
+    /// its measurements and does not change the exit code.
     Bench(BenchArgs),
 
     /// Programs that `demo`, `bench` and `soak` start.
@@ -91,10 +91,10 @@ pub(crate) enum Command {
 
     /// List processes on the gpus: level, state, and why stopped.
     ///
-    /// One line for each process and gpu. States: running, wants (its work waits for the gpu), blocked (it waits for
-    /// something that gpu time does not bring), evicted (the driver took its memory), idle, stopped. Level `-` means
-    /// that no rule matches: the process is never stopped and never protected. Users see their own processes, operators
-    /// see all.
+    /// One line for each process and gpu. States: running, wants (its work waits for the gpu), blocked (its next packet
+    /// is a barrier whose signal has not fired), evicted (the driver took it off the gpu for lack of memory), idle,
+    /// stopped, unknown (not polled: no other job competes, or its queues cannot be read). Level `-` means that no rule
+    /// matches: the process is never stopped and never protected. Users see their own processes, operators see all.
     Ps(Report),
 
     /// Run a program at a level.
@@ -142,8 +142,8 @@ pub(crate) enum Command {
 
     /// Check whether this machine can be managed, with remedies.
     ///
-    /// Ends with code 1 if a check fails. `warn` means that gpreempt works less well; `unknown`, that this machine does
-    /// not provide the information.
+    /// Exits with code 1 if a check fails. `warn` means that gpreempt works less well; `unknown`, that this machine
+    /// does not provide the information.
     Doctor(Report),
 
     /// Check, print or create a configuration.
@@ -174,8 +174,8 @@ pub(crate) enum Command {
 
     /// Run kernels with known results on every gpu and compare.
     ///
-    /// Talks to the driver directly: memory, queues, copies, signals and code of its own, no other runtime. Ends with
-    /// code 1 if any result is wrong. Without a gpu, `gpreempt vgpu run -- gpreempt selftest` tries the virtual one.
+    /// Talks to the driver directly: memory, queues, copies, signals and code of its own, no other runtime. Exits with
+    /// code 1 if any result is wrong. Without a gpu, `gpreempt vgpu run -- gpreempt selftest` uses a virtual one.
     Selftest(Selftest),
 
     /// Run programs on a virtual MI300; needs no gpu.
@@ -214,13 +214,14 @@ pub(crate) enum Vgpu {
 
     /// Print shell commands that put a virtual gpu under everything a shell starts from now on.
     ///
-    /// For example `eval "$(gpreempt vgpu env --hold $$)"`. The gpu is gone when the process named with --hold is.
+    /// For example `eval "$(gpreempt vgpu env --hold $$)"`. The gpu lives as long as the process named with --hold and
+    /// the programs that use it.
     Env(VgpuEnv),
 
     /// Run your shell with a virtual gpu under everything it starts.
     ///
-    /// The shell is the one in SHELL. GPREEMPT_VGPU_PROMPT holds a few words for its prompt:
-    /// `PS1="$GPREEMPT_VGPU_PROMPT$PS1"` in the shell's start-up file shows them.
+    /// The shell is the one in SHELL. GPREEMPT_VGPU_PROMPT holds text for its prompt:
+    /// `PS1="$GPREEMPT_VGPU_PROMPT$PS1"` in the shell's start-up file shows it.
     Shell(VgpuShell),
 
     /// List your virtual gpus that have a name.
@@ -232,7 +233,7 @@ pub(crate) enum Vgpu {
 
     /// Report processes, queues, memory and preemptions of a virtual gpu.
     ///
-    /// Inside a virtual gpu, that one; elsewhere the one that is named.
+    /// Inside a virtual gpu, reports that gpu; elsewhere, the one that --name selects.
     Status(VgpuStatus),
 
     /// Describe the built-in gpus, or print one as a file to start from.
@@ -246,7 +247,7 @@ pub(crate) enum Vgpu {
 
     /// Report which instructions the interpreter executes.
     ///
-    /// An opcode counts only if a passing test of that very opcode names it.
+    /// An opcode counts only if a passing test names it.
     Isa {
         /// Print JSON instead of text.
         #[arg(long)]
@@ -256,7 +257,7 @@ pub(crate) enum Vgpu {
     /// Preempt a program thousands of times and compare what it computes.
     ///
     /// The program runs once undisturbed, then again and again while the device stops its waves at random instructions
-    /// and a tracer suspends and resumes its queues through the driver's debug interface. Ends with code 1 if a single
+    /// and a tracer suspends and resumes its queues through the driver's debug interface. Exits with code 1 if a single
     /// bit of a result differs.
     Storm(StormArgs),
 
@@ -270,7 +271,7 @@ pub(crate) enum Vgpu {
     /// Run, stop and kill many processes on one virtual gpu, and check that nothing is left of them.
     ///
     /// Processes run kernels with known results on queues that come and go; others stop and resume those queues; all
-    /// are killed at critical points of the code and replaced. Ends with code 1 if a result is wrong, a surviving
+    /// are killed at critical points of the code and replaced. Exits with code 1 if a result is wrong, a surviving
     /// process cannot finish its work, or anything is left after all have ended.
     Stress(StressArgs),
 

@@ -68,7 +68,7 @@ fn write(status: &Status, room: Option<usize>, out: &mut impl Write) -> Result<(
 fn heading(status: &Status) -> String {
     let mode = match status.mode {
         Mode::Enforce => "Enforcing",
-        Mode::Observe => "Only observing, nothing is stopped (`mode = \"enforce\"` in the configuration acts)",
+        Mode::Observe => "Only observing, nothing is stopped (set `mode = \"enforce\"` in the configuration to act)",
         Mode::Other => "In a mode that this release does not know",
     };
     let config = status.config.as_deref().unwrap_or("no configuration");
@@ -148,7 +148,9 @@ fn notes(status: &Status) -> Vec<String> {
     let unpolled: BTreeSet<u32> = status.tenants.iter().filter(is_unpolled).map(|tenant| tenant.pid).collect();
     if !unpolled.is_empty() {
         let processes = count(unpolled.len() as u64, "process competes", "processes compete");
-        notes.push(format!("{processes} with no other job on a gpu: the queues are not polled, the state is unknown."));
+        notes.push(format!(
+            "{processes} with no other job on a gpu: the queues are not polled, so the state is unknown."
+        ));
     }
     notes
 }
@@ -276,7 +278,7 @@ mod tests {
         let text = written(&Status { daemon_pid: 7, ..Status::default() }, None);
         assert_eq!(
             text,
-            "Only observing, nothing is stopped (`mode = \"enforce\"` in the configuration acts): daemon 7, up 0, no configuration.\n\
+            "Only observing, nothing is stopped (set `mode = \"enforce\"` in the configuration to act): daemon 7, up 0, no configuration.\n\
              No process has a compute queue on a gpu.\n"
         );
     }

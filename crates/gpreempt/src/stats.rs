@@ -51,7 +51,7 @@ fn daemon(stats: &DaemonStats) -> [String; 3] {
     };
     [
         format!(
-            "Up {}. Processor use, of one core: daemon {} (deciding thread {}), actuator {}.",
+            "Up {}. CPU use, of one core: daemon {} (deciding thread {}), actuator {}.",
             span(stats.uptime_s),
             share(stats.cpu_s),
             share(stats.watch_cpu_s),

@@ -191,7 +191,7 @@ fn plausibility_marks_what_calibrates_and_predicts_the_rest() {
 fn what_mechanisms_assume_is_listed_and_stands_beside_their_results() {
     let listed = printed(&["lab", "list"]);
     assert!(listed.contains("progress record yet when the reset comes, and run again: estimate"), "{listed}");
-    // The only stop of a timeline is the cheap one: whoever looks at it must read so.
+    // The only stop of a timeline is the cheap one: the output must say so.
     let first_stop = "the first stop of a task saves to VRAM";
     let timeline = ["lab", "timeline", "--mechanism", "cwsr-watch"];
     assert!(printed(&timeline).contains(first_stop));
@@ -217,7 +217,7 @@ fn a_device_that_cannot_be_calibrated_is_a_failure_with_a_reason() {
     assert!(output.stdout.is_empty(), "a result beside an error");
 }
 
-/// Whoever mistypes the path of a trace must not hear of it after an hour.
+/// A mistyped path of a trace must not be reported only after an hour.
 #[test]
 fn a_trace_is_opened_before_the_run() {
     let folder = tempfile::tempdir().expect("a temporary directory");

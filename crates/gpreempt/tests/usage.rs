@@ -155,7 +155,7 @@ fn a_reader_that_leaves_early_is_not_a_failure() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the command starts");
-        // Nobody reads: whatever is written after this fails with a broken pipe.
+        // Without a reader, whatever is written after this fails with a broken pipe.
         drop(child.stdout.take());
         let mut said = String::new();
         let mut stderr = child.stderr.take().expect("a pipe");

@@ -180,7 +180,7 @@ plain!(Barrier { header, reserved0, reserved1, dep_signal, reserved2, completion
 pub struct AgentDispatch {
     /// Type, barrier bit, fences.
     pub header: Header,
-    /// Which function.
+    /// Number of the function.
     pub function: u16,
     /// Zero.
     pub reserved0: u32,

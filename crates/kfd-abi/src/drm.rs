@@ -12,7 +12,7 @@ pub const COMMAND_BASE: u8 = 0x40;
 
 /// Name and version of the driver.
 pub const VERSION: Command = command(0x00, Direction::ReadWrite, 64, "VERSION");
-/// Who has the device open.
+/// A client that has the device open.
 pub const GET_CLIENT: Command = command(0x05, Direction::ReadWrite, 40, "GET_CLIENT");
 /// Close a buffer handle.
 pub const GEM_CLOSE: Command = command(0x09, Direction::Write, 8, "GEM_CLOSE");

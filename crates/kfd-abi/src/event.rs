@@ -214,7 +214,7 @@ pub struct HwException {
     pub reset_cause: ResetCause,
     /// Whether video memory is gone: 0 or 1.
     pub memory_lost: u32,
-    /// Which gpu.
+    /// The gpu that was reset.
     pub gpu_id: u32,
 }
 plain!(HwException { reset_type, reset_cause, memory_lost, gpu_id });

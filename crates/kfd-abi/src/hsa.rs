@@ -1,8 +1,8 @@
 //! The runtime's queue and signal objects, which the packet processor reads and writes.
 //!
 //! Source: `hsa.h`, `amd_hsa_queue.h` and `amd_hsa_signal.h` of ROCR-Runtime c7785a6d. The driver is told the addresses
-//! of two words of [`AmdQueue`]; so who knows a queue's read index knows where the object starts, and everything else
-//! in it.
+//! of two words of [`AmdQueue`]; so a program that knows a queue's read index knows where the object starts, and
+//! everything else in it.
 
 /// The part of a queue that programs see (`hsa_queue_t`).
 #[repr(C)]

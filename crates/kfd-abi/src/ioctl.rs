@@ -9,7 +9,7 @@
 
 use crate::Abi;
 
-/// Who reads the argument, seen from the caller.
+/// Which side reads and writes the argument, seen from the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Neither; the command has no argument.
@@ -93,7 +93,7 @@ pub struct Command {
     pub class: u8,
     /// Command number.
     pub nr: u8,
-    /// Who reads the argument.
+    /// Whether the driver reads the argument, fills it, or both.
     pub direction: Direction,
     /// Bytes of the argument's fixed part.
     pub size: u16,
@@ -114,7 +114,7 @@ impl Command {
         Request::new(self.direction, self.class, self.nr, self.size.saturating_add(tail))
     }
 
-    /// Whether the driver only keeps the number: it answers `EPERM` to everyone.
+    /// Whether the driver only keeps the number: it answers `EPERM` to every caller.
     #[must_use]
     pub const fn is_retired(self) -> bool {
         self.class == Request::KFD && self.nr >= DBG_REGISTER.nr && self.nr <= DBG_WAVE_CONTROL.nr

@@ -62,7 +62,7 @@ impl SmiEvent {
 numbers! {
     /// Why pages moved.
     MigrateTrigger: u32 {
-        /// Someone asked.
+        /// A program prefetched them.
         PREFETCH = 0,
         /// A gpu touched them.
         PAGEFAULT_GPU = 1,

@@ -110,7 +110,7 @@ impl Heap {
 ///
 /// The gpu reads and writes it at any time, so nothing here hands out references to its bytes: contents are copied in
 /// and out, words that are polled are atomics. Copying in takes the buffer exclusively, so threads of this process
-/// cannot disturb each other; the caller, who has the signals, must not read what the gpu is still writing.
+/// cannot disturb each other; the caller, which has the signals, must not read what the gpu is still writing.
 #[derive(Debug)]
 pub struct Buffer {
     driver: Arc<Driver>,

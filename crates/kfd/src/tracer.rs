@@ -248,7 +248,7 @@ impl Tracer {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`Calls::snapshot`].
     pub fn snapshot(&self) -> Result<Vec<QueueSnapshotEntry>> {
         self.run(Calls::snapshot)
     }
@@ -257,7 +257,7 @@ impl Tracer {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`Calls::suspend`].
     pub fn suspend(&self, queues: &[QueueId], grace: Grace) -> Result<Batch> {
         let queues = queues.to_vec();
         self.run(move |calls| calls.suspend(&queues, grace))
@@ -267,7 +267,7 @@ impl Tracer {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`Calls::resume`].
     pub fn resume(&self, queues: &[QueueId]) -> Result<Batch> {
         let queues = queues.to_vec();
         self.run(move |calls| calls.resume(&queues))
@@ -277,7 +277,7 @@ impl Tracer {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`Calls::resume_all`].
     pub fn resume_all(&self) -> Result<u32> {
         self.run(Calls::resume_all)
     }

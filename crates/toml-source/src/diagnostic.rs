@@ -146,7 +146,7 @@ impl<'s> Diagnostics<'s> {
         }
     }
 
-    /// Counts a diagnostic that is not listed, for callers to whom its span would be expensive.
+    /// Counts a diagnostic that is not listed, for callers that would find its span only at great cost.
     pub fn add_omitted(&self) {
         self.collected.borrow_mut().omitted += 1;
     }

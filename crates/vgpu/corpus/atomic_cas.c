@@ -1,6 +1,6 @@
 #include "corpus.h"
 
-/* An operation the hardware does not have, tried until nobody came in between. */
+/* An operation the hardware does not have, tried until no other work item came in between. */
 KERNEL(atomic_cas, u32, u32)
 {
     u32 x = in[item] % 1000 + 1;

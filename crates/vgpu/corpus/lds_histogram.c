@@ -1,7 +1,7 @@
 #define GROUP 256
 #include "corpus.h"
 
-/* Counted in local memory first, then added to everybody's. */
+/* Counted in local memory first, then added to the bins of all workgroups. */
 typedef struct {
     u32 bins[32];
     i32 least;

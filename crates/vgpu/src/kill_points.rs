@@ -270,7 +270,7 @@ mod tests {
         assert!(!page.is_armed(Point::Token));
         page.arm(Point::Token, None, 1);
         assert!(!page.slot(Point::Save).pass(5), "another point");
-        assert!(page.slot(Point::Token).pass(5), "whoever comes by");
+        assert!(page.slot(Point::Token).pass(5), "any process that passes");
         page.arm(Point::Token, None, 1);
         page.disarm(Point::Token);
         assert!(!page.slot(Point::Token).pass(5));

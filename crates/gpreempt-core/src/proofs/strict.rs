@@ -138,7 +138,7 @@ macro_rules! property {
 
 property!(inversion_never_lasts_longer_than_the_bound, Inversion, CHURN, [EndlessPatience]);
 property!(nothing_starves_beyond_the_bound, Starvation, CHURN, [NoAgeing]);
-property!(nobody_is_asked_to_stop_who_cannot, Stoppable, MIXED, [StopsUnstoppable]);
+property!(no_tenant_is_asked_to_stop_that_cannot, Stoppable, MIXED, [StopsUnstoppable]);
 property!(no_entry_of_a_plan_is_a_no_op, NoNoOp, MIXED, [RepeatedStop]);
 property!(everything_stopped_resumes_when_nothing_above_wants, Resumes, CHURN, [ForgottenResume, VictimsReserve]);
 property!(no_job_is_partly_stopped_for_longer_than_a_plan, Whole, MIXED, [PartialStop]);

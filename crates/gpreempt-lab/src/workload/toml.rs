@@ -20,7 +20,7 @@
 //! name = "inference"             # unique
 //! role = "online"                # "online": latency counts, "offline": throughput counts
 //! level = 12                     # 0 to 15, higher wins; default 12 online, 3 offline
-//! model = "small"                # or `kernels = [ ... ]` as above
+//! model = "small"                # or `kernels = [ ... ]`, as in a model
 //! gpus = [0]                     # default [0]
 //! load = { type = "uniform", rate = 100 }             # requests per second; `offset_ms` for the first
 //! # load = { type = "poisson", rate = 100 }           # random arrivals

@@ -104,7 +104,7 @@ fn a_task_without_a_kernel_alone_is_left_out_of_the_share() {
 }
 
 #[test]
-fn waiting_behind_others_is_starving_whoever_decides_it() {
+fn waiting_behind_others_is_starving_under_every_mechanism() {
     let tasks = || {
         vec![online(at(&[us(0)]), kernels(1, FULL, us(5_000))), offline(at(&[us(1_000)]), kernels(1, FULL, us(100)))]
     };

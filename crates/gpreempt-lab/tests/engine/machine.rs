@@ -171,7 +171,7 @@ fn one_slot(tasks: Vec<Task>) -> RunOutcome {
 }
 
 #[test]
-fn a_slot_nobody_uses_is_given_away_at_once() {
+fn an_unused_slot_is_given_away_at_once() {
     let request = || online(at(&[us(100), us(5_000)]), kernels(1, FULL, us(50)));
     let idle = offline(at(&[us(15_000)]), kernels(1, 1, us(50)));
     // The rotation costs what the firmware needs; nothing moves. The second request finds its process mapped.

@@ -97,7 +97,7 @@ mod tests {
         let kernels = |from_ns, to_ns| Window { from_ns, to_ns }.kernels(&ends);
         assert_eq!(kernels(150, 250), Some(1.0));
         assert_eq!(kernels(100, 400), Some(2.5));
-        assert_eq!(kernels(50, 250), None, "nobody knows when the first began");
+        assert_eq!(kernels(50, 250), None, "it is not known when the first began");
         assert_eq!(kernels(150, 600), None);
         assert_eq!(Window::of_kernels(&ends), Some(Window { from_ns: 100, to_ns: 300 }));
         assert_eq!(Window::of_kernels(&ends).unwrap().kernels(&ends), Some(2.0));

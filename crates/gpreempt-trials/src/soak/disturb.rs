@@ -20,7 +20,7 @@ const PAUSE_MS: (u64, u64) = (100, 900);
 /// How long a process stays halted by SIGSTOP: shorter and longer than the guardian tolerates.
 const FREEZE_MS: (u64, u64) = (50, 1500);
 
-/// Who is killed or stopped.
+/// The process that is killed or stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whom {
     Part(Part),

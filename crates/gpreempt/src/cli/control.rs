@@ -25,7 +25,7 @@ pub(crate) struct Reach {
 pub(crate) struct Report {
     /// Print JSON instead of text.
     ///
-    /// Keys carry their unit (`since_s`) and stay as they are within a schema number.
+    /// Keys carry their unit (`since_s`) and do not change within a schema version.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -175,13 +175,13 @@ pub(crate) struct Launch {
 
 #[derive(Subcommand)]
 pub(crate) enum Config {
-    /// Report errors and warnings. Ends with code 2 if the daemon would refuse the file.
+    /// Report errors and warnings. Exits with code 2 if the daemon would refuse the file.
     Check(ConfigFile),
 
     /// Print the configuration in effect with all defaults, and the bounds that follow from it.
     ///
     /// Bounds are printed as comments beside each rule: the longest time that its jobs wait for lower jobs, and the
-    /// longest time that they stay stopped. They depend on the estimated cycle time until a cycle was measured.
+    /// longest time that they stay stopped. They depend on the estimated cycle time until a cycle has been measured.
     Print(ConfigFile),
 
     /// Print a commented configuration to start from.
@@ -217,7 +217,7 @@ pub(crate) struct Daemon {
 
     /// Poll rings without sleeping, on this core.
     ///
-    /// Detects work within microseconds and uses the core completely. For servers with cores to spare.
+    /// Detects work within microseconds and uses all of the core. For servers with cores to spare.
     #[arg(long, value_name = "N")]
     pub(crate) spin_core: Option<usize>,
 }

@@ -10,9 +10,9 @@ use gpreempt_lab::mechanism::{self, MechanismSpec};
 pub(crate) enum Lab {
     /// Run a workload under every mechanism and compare latency, throughput and side effects.
     ///
-    /// The first row is the yardstick: the online tasks without the offline ones, and the reverse. "x alone" says how
-    /// many times longer an online request takes than there; "of alone" how much of its throughput the offline side
-    /// keeps.
+    /// The first row is the yardstick: the online tasks without the offline ones, and the reverse. "x alone" is the
+    /// latency of online requests divided by that of their task in the first row; "of alone" is the share of its
+    /// throughput that the offline side keeps.
     Compare(Compare),
 
     /// Show one inference request against a training job of 100 kernels, at kernel 25.
@@ -30,14 +30,14 @@ pub(crate) enum Lab {
     /// figures calibrate the model and are marked; the others are predictions, printed with their deviation.
     Plausibility(Plausibility),
 
-    /// Name and describe mechanisms, workloads, profiles and models.
+    /// List and describe mechanisms, workloads, profiles and models.
     List {
         /// Print JSON instead of text.
         #[arg(long)]
         json: bool,
     },
 
-    /// Print a built-in workload or profile as the file it is, to copy and edit.
+    /// Print the file of a built-in workload or profile, to copy and edit.
     ///
     /// For example `gpreempt lab print mi300x-spx > mine.toml`, then `--profile mine.toml`.
     Print {
@@ -64,7 +64,7 @@ pub(crate) struct Compare {
 
     /// Simulated seconds, instead of what the workload says.
     ///
-    /// Longer runs make high percentiles firmer and take longer.
+    /// Longer runs make high percentiles more reliable.
     #[arg(long, value_name = "N", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
 
@@ -112,7 +112,7 @@ pub(crate) struct Run {
 
     /// Simulated seconds, instead of what the workload says.
     ///
-    /// Longer runs make high percentiles firmer and take longer.
+    /// Longer runs make high percentiles more reliable.
     #[arg(long, value_name = "N", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
 
@@ -140,8 +140,8 @@ pub(crate) struct Plausibility {
 pub(crate) struct Setting {
     /// Device to simulate: a built-in profile or a TOML file.
     ///
-    /// Every number of a profile carries its source; those nobody published are marked as estimates, in the file and
-    /// beside each result. To try another value, `gpreempt lab print NAME`, edit, and pass the file.
+    /// Every number of a profile carries its source; those without a published one are marked as estimates, in the
+    /// file and beside each result. To try another value, `gpreempt lab print NAME`, edit, and pass the file.
     #[arg(long, value_name = "NAME|FILE", default_value = "mi300x-spx", value_hint = ValueHint::FilePath)]
     pub(crate) profile: String,
 
@@ -153,7 +153,7 @@ pub(crate) struct Setting {
 
     /// Print JSON instead of a table.
     ///
-    /// Keys carry their unit (`online_p99_us`) and stay as they are within a schema number.
+    /// Keys carry their unit (`online_p99_us`) and do not change within a schema version.
     #[arg(long)]
     pub(crate) json: bool,
 }

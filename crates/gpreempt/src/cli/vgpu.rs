@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use clap::{Args, ValueEnum};
 use vgpu::launch::{DebugPermission, Name, Storm};
 
-/// Which gpu.
+/// Options that select or define the virtual gpu.
 #[derive(Args)]
 pub(crate) struct VgpuGpu {
     /// Share one virtual gpu: the first command of this name starts it, the others join.
     ///
-    /// Names are yours alone; other users have theirs. The gpu ends with its last program. Who joins takes it as it is:
-    /// asking for another profile, other numbers or other faults than it has is an error.
+    /// Names are per user. The gpu ends with its last program. A program that joins takes the gpu as it is: asking for
+    /// another profile, other numbers or other faults than it has is an error.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<Name>,
 
@@ -33,7 +33,7 @@ pub(crate) struct VgpuGpu {
     pub(crate) gpus: Option<u32>,
 }
 
-/// How the gpu misbehaves.
+/// Options that make the gpu misbehave.
 #[derive(Args)]
 #[command(next_help_heading = "Fault injection")]
 pub(crate) struct VgpuFaults {
@@ -98,7 +98,7 @@ pub(crate) struct VgpuEnv {
     #[command(flatten)]
     pub(crate) gpu: VgpuGpu,
 
-    /// Process that the gpu lives as long as; the parent of this command unless given.
+    /// Process that keeps the gpu alive; the parent of this command unless given.
     #[arg(long, value_name = "PID")]
     pub(crate) hold: Option<u32>,
 }

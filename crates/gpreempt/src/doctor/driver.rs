@@ -73,7 +73,7 @@ impl Driver {
             return Check::fail(NAME, found, "load the driver: `modprobe amdgpu`");
         }
         if self.gpus.is_empty() {
-            return Check::fail(NAME, "the driver has none", "see `lspci -d 1002:` and `dmesg | grep -i amdgpu`");
+            return Check::fail(NAME, "the driver lists none", "see `lspci -d 1002:` and `dmesg | grep -i amdgpu`");
         }
         let names: Vec<String> = self.gpus.iter().map(|gpu| format!("{} {}", gpu.address, gpu.name)).collect();
         let found = names.join(", ");
@@ -113,12 +113,12 @@ impl Driver {
         }
         let pid = std::process::id();
         if Path::new(PROCESSES).join(pid.to_string()).exists() {
-            return Check::ok(NAME, "the driver's process numbers are ours");
+            return Check::ok(NAME, "the driver lists this process by its own pid");
         }
         Check::fail(
             NAME,
             format!("the driver does not list this process as {pid}"),
-            "run gpreempt outside of containers, or in one that shares the machine's processes (`--pid=host`)",
+            "run gpreempt outside of containers, or in one that shares the host's pid namespace (`--pid=host`)",
         )
     }
 }

@@ -42,7 +42,7 @@ fn tracing(can_trace: Option<bool>) -> Check {
             "only your own processes",
             "run the daemon as root or with CAP_SYS_PTRACE to manage those of other users",
         ),
-        None => Check::unknown(NAME, "/proc/self/status does not tell"),
+        None => Check::unknown(NAME, "/proc/self/status does not show capabilities"),
     }
 }
 
@@ -95,8 +95,8 @@ fn rings(readable: &std::io::Result<()>) -> Check {
         Err(error) => Check::warn(
             NAME,
             format!("/sys/kernel/debug/kfd/mqds: {error}"),
-            "run as root with debugfs mounted (`mount -t debugfs none /sys/kernel/debug`); else rings are known only of \
-             programs that are attached, and observing sees nothing",
+            "run as root with debugfs mounted (`mount -t debugfs none /sys/kernel/debug`); otherwise the daemon knows \
+             rings only of processes that it is attached to, and in observe mode none",
         ),
     }
 }
@@ -111,7 +111,7 @@ fn lockdown(text: Option<&str>, rings_visible: bool) -> Check {
     if mode == "none" || rings_visible {
         return Check::ok(NAME, mode);
     }
-    Check::warn(NAME, mode, "it may be what hides debugfs: see `rings visible`")
+    Check::warn(NAME, mode, "lockdown may be what hides debugfs: see `rings visible`")
 }
 
 /// Returns the highest real-time priority that the limits allow.
@@ -125,12 +125,12 @@ fn urgency(can_nice: Option<bool>, limit: Option<u64>) -> Check {
     const NAME: &str = "real-time priority";
     match (can_nice, limit) {
         (Some(true), _) => Check::ok(NAME, "CAP_SYS_NICE"),
-        (_, Some(limit)) if limit > 0 => Check::ok(NAME, "permitted by the limits"),
-        (None, None) => Check::unknown(NAME, "/proc/self does not tell"),
+        (_, Some(limit)) if limit > 0 => Check::ok(NAME, "permitted by RLIMIT_RTPRIO"),
+        (None, None) => Check::unknown(NAME, "/proc/self shows neither capabilities nor limits"),
         _ => Check::warn(
             NAME,
             "not permitted",
-            "on a busy machine stops come later; run as root, or set LimitRTPRIO=1 (`ulimit -r 1`)",
+            "stops are delayed on a busy machine; run as root, or set LimitRTPRIO=1 (`ulimit -r 1`)",
         ),
     }
 }

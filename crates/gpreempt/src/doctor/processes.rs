@@ -80,7 +80,7 @@ fn over_subscription(gpus: &[Gpu], processes: &[GpuProcess], limit: Option<u64>)
         return Check::ok(NAME, "none");
     }
     let remedy =
-        "the hardware rotates them by itself and all of them wait longer; run fewer processes or streams on that gpu";
+        "the hardware makes them take turns and all of them wait longer; run fewer processes or streams on that gpu";
     Check::warn(NAME, crowded.join(", "), remedy)
 }
 

@@ -22,13 +22,13 @@ pub(super) fn check(status: &Result<Status>) -> Check {
                 "use the command of the daemon's release",
             ),
             Mode::Observe => Check::ok(NAME, format!("process {} only observes", status.daemon_pid))
-                .with("to act, set `mode = \"enforce\"` in its configuration and `gpreempt reload`"),
+                .with("to stop processes, set `mode = \"enforce\"` in its configuration and run `gpreempt reload`"),
         },
         Err(error) => match error.downcast_ref() {
             Some(ClientError::NoDaemon { path, .. }) => Check::warn(
                 NAME,
-                format!("none answers at {}", path.display()),
-                "start `gpreempt daemon`, or as a service: `systemctl start gpreempt`",
+                format!("no daemon answers at {}", path.display()),
+                "start `gpreempt daemon`, or the service: `systemctl start gpreempt`",
             ),
             _ => Check::warn(NAME, "does not answer", format!("{error:#}")),
         },

@@ -69,7 +69,7 @@ fn headline(profile: &Profile, workload: &Workload, seed: u64) -> String {
     )
 }
 
-/// Which numbers of the profile nobody published.
+/// Names the numbers of the profile that have not been published.
 fn estimates(profile: &Profile) -> String {
     let estimates = profile.estimates();
     if estimates.is_empty() {

@@ -108,7 +108,7 @@ fn hip_programs_share_a_gpu_one_after_another_and_at_the_same_time() {
         "$1" "$2" --rounds 2 >"$3/first" & "$1" "$2" --rounds 2 >"$3/second"; wait $! || exit
         for i in 1 2 3; do "$1" "$2" axpy >/dev/null || exit; done
         cat "$3/first" "$3/second"
-        # The driver notices an end by itself, not before whoever waits for it.
+        # The driver notices the end of a process by itself, and maybe later than the parent that waits for it.
         for i in $(seq 100); do [ -z "$(ls /sys/class/kfd/kfd/proc)" ] && exit; sleep 0.05; done
         ls /sys/class/kfd/kfd/proc"#;
     let directory = tempfile::tempdir().expect("a directory");

@@ -74,6 +74,6 @@ fn hip_programs_do_not_notice_a_storm() {
 #[ignore = "needs tinygrad and libLLVM-19"]
 fn training_does_not_notice_a_storm() {
     let report = storm("tinygrad", 500, 100);
-    // Its runtime does not offer itself to debuggers, so there is nobody to suspend its queues.
+    // Its runtime does not offer itself to debuggers, so no debugger can suspend its queues.
     assert_eq!(report["suspends"], 0, "{report}");
 }

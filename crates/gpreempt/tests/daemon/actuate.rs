@@ -1,4 +1,4 @@
-//! The actuator with real processes on the virtual gpu: what it stops, what it tells, and what happens when somebody
+//! The actuator with real processes on the virtual gpu: what it stops, what it tells, and what happens when a process
 //! dies.
 
 use std::sync::mpsc::{self, Receiver};
@@ -169,7 +169,7 @@ fn live_through_stops(scene: &Scene, stays_traced: bool) {
     assert!(runtime && queues.len() == 1 && queues[0].queue == first && queues[0].kind == 2, "{queues:?}");
     assert_eq!(hand.suspend(pid, &[first]).unwrap(), [first]);
     // Where the driver wants its callers to trace, that shows only when it is tried without. That is over when the
-    // queue is stopped, and is left out if the program was where nobody should interrupt it: then once more.
+    // queue is stopped, and is left out if the program was where it must not be interrupted: then once more.
     until("it is let go, or traced again", || {
         let right = is_traced(pid) == stays_traced;
         if !right {
@@ -181,7 +181,7 @@ fn live_through_stops(scene: &Scene, stays_traced: bool) {
     assert_eq!(state_of_queue(pid, first), "suspended");
     client.enough();
     assert!(!client.is_done(0));
-    // Born while the other is stopped, stopped without anybody asking for a snapshot, and one that never was.
+    // Born while the other is stopped, stopped without a request for a snapshot, and one that never was.
     let second = client.queue(7);
     hand.must_hear_of_change(|queues, runtime| runtime && queues.len() == 2);
     let mut stopped = hand.suspend(pid, &[second, 77]).unwrap();
@@ -258,7 +258,7 @@ fn everything_runs_again_when_the_actuator_is_killed() {
         drop(link);
         until("the link is gone", || matches!(told.try_recv(), Err(mpsc::TryRecvError::Disconnected)));
         until("it runs", || state_of_queue(pid, queue) == "mapped");
-        until("nobody debugs it", || process(&status(), pid.0).unwrap()["debugger"].is_null());
+        until("it has no debugger", || process(&status(), pid.0).unwrap()["debugger"].is_null());
         client.leave();
     });
 }
@@ -314,7 +314,7 @@ fn a_process_of_another_debugger_is_refused_as_such() {
         other.ask(&format!("trace {pid}"));
         assert_eq!(hand.attach(pid).unwrap_err().kind, CommandRefusalKind::Debugger);
         other.leave();
-        // One that comes later takes the session over, which the driver permits once nobody traces.
+        // One that comes later takes the session over, which the driver permits once no process traces.
         hand.attach(pid).unwrap();
         until("it is let go", || {
             // As in every session, that has been tried when the first order is answered.

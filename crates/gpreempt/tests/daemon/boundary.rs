@@ -28,7 +28,7 @@ fn must_go_on(service: &TestDaemon<'_>, mut online: Actor) {
 }
 
 #[test]
-fn a_process_without_a_queue_is_nobody_and_its_first_queue_counts() {
+fn a_process_without_a_queue_is_no_tenant_and_its_first_queue_counts() {
     play(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let (mut online, _) = service.walker(12);
@@ -111,7 +111,7 @@ fn a_stopped_tenant_runs_for_a_while_when_it_is_told_to_end() {
         let service = TestDaemon::start(scene, Rules { daemon: "term_grace_ms = 600000", ..Rules::default() });
         let (offline, _, mut online) = stopped(&service);
         let pid = offline.pid();
-        // As after Ctrl-Z, so that the signal does not end it before anybody saw it.
+        // As after Ctrl-Z, so that the signal does not end it before the daemon saw it.
         send(pid, Signal::SIGSTOP);
         until("it is stopped", || letter(pid) == 'T');
         send(pid, Signal::SIGTERM);

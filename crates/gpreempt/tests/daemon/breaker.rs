@@ -42,7 +42,7 @@ fn a_gpu_that_is_slow_is_left_alone_for_a_while_and_then_managed_again() {
         ];
         let all = || service.events(None).into_iter().map(|event| event.kind).collect::<Vec<_>>();
         service.until("it is stopped, left alone, and stopped again", |_| in_order(&all(), wanted));
-        // That goes on, so whoever looks long enough sees it.
+        // That goes on, so a client that looks long enough sees it.
         service.until("the status tells", |status| {
             status.gpus[0].breaker.as_ref().is_some_and(|breaker| breaker.message.contains("slower than 10ms"))
         });

@@ -9,7 +9,7 @@ use gpreempt_testkit::{play, this_test, until};
 use nix::sys::signal::Signal;
 
 #[test]
-fn a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released() {
+fn a_held_job_stops_although_no_other_job_wants_and_goes_on_when_it_is_released() {
     play(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules { daemon: "hold_max_s = 1000", ..Rules::default() });
         let (mut actor, _) = service.walker(2);
@@ -18,8 +18,8 @@ fn a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released() {
         for seconds in [0, 1001] {
             assert_eq!(service.refusal(Request::Hold { target: target(), seconds }).kind, RefusalKind::Range);
         }
-        let nobody = Request::Hold { target: Target::Job("nobody".into()), seconds: 1 };
-        assert_eq!(service.refusal(nobody).kind, RefusalKind::Unknown);
+        let missing = Request::Hold { target: Target::Job("missing".into()), seconds: 1 };
+        assert_eq!(service.refusal(missing).kind, RefusalKind::Unknown);
 
         service.ask(Request::Hold { target: target(), seconds: 900 });
         service.must_show(pid, "held", |tenant| tenant.why.as_ref().is_some_and(|why| why.reason == Reason::Held));
@@ -29,7 +29,7 @@ fn a_held_job_stops_although_nobody_wants_and_goes_on_when_it_is_released() {
         service.must_work(pid);
         until_suspended(pid, (0, 1));
 
-        // A lease that runs out. It may be over before anybody saw it, so the log tells.
+        // A lease that runs out. It may be over before a status shows it, so the log tells.
         let before = stops(&service.events_of(pid));
         service.ask(Request::Hold { target: target(), seconds: 3 });
         service.until("it is stopped again", |_| stops(&service.events_of(pid)) > before);
@@ -84,7 +84,7 @@ fn an_unmanaged_process_is_detached_and_never_stopped_until_it_is_managed_again(
 }
 
 #[test]
-fn new_rules_hold_for_what_is_stopped_and_faulty_ones_for_nobody() {
+fn new_rules_hold_for_what_is_stopped_and_faulty_ones_are_refused() {
     play(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _) = service.walker(2);
@@ -111,7 +111,7 @@ fn new_rules_hold_for_what_is_stopped_and_faulty_ones_for_nobody() {
         service.until("the signal was obeyed", |_| reloads(&place) == 2);
         service.must_show(pid, "stopped as before", |tenant| (tenant.state, tenant.level) == (State::Stopped, Some(2)));
 
-        // Everybody has the same level: nobody is in the way of anybody.
+        // All jobs have the same level: none is in the way of another.
         fs::write(service.config(), good.replace("max_level = 15", "max_level = 0")).expect("can be written");
         let (status, said) = service.command(&["reload"]);
         assert!(status.success(), "{said}");
@@ -127,7 +127,7 @@ fn new_rules_hold_for_what_is_stopped_and_faulty_ones_for_nobody() {
         fs::write(service.config(), "mode = \"enforce\"\n").expect("can be written");
         service.send(Signal::SIGHUP);
         service.must_work(pid);
-        service.until("nobody has a job", |status| status.jobs.is_empty());
+        service.until("no process has a job", |status| status.jobs.is_empty());
         service.must_show(pid, "without a level", |tenant| tenant.level.is_none());
         for actor in [&mut offline, &mut online] {
             actor.enough();

@@ -1,4 +1,4 @@
-//! Whoever is killed or stopped while a tenant is stopped: everything runs again, and nothing is lost by it.
+//! Processes that are killed or stopped while a tenant is stopped: everything runs again, and nothing is lost by it.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ fn must_be_free(offline: &Actor) {
 }
 
 #[test]
-fn a_killed_daemon_leaves_nobody_stopped_and_no_process() {
+fn a_killed_daemon_leaves_no_tenant_stopped_and_no_process() {
     play(this_test!(), &[], |scene| {
         let mut service = TestDaemon::start(scene, Rules::default());
         let (offline, online) = stopped(&service);
@@ -60,7 +60,7 @@ fn a_killed_daemon_leaves_nobody_stopped_and_no_process() {
 }
 
 #[test]
-fn a_killed_daemon_whose_guardian_is_stopped_leaves_nobody_stopped() {
+fn a_killed_daemon_whose_guardian_is_stopped_leaves_no_tenant_stopped() {
     play(this_test!(), &[], |scene| {
         let mut service = TestDaemon::start(scene, Rules::default());
         let (offline, online) = stopped(&service);

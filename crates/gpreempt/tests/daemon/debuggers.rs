@@ -1,4 +1,4 @@
-//! Processes under a debugger of somebody else are left alone, and shown so.
+//! Processes under another debugger are left alone, and shown so.
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
@@ -59,7 +59,7 @@ fn is_left_alone(status: &Status, pid: Pid, debugger: u32) -> bool {
     tenants(status, pid).all(|tenant| tenant.state != State::Stopped && tenant.unstoppable.as_ref().is_some_and(left))
 }
 
-/// A debugger attaches before anybody could be stopped, and goes; later, when the daemon has a session; and while its
+/// A debugger attaches before a tenant could be stopped, and goes; later, when the daemon has a session; and while its
 /// process is stopped.
 fn come_and_go(scene: &Scene, attach: fn(Pid) -> Debugger) {
     let service = TestDaemon::start(scene, Rules::default());

@@ -120,7 +120,7 @@ fn a_process_is_told_with_the_rings_it_really_has_until_it_is_killed() {
 }
 
 #[test]
-fn a_process_without_queues_is_nobody() {
+fn a_process_without_queues_is_not_reported() {
     play(this_test!(), &[], |scene| {
         let lookout = Lookout::start();
         let mut client = scene.actor();

@@ -163,7 +163,7 @@ impl Process {
 }
 
 #[test]
-fn a_killed_daemon_leaves_nobody() {
+fn a_killed_daemon_leaves_no_process() {
     play(this_test!(), |mut daemon| {
         daemon.child.kill().unwrap();
         daemon.must_be_gone();

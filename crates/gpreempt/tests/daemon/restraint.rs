@@ -34,7 +34,7 @@ fn is_stopped(status: &Status, pid: Pid) -> bool {
 }
 
 #[test]
-fn where_there_is_only_one_level_nobody_is_attached_to() {
+fn where_there_is_only_one_level_no_process_is_attached_to() {
     play(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let (mut first, _) = service.walker(2);
@@ -47,7 +47,7 @@ fn where_there_is_only_one_level_nobody_is_attached_to() {
         assert_eq!(pids.map(tracer), [None, None]);
         let mut own = pids.map(|pid| u64::from(pid.0)).to_vec();
         own.sort_unstable();
-        assert_eq!(users(), own, "nobody else has the driver open");
+        assert_eq!(users(), own, "no other process has the driver open");
         let stats = service.stats().daemon;
         assert_eq!((stats.actuator_starts, stats.looks), (0, 0));
         for actor in [&mut first, &mut second] {
@@ -58,7 +58,7 @@ fn where_there_is_only_one_level_nobody_is_attached_to() {
 }
 
 #[test]
-fn an_observing_daemon_tells_what_it_would_do_and_touches_nobody() {
+fn an_observing_daemon_tells_what_it_would_do_and_touches_no_process() {
     play(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules { mode: "observe", ..Rules::default() });
         let (mut offline, _) = service.walker(2);
@@ -73,7 +73,7 @@ fn an_observing_daemon_tells_what_it_would_do_and_touches_nobody() {
         assert_eq!(pids.map(tracer), [None, None]);
         let mut own = pids.map(|pid| u64::from(pid.0)).to_vec();
         own.sort_unstable();
-        assert_eq!(users(), own, "nobody else has the driver open");
+        assert_eq!(users(), own, "no other process has the driver open");
         let hold = Request::Hold { target: Target::Pid(offline.pid().0), seconds: 1 };
         assert_eq!(service.refusal(hold).kind, RefusalKind::Observing);
         online.enough();

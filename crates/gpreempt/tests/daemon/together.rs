@@ -45,7 +45,7 @@ fn a_job_of_two_processes_on_two_gpus_stops_and_runs_as_one() {
                 tenant.why.as_ref().is_some_and(|why| why.by == cause)
             });
         }
-        // A job beside it, which is in nobody's way, is left alone.
+        // A job beside it, which is in the way of no other, is left alone.
         service.must_work(alone.pid());
         assert_eq!(suspended(alone.pid()), (0, 1));
 
@@ -75,7 +75,7 @@ fn a_member_that_begins_to_work_while_its_job_is_stopped_waits_with_the_others()
         service.must_be_known(second.pid());
         let (mut online, _) = service.walker(12);
         service.must_be(first.pid(), State::Stopped);
-        // On a gpu where nobody is above it.
+        // On a gpu where no job is above it.
         second.ask(&format!("walk {queue} 1"));
         service.must_be(second.pid(), State::Stopped);
         until_suspended(second.pid(), (1, 1));

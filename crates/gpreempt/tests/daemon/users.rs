@@ -13,7 +13,7 @@ use nix::unistd::geteuid;
 
 use super::executable;
 
-/// Somebody without any rights; every system has it.
+/// The user nobody, which has no rights and exists on every system.
 const NOBODY: &str = "65534";
 const OFFLINE: &[&str] = &["load", "offline", "--groups", "32", "--steps", "2000"];
 
@@ -23,13 +23,14 @@ fn as_nobody() -> Command {
     command
 }
 
-/// Whether programs of these tests can be started as nobody: only root can, and only where nobody may read them.
+/// Whether programs of these tests can be started as the user nobody: only root can, and only where that user may read
+/// them.
 fn is_possible() -> bool {
     let version = as_nobody().arg(executable()).arg("--version").output();
     geteuid().is_root() && version.is_ok_and(|output| output.status.success())
 }
 
-/// Plays a test in which everybody is nobody; as the present user where that cannot be.
+/// Plays a test in which every process runs as the user nobody; as the present user where that cannot be.
 fn play_as_nobody(test: ThisTest, director: fn(&Scene)) {
     if !is_outside() || !is_possible() {
         return play(test, &[], director);
@@ -61,10 +62,10 @@ fn without_any_rights_programs_started_with_run_are_protected_and_stopped() {
     });
 }
 
-/// Plays a test with root and nobody. Says so where there is only one user.
+/// Plays a test with root and the user nobody. Says so where there is only one user.
 fn play_with_both(test: ThisTest, director: fn(&Scene)) {
     if is_outside() && !is_possible() {
-        return eprintln!("skipped: needs root, setpriv, and a program that nobody may read");
+        return eprintln!("skipped: needs root, setpriv, and a program that the user nobody may read");
     }
     play(test, &[], director);
 }
@@ -72,12 +73,12 @@ fn play_with_both(test: ThisTest, director: fn(&Scene)) {
 #[test]
 fn a_process_that_the_daemon_may_not_trace_is_shown_so_and_nothing_is_stopped() {
     if is_outside() && geteuid().is_root() && !is_possible() {
-        return eprintln!("skipped: root may trace everybody, and needs setpriv to be somebody else");
+        return eprintln!("skipped: root may trace every process, and needs setpriv to become another user");
     }
     play_as_nobody(this_test!(), |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _) = service.walker(2);
-        // As if it were another user's: the system refuses whoever has no rights.
+        // As if it were another user's: the kernel refuses a tracer without privileges.
         offline.ask("hide");
         let (mut online, _) = service.walker(12);
         service.must_show(offline.pid(), "refused", |tenant| {
@@ -103,7 +104,7 @@ fn a_process_that_the_daemon_may_not_trace_is_shown_so_and_nothing_is_stopped() 
 }
 
 #[test]
-fn what_somebody_tells_of_work_of_another_user_is_ignored() {
+fn a_notification_of_work_of_another_user_is_ignored() {
     play_with_both(this_test!(), |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let (actor, _) = service.idler(2);

@@ -34,7 +34,7 @@ fn kernels_without_completion_signals_are_protected_until_they_are_done() {
 }
 
 #[test]
-fn nobody_is_stopped_for_copies_nor_attached_for_a_process_that_does_nothing_else() {
+fn no_tenant_is_stopped_for_copies_nor_attached_for_a_process_that_does_nothing_else() {
     play(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, _) = service.walker(2);
@@ -68,13 +68,13 @@ fn nobody_is_stopped_for_copies_nor_attached_for_a_process_that_does_nothing_els
 }
 
 #[test]
-fn work_that_somebody_tells_of_is_counted_where_only_scans_look() {
+fn notified_work_is_counted_where_only_scans_look() {
     play(this_test!(), &[], |scene| {
         let daemon = "scan_ms = 10\n[watch]\nfixed = true\nperiod_us = 10000";
         let service = TestDaemon::start(scene, Rules { daemon, ..Rules::default() });
         let (mut offline, _) = service.walker(2);
         let (mut online, queue) = service.idler(12);
-        // Somebody who is not known.
+        // A process that the daemon does not know.
         let own = std::process::id().to_string();
         let known = online.pid().to_string();
         online.ask(&format!("walk {queue} 4"));

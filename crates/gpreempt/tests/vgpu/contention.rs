@@ -22,7 +22,7 @@ fn blocked(scene: &Scene, priority: u32, groups: u32) -> Actor {
     let mut actor = scene.actor();
     actor.ask("open");
     let queue = actor.queue(priority);
-    // The new queue took everybody off the gpu for a moment.
+    // The new queue took all waves off the gpu for a moment.
     until("the gpu is full again", || gpu_waves(&status()) == u64::from(FULL));
     actor.ask(&format!("walk {queue} {groups}"));
     until_it_waits(&actor);
@@ -34,7 +34,7 @@ fn until_it_waits(actor: &Actor) {
     until("it waits for room", || process(&status(), actor.pid().0).is_some_and(|of| of["gpus"][0]["waiting"] == true));
 }
 
-/// Somebody whose walk fills the gpu, and a way to stop it.
+/// A process whose walk fills the gpu, and a way to stop it.
 fn fill(scene: &Scene) -> (Actor, Tracer, [QueueId; 1]) {
     let (client, queue) = scene.walker(FULL);
     until("the gpu is full", || gpu_waves(&status()) == u64::from(FULL));
@@ -86,7 +86,7 @@ fn a_kernel_that_waits_begins_when_the_one_before_it_ends() {
 /// one's.
 fn high_before_low(scene: &Scene, high_first: bool) {
     let priorities = if high_first { [7, 11, 6] } else { [7, 6, 11] };
-    // All queues first: each new one takes everybody off the gpu, and then the best claim wins.
+    // All queues first: each new one takes all waves off the gpu, and then the best claim wins.
     let mut actors = priorities.map(|priority| {
         let mut actor = scene.actor();
         actor.ask("open");
@@ -195,7 +195,7 @@ fn more_queues_than_the_hardware_holds_take_turns() {
             }
         }
         assert_eq!(status()["gpus"][0]["over_subscribed"], true);
-        until("everybody has had a turn", || cycles(&status(), 0, Some("quantum")) >= 4);
+        until("every process has had a turn", || cycles(&status(), 0, Some("quantum")) >= 4);
         for actor in &mut actors {
             actor.enough();
         }
@@ -221,12 +221,12 @@ fn queues_that_wait_for_a_signal_notice_it_although_they_take_turns() {
             actor.ask(&format!("gate {queue}"));
         }
         assert_eq!(status()["gpus"][0]["over_subscribed"], true);
-        until("everybody has had a turn", || cycles(&status(), 0, Some("quantum")) >= 4);
+        until("every process has had a turn", || cycles(&status(), 0, Some("quantum")) >= 4);
         for actor in &mut actors {
             assert_eq!(actor.ask("passed 0"), "false");
         }
         for actor in &mut actors {
-            // A store to memory, of which nobody tells the gpu.
+            // A store to memory, without a doorbell.
             actor.ask("fire");
         }
         for actor in &mut actors {

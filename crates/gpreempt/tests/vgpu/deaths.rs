@@ -1,4 +1,4 @@
-//! Whoever dies while queues are stopped, and calls that wait for a stopped queue.
+//! Processes that die while queues are stopped, and calls that wait for a stopped queue.
 
 use std::sync::Arc;
 

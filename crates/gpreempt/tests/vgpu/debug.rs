@@ -1,4 +1,4 @@
-//! Debug sessions between processes: who may begin one, what it hears of, what it stops.
+//! Debug sessions between processes: which process may begin one, what it hears of, what it stops.
 
 use std::io::PipeReader;
 use std::os::fd::AsRawFd;
@@ -35,7 +35,7 @@ impl Session {
         (Session { kfd, leader, events }, info.runtime_state)
     }
 
-    /// Bytes that the driver has written and nobody has read.
+    /// Bytes that the driver has written and the debugger has not read.
     fn noticed(&self) -> usize {
         let mut count: libc::c_int = 0;
         // SAFETY: the call fills one number.
@@ -125,7 +125,7 @@ fn only_who_traces_a_process_may_begin_a_session() {
         assert_eq!(refused(kfd.enable(pid, ExceptionMask::EMPTY, &notify)), Some(libc::EPERM));
         assert_eq!(refused(kfd.queue_snapshot(pid, ExceptionMask::EMPTY)), Some(libc::EPERM));
         assert_eq!(refused(kfd.queue_snapshot(Pid(u32::MAX >> 1), ExceptionMask::EMPTY)), Some(libc::ESRCH));
-        // Who traces it but has not begun is told so.
+        // A tracer that has not begun a session is told so.
         let leader = Tracee::seize(pid, |_| ()).unwrap();
         let early = leader.run(move || kfd.queue_snapshot(pid, ExceptionMask::EMPTY)).unwrap();
         assert_eq!(refused(early), Some(libc::EINVAL));
@@ -148,7 +148,7 @@ fn ask_from_elsewhere(scene: &Scene) -> [Option<i32>; 2] {
     let traced = errno();
     leader.detach();
     let detached = errno();
-    // Every variant lets anybody end a session.
+    // Every variant lets any process end a session.
     kfd.disable(pid).unwrap();
     client.enough();
     client.must_end_right(0);

@@ -32,7 +32,7 @@ fn another_one_finds_the_gpu_as_good_as_new(scene: &Scene) {
 
 #[test]
 fn engines_that_are_stopped_for_ever_cost_a_reset_and_not_the_gpu() {
-    // So long that only those who are stopped are late, however busy the machine is.
+    // So long that only processes that are stopped are late, however busy the machine is.
     let flags = ["--preemption-timeout-ms", "3000"];
     play(this_test!(), &flags, |scene| {
         let (client, _) = scene.walker(4);

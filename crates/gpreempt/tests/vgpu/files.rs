@@ -54,7 +54,7 @@ fn debugfs_is_for_root_alone() {
             "{found}"
         );
     }
-    // Root may become nobody, if nobody may read the program.
+    // Root may become the user nobody, if that user may read the program.
     if !is_root || starts(&nobody).is_ok_and(|output| output.status.success()) {
         let [found, refused] = run(if is_root { &nobody } else { &nobody[7..] });
         assert!(found.starts_with("generation_id"), "nothing else is found: {found}");

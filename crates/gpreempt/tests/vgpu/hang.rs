@@ -10,7 +10,7 @@ use kfd::{Grace, Kfd, QueueId, QueueResult, Tracer};
 
 use super::executable;
 
-/// So long that only the fault that is asked for makes anybody late, however busy the machine is.
+/// So long that only the fault that is asked for makes a process late, however busy the machine is.
 const TIMEOUT: &str = "3000";
 
 /// A gpu whose reset takes long enough to be met.
@@ -33,13 +33,13 @@ fn a_gpu_that_hangs_is_reset_and_serves_the_next_process() {
         second.ask("open");
         // Its queue is the second change of the runlist, in which the waves of the first do not stop.
         assert_eq!(second.try_to("queue 7"), Err(libc::ETIME));
-        // Who comes during the reset is asked to come again.
+        // A process that comes during the reset is asked to come again.
         third.ask("open");
         assert_eq!(third.try_to("queue 7"), Err(libc::EIO));
         first.enough();
         let said = first.ask("wait 0");
         assert!(said.starts_with("failed: ") && said.contains("reset"), "{said}");
-        // Who was there before gets a queue, but neither it nor the old ones are put on the gpu again.
+        // A process that was there before gets a queue, but neither it nor the old ones are put on the gpu again.
         let said = second.ask("queue 7");
         assert!(said.starts_with("failed: ") && said.contains("reset"), "{said}");
         let now = status();

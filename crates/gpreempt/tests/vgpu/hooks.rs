@@ -90,7 +90,7 @@ fn waits_end_when_the_engine_is_killed() {
             unsafe { libc::kill(engine.cast_signed(), libc::SIGKILL) };
         }
         let outcome = queue.wait(&done, LIMIT);
-        let text = format!("{:?}", outcome.expect_err("nobody completes the signal"));
+        let text = format!("{:?}", outcome.expect_err("the signal is never completed"));
         assert!(!text.contains("Timeout"), "{text}");
         // Memory that the kernel used, and its queue, can be given back.
         drop((kept, queue));
@@ -143,7 +143,7 @@ fn calls_work_when_the_first_thread_has_ended() {
         // SAFETY: a child of a fork with one thread, which starts another and ends its first.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: as above.
+            // SAFETY: `late` takes no argument, and the calls write to no memory but `thread`.
             unsafe {
                 let mut thread = std::mem::zeroed();
                 libc::pthread_create(&raw mut thread, std::ptr::null(), late, std::ptr::null_mut());
@@ -181,7 +181,7 @@ fn directories_can_be_listed_into_memory_of_the_caller_and_links_are_not_followe
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_an_error_and_kills_nobody() {
+fn a_limit_on_the_size_of_files_is_an_error_and_kills_no_process() {
     let text = shell(
         "(ulimit -f 0; cat /sys/class/kfd/kfd/topology/generation_id 2>/dev/null; echo $? | cat; \
          cat /dev/kfd 2>/dev/null; echo $? | cat)",

@@ -1,4 +1,4 @@
-//! Nothing is left behind, whoever dies.
+//! Nothing is left behind, whichever process dies.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -17,7 +17,7 @@ struct Client {
 
 impl Client {
     fn start() -> Client {
-        // Shells put files on small descriptors without asking who has them.
+        // Shells put files on small descriptors without asking whether these are in use.
         Client::run("exec 3<>/dev/kfd; exec 4</dev/null; echo ready; read line; exit 0")
     }
 

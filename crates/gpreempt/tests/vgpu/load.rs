@@ -78,7 +78,7 @@ fn requests_without_an_answer_at_the_limit_are_given_up() {
         ["gpreempt", "load", "online", "--requests", "3", "--steps", "10", "--rate", "99", "--patience-ms", "0"];
     let mut program = Program::start(&mut on_vgpu(&words));
     let last = [0; 3].map(|_| program.next("request").0)[2].clone();
-    // Nobody answers in no time.
+    // No request is answered in no time.
     assert_eq!((&last["answered_ns"], &last["latency_us"]), (&Value::Null, &0.0.into()), "{last}");
     assert_right(&program.next("end").0);
     program.wait();
@@ -91,7 +91,7 @@ fn an_offline_program_ends_with_its_input_or_by_a_signal_and_completes_what_it_b
         program.next("kernel");
         if by_signal {
             let pid = i32::try_from(program.child.id()).expect("a pid");
-            // SAFETY: a plain call; the process is a child that nobody has waited for.
+            // SAFETY: a plain call; the process is a child that has not been waited for.
             assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
         } else {
             drop(program.child.stdin.take());

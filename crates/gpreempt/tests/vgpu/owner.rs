@@ -1,4 +1,4 @@
-//! What the owner of a queue does to it while it works, and nobody else may.
+//! What the owner of a queue does to it while it works, and no other process may.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn a_queue_that_is_off_and_stopped_runs_when_both_have_ended() {
 /// A copy of another process's descriptor.
 fn copy_descriptor(pid: Pid, descriptor: &str) -> OwnedFd {
     let descriptor: i32 = descriptor.parse().expect("a number");
-    // SAFETY: plain calls; each descriptor that they return is new and belongs to nobody else.
+    // SAFETY: plain calls; each descriptor that they return is new and has no other owner.
     unsafe {
         let process = libc::syscall(libc::SYS_pidfd_open, pid.0, 0);
         assert!(process >= 0, "{}", std::io::Error::last_os_error());
@@ -81,7 +81,7 @@ fn copy_descriptor(pid: Pid, descriptor: &str) -> OwnedFd {
 fn turn_off(kfd: &impl AsRawFd, queue_id: u32) -> Option<i32> {
     let mut args = UpdateQueueArgs { queue_id, queue_percentage: 0, ..UpdateQueueArgs::default() };
     let Request(request) = UpdateQueueArgs::COMMAND.request();
-    // SAFETY: the argument is as large as the request says and holds no address that anybody follows.
+    // SAFETY: the argument is as large as the request says and holds no address that the driver follows.
     let result = unsafe { libc::ioctl(kfd.as_raw_fd(), request.into(), &raw mut args) };
     if result < 0 { std::io::Error::last_os_error().raw_os_error() } else { None }
 }

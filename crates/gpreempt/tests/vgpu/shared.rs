@@ -64,7 +64,7 @@ fn addresses_of_shared_memory_are_free_again_when_it_is_unmapped() {
                 // SAFETY: memory of this test alone.
                 |pointer| assert_eq!(unsafe { libc::munmap(pointer, SIZE) }, 0),
                 |pointer| _ = map(Some(pointer.addr() as u64)),
-                // As the C library does it, where nobody can see it.
+                // As the C library does it, past the hooks.
                 // SAFETY: memory of this test alone.
                 |pointer| assert_eq!(unsafe { libc::syscall(libc::SYS_munmap, pointer, SIZE) }, 0),
             ];

@@ -111,7 +111,7 @@ fn spoil_one_bit(client: &mut Actor, queue: u32, xccs: u32) {
     let memory = ProcessMemory::open(client.pid()).unwrap();
     // Not all workgroups may have begun, or a wave may be stopped before its first step; then all go on for a while.
     let (wave, register, group) = loop {
-        // Who stops them again at once, on a busy machine, may never see them walk.
+        // A test that stops them again at once, on a busy machine, may never see them walk.
         until("all workgroups have a place", || waves(&status(), client.pid().0) == u64::from(GROUPS));
         assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
         let entry = tracer.snapshot().unwrap()[0];

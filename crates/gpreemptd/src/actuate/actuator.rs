@@ -54,7 +54,7 @@ fn run() -> io::Result<()> {
     let stdout = io::stdout();
     // A guardian that is stopped for long hears nothing, and must not hold up this process.
     fcntl(stdout.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    // If the guardian ended before the line above could see to it, nobody hears this one.
+    // If the guardian ended before the line above could see to it, this one is not heard.
     beat()?;
     let granted = crate::os::priority::raise();
     tracing::debug!(?granted, "actuator started");
@@ -145,7 +145,7 @@ impl Actuator {
         }
     }
 
-    /// Forgets what is over, and stops tracing whom it need not.
+    /// Forgets targets that ended, and stops tracing processes where the driver does not require it.
     fn sweep(&mut self) {
         let ended: Vec<u32> = self.targets.iter().filter(|(_, target)| target.is_over()).map(|(pid, _)| *pid).collect();
         ended.into_iter().for_each(|pid| self.detach(pid));

@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_seizure_is_refused_by_another_debugger_or_by_the_system() {
-        // Nobody traces this process.
+        // No debugger traces this process.
         assert_eq!(seize(Pid(std::process::id())), CommandRefusalKind::Permission);
         assert_eq!(kind(&Error::Gone { pid: Pid(1) }), CommandRefusalKind::Gone);
     }

@@ -35,9 +35,7 @@ impl Config {
         for (index, gpu) in self.gpus.iter().enumerate() {
             if let Some(earlier) = self.gpus[..index].iter().find(|earlier| earlier.gpu.covers(&gpu.gpu)) {
                 let (pattern, earlier) = (gpu.gpu.as_str(), earlier.gpu.as_str());
-                warnings.push(format!(
-                    "gpu {pattern:?} is never reached: {earlier:?} before it matches the same processes"
-                ));
+                warnings.push(format!("gpu {pattern:?} is never reached: {earlier:?} before it matches the same gpus"));
             }
             let found = self.warnings_for_gpu(gpu);
             warnings.extend(found.into_iter().map(|message| format!("gpu {:?}: {message}", gpu.gpu.as_str())));
@@ -77,7 +75,7 @@ impl Config {
         if let Some(core) = self.watch.spin_core
             && std::thread::available_parallelism().is_ok_and(|cores| core >= cores.get())
         {
-            warnings.push(format!("watch.spin_core = {core}, but this machine has fewer cores (they count from 0)"));
+            warnings.push(format!("watch.spin_core = {core}, but this machine has fewer cores (cores count from 0)"));
         }
     }
 
@@ -99,24 +97,25 @@ impl Config {
             warnings.push(format!("max_level {most} is below level {level}: processes get {most}"));
         }
         if params.stop_share == Permille::NONE && settings.max_level > Level::MIN {
-            warnings.push("stop_share 0: nothing is ever stopped for it, whatever its level".to_string());
+            warnings.push("stop_share is 0: nothing is ever stopped for its jobs, whatever their level".to_string());
         }
         if params.limit < params.request {
-            warnings.push("limit is below request: it never gets its guaranteed share".to_string());
+            warnings.push("limit is below request: its jobs never get their guaranteed share".to_string());
         }
         if params.deadline > params.period {
-            warnings.push("deadline_ms is above period_ms: a release is due after the next one".to_string());
+            warnings.push("deadline_ms is above period_ms: a release is due after the next one has begun".to_string());
         }
         if params.has_deadline() && params.runtime > params.relative_deadline() {
-            warnings.push("runtime_ms is above the deadline: it cannot be met even on an empty gpu".to_string());
+            warnings
+                .push("runtime_ms is above the deadline: the deadline cannot be met even on an idle gpu".to_string());
         }
         let has = |policy| self.policies().any(|(other, _)| other == policy);
         let fair = (params.weight, params.request, params.limit) != (default.weight, default.request, default.limit);
         if fair && !has(PolicyKind::Fair) {
-            warnings.push("weight, request and limit count under policy = \"fair\" only, which no gpu has".to_string());
+            warnings.push("weight, request and limit apply only under policy = \"fair\", which no gpu has".to_string());
         }
         if params.has_deadline() && !has(PolicyKind::Deadline) {
-            warnings.push("period_ms counts under policy = \"deadline\" only, which no gpu has".to_string());
+            warnings.push("period_ms applies only under policy = \"deadline\", which no gpu has".to_string());
         }
         warnings
     }

@@ -28,7 +28,7 @@ pub struct Published {
     pub at: Nanos,
 }
 
-/// An event, with the owner of its cause, which decides who may see the name of the cause.
+/// An event, with the owner of its cause, which decides which users may see the name of the cause.
 #[derive(Debug)]
 pub(super) struct Noted {
     pub(super) event: Event,

@@ -62,7 +62,7 @@ pub(super) struct Socket {
     path: PathBuf,
     /// Which file it is: one that took its place later is not ours to remove.
     inode: Option<(u64, u64)>,
-    /// Held as long as the socket is served. The file stays: who removes it would let two others each hold one.
+    /// Held as long as the socket is served. The file stays: removing it would let two other daemons each hold one.
     _lock: Flock<File>,
 }
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_nobody_serves_is_replaced() {
+    fn one_that_no_daemon_serves_is_replaced() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("control.sock");
         drop(UnixListener::bind(&path).unwrap());
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_accepts_nobody_is_not_waited_for() {
+    fn one_that_accepts_no_client_is_not_waited_for() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("control.sock");
         let other = net::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();

@@ -22,7 +22,7 @@ pub(super) fn find_actuator(processes: &Processes) -> Option<Pid> {
 
 fn is_actuator(process: &Path, uid: u32) -> bool {
     if !fs::metadata(process).is_ok_and(|about| about.uid() == 0 || about.uid() == uid) {
-        // The words are in its memory: a process can make whoever reads them wait.
+        // The words are in its memory: a process can make the reader wait.
         return false;
     }
     let command = fs::read(process.join("cmdline")).unwrap_or_default();

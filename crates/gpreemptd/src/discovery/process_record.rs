@@ -19,7 +19,7 @@ pub(super) struct ProcessRecord {
     pub(super) program: Option<Program>,
     /// When the program was found to have ended, while the driver still lists what it had.
     pub(super) departed: Option<Instant>,
-    /// What was told last, and who traced it then.
+    /// What was told last, and the tracer at that time.
     told: Option<(Vec<Tenant>, Option<Pid>)>,
     dirty: bool,
     /// The host knows of it, whatever has to be read again meanwhile.
@@ -100,19 +100,19 @@ impl ProcessRecord {
         self.usages.values().any(|usage| !usage.compute.is_empty())
     }
 
-    /// Takes note of who it is, which has to be told.
+    /// Takes note of its identity, which has to be told.
     pub(super) fn set_program(&mut self, program: Program) {
         self.forget_program();
         self.program = Some(program);
     }
 
-    /// Who it is has to be read and told again.
+    /// Makes its identity be read and told again.
     pub(super) fn forget_program(&mut self) {
         self.program = None;
         self.tell_again();
     }
 
-    /// Tells that it is gone, if anybody knew of it.
+    /// Tells that it is gone, if the host knew of it.
     pub(super) fn leave(&mut self, pid: Pid, found: &mut Vec<DiscoveryEvent>) {
         if std::mem::take(&mut self.announced) {
             found.push(DiscoveryEvent::Gone { pid });

@@ -17,7 +17,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Reads who it is; `None` if it has already ended.
+    /// Reads the identity of a process; `None` if it has already ended.
     pub(super) fn read(pid: Pid, variables: &[String]) -> io::Result<Option<Program>> {
         // Opened before the rest is read: if the program ends meanwhile, the memory tells at the next look.
         let memory = ProcessMemory::open_read_only(pid).map(Arc::new).map_err(|error| error.to_string());
@@ -44,7 +44,7 @@ impl Program {
         }
     }
 
-    /// Looks again who traces it, and whose it is. Says whether that changed.
+    /// Reads its tracer and its owner again. Says whether either changed.
     pub(super) fn update(&mut self) -> bool {
         // One that is gone is told by the next scan.
         let Ok(status) = status(self.identity.pid()) else { return false };
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(next.identity.started, program.identity.started);
         assert_ne!(next.identity.executable, program.identity.executable);
         child.kill().unwrap();
-        // It is dead, but nobody has waited for it.
+        // It is dead, but has not been waited for.
         let dead = || matches!(Program::read(pid, &[]), Ok(None));
         while !dead() {
             std::thread::yield_now();

@@ -88,7 +88,7 @@ impl Survey {
         let wanted = self.known.iter_mut().flat_map(|(pid, known)| known.wanted(*pid)).collect();
         self.rings.find(wanted, changed, now);
         if let Some(why) = self.rings.refused() {
-            warnings.warn(format!("rings are not known, so nobody is seen to want a gpu: {why}"));
+            warnings.warn(format!("rings are not known, so no tenant is seen to want a gpu: {why}"));
         }
         found.extend(
             self.known

@@ -17,11 +17,11 @@ use crate::actuate::Link;
 use crate::clock;
 use crate::inbox::Input;
 
-/// Time between two scans while nobody has the driver open. A program that opens it takes longer than that until it has
-/// a queue.
+/// Time between two scans while no process has the driver open. A program that opens it takes longer than that until it
+/// has a queue.
 const IDLE: Duration = Duration::from_millis(50);
 
-/// Nobody listens any more.
+/// The receiver of the events is gone.
 struct Unheard;
 
 pub(super) struct Thread {
@@ -78,7 +78,7 @@ impl Thread {
         let at = clock::now();
         let mut found: Vec<DiscoveryEvent> = self.gpus.look(now, &mut self.warnings).into_iter().collect();
         if !found.is_empty() {
-            // Who was on a gpu that nobody knew has been told in vain.
+            // The host ignored processes on gpus that it did not know yet.
             self.survey.tell_again();
         }
         let in_use = self.survey.scan(now, &mut self.warnings, &mut found);

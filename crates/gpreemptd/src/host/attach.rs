@@ -20,8 +20,8 @@ const RETRY_PERMISSION: Nanos = Nanos::from_secs(10);
 const DOUBLINGS: u32 = 4;
 
 impl Host {
-    /// Notes where two levels meet, begins the sessions that are needed, and tells the core who can be stopped. Called
-    /// after every change.
+    /// Notes where two levels meet, begins the sessions that are needed, and tells the core which tenants can be
+    /// stopped. Called after every change.
     pub(super) fn apply_changes(&mut self, now: Nanos) {
         self.world.classify_tenants(&mut self.core);
         self.pending.core_informed();
@@ -305,12 +305,12 @@ impl Host {
         }
     }
 
-    /// Who traces, unless it is our actuator.
+    /// Returns the tracer, unless it is our actuator.
     pub(super) fn debugger(&self, tracer: Option<Pid>) -> Option<Pid> {
         tracer.filter(|tracer| self.sessions.actuator_pid() != Some(tracer.0))
     }
 
-    /// Why a tenant cannot be stopped, for people; `None` if it can, or if nobody would want to.
+    /// Returns why a tenant cannot be stopped, for people; `None` if it can, or if no job needs it stopped.
     pub(super) fn unstoppable(&self, tenant: &Tenant, now: Nanos) -> Option<String> {
         let process = self.world.processes.get(&tenant.key.pid)?;
         if process.unmanaged {

@@ -47,7 +47,7 @@ impl Host {
         let running = tenant.about.compute.iter().map(|queue| queue.0).filter(|queue| !tenant.stopped.contains(queue));
         let queues: Vec<u32> = if preempt { running.collect() } else { tenant.stopped.iter().copied().collect() };
         if queues.is_empty() || !self.sessions.is_up() {
-            // There is nothing to call the driver for, or nobody who could.
+            // There is nothing to call the driver for, or no actuator that could.
             let stopped_queues = queues.is_empty().then_some(tenant.stopped_queues());
             return self.answer_for(key, entry.action, stopped_queues, clock::now());
         }
@@ -82,7 +82,7 @@ impl Host {
         match told {
             ActuatorEvent::Started { actuator } => {
                 self.sessions.set_actuator_pid(actuator);
-                // Who is traced by it was perhaps told before, and taken for a foreigner's.
+                // Processes that it traces may have been reported before, and taken for those of another debugger.
                 self.pending.members_changed();
                 self.note_daemon(EventKind::Actuator { message: format!("started as process {actuator}") });
             }
@@ -121,7 +121,7 @@ impl Host {
         for queue in &ticket.queues {
             match ticket.action {
                 Action::Preempt if changed(queue) => drop(tenant.stopped.insert(*queue)),
-                // It was not there any more, which will be told; meanwhile nobody waits for it.
+                // It was not there any more, which will be told; meanwhile it is not waited for.
                 Action::Preempt => tenant.about.compute.retain(|known| known.0 != *queue),
                 Action::Resume => drop(tenant.stopped.remove(queue)),
             }
@@ -152,8 +152,8 @@ impl Host {
         trip.into_iter().for_each(|trip| self.tripped(gpu, trip));
     }
 
-    /// Queues were stopped for a tenant that ended meanwhile: they are new ones with the numbers of the old. Nobody
-    /// waits for the answer.
+    /// Queues were stopped for a tenant that ended meanwhile: they are new ones with the numbers of the old. The
+    /// answer is not waited for.
     fn resume_stray(&mut self, pid: Pid, queues: Vec<u32>) {
         if !queues.is_empty() && self.sessions.is_up() {
             let ticket = self.sessions.next_ticket();

@@ -60,7 +60,7 @@ impl Host {
         }
         let unreadable = found.memory.as_ref().err().cloned();
         if let Some(process) = self.world.processes.get_mut(&pid).filter(|old| old.identity != found.identity) {
-            // Rules ask for more than before, or somebody moved it to another control group.
+            // Rules ask for more than before, or the process was moved to another control group.
             process.identity = found.identity.clone();
             self.reapply_rules_to(pid, now);
         }
@@ -220,7 +220,7 @@ impl Host {
         self.pending.members_changed();
     }
 
-    /// There is room again for those who found none.
+    /// Adds the tenants that found no room, when there is some again.
     fn retry_unplaced(&mut self, now: Nanos) {
         if self.pending.take_no_room() {
             let left_out = self.world.tenants.values().filter(|tenant| tenant.core.is_none());

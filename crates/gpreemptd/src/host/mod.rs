@@ -129,7 +129,7 @@ impl Host {
         })
     }
 
-    /// Decides until it is told to stop. Then everything runs and nobody is traced.
+    /// Decides until it is told to stop. Then everything runs and no process is traced.
     pub fn run(mut self, inbox: &Receiver<Input>) {
         self.prepare_thread();
         loop {
@@ -172,7 +172,7 @@ impl Host {
         self.timers.next(self.sessions.is_up()).min(self.publisher.audit_due())
     }
 
-    /// The next message, `Some(None)` when something is due, `None` when nobody is left to send one.
+    /// The next message, `Some(None)` when something is due, `None` when all senders are gone.
     fn wait(&self, inbox: &Receiver<Input>, due: Nanos) -> Option<Option<Input>> {
         if self.config.watch.spin_core.is_some() && self.timers.is_polling() {
             return match inbox.try_recv() {
@@ -246,7 +246,7 @@ impl Host {
         }
     }
 
-    /// Somebody says that it has just submitted work.
+    /// A client says that the process has just submitted work.
     fn notified(&mut self, pid: Pid, uid: u32, now: Nanos) {
         let owner = self.world.processes.get(&pid).map(|process| process.identity.uid);
         if !owner.is_some_and(|owner| owner == uid || self.peer(uid).is_operator()) {

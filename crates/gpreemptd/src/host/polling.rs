@@ -82,7 +82,7 @@ impl Host {
         let look = match tenant.probe.as_mut().map(|probe| probe.poll(now, stopped)) {
             Some(Ok(look)) => look,
             // Memory that cannot be read any more belongs to a process that ends, which the discovery thread tells, or
-            // to one that hides it: nobody is kept stopped for either.
+            // to one that hides it: no tenant is kept stopped for either.
             Some(Err(_)) => {
                 let since = if before.activity.has_work() { now } else { before.since };
                 TenantActivity { activity: Activity::Idle, since, pending: 0, unsure: false }
@@ -185,7 +185,7 @@ impl Host {
         self.record_bursts(now);
     }
 
-    /// Whether waves may have been off a gpu then because of us: a call for anybody there is a cycle for all.
+    /// Whether waves may have been off a gpu then because of us: a call for one tenant there is a cycle for all.
     fn may_be_in_cycle(&self, gpu: GpuIndex, at: Nanos) -> bool {
         let asked = |tenant: &Tenant| {
             let session = self.world.processes.get(&tenant.key.pid).map(|process| &process.session);

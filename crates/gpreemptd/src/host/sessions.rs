@@ -60,7 +60,7 @@ pub(super) enum Idleness {
     Over,
 }
 
-/// See the module.
+/// The state of the actuator and of the commands under way.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     state: State,

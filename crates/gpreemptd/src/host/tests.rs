@@ -234,7 +234,7 @@ fn rules_see_what_they_newly_ask_for() {
 }
 
 #[test]
-fn whoever_found_no_room_is_managed_when_there_is_some() {
+fn a_tenant_that_found_no_room_is_managed_when_there_is_some() {
     let mut world = world();
     world.host.set_gpus(vec![gpu(GPU), gpu(8)]);
     // Two tenants to a job, so that tenants run out and jobs do not.
@@ -271,7 +271,7 @@ fn places_of_gpus_that_are_gone_are_used_again() {
 }
 
 #[test]
-fn an_answer_that_does_not_come_any_more_keeps_nobody_waiting() {
+fn an_answer_that_does_not_come_any_more_keeps_no_tenant_waiting() {
     let mut world = world();
     world.process(10, OWNER, &[]);
     let key = tenant(10);

@@ -118,7 +118,7 @@ pub(super) struct Gpu {
     pub(super) resetting_until: Option<Nanos>,
     /// A call to the driver was measured.
     pub(super) measured: bool,
-    /// When the last cycle that we know of ended: it took the waves of everybody off the gpu for a moment.
+    /// When the last cycle that we know of ended: it took all waves off the gpu for a moment.
     pub(super) cycle_ended_at: Nanos,
     /// Whether jobs there could get into each other's way, as of the last change.
     pub(super) contested: bool,

@@ -5,7 +5,7 @@ use gpreempt_core::Nanos;
 /// Waves of a packet that was just fetched, or of a queue that was just resumed, may not be on the gpu yet: no waves
 /// say nothing before this time.
 const SETTLING: Nanos = Nanos::from_millis(1);
-/// As above, for queues: the driver answers before the gpu has restored what it saved.
+/// The same for resumed queues: the driver answers before the gpu has restored what it saved.
 const RESTORING: Nanos = Nanos::from_millis(5);
 /// A signal that says "unfinished" is believed so long without any other sign of life.
 const BELIEF: Nanos = Nanos::from_millis(2);

@@ -142,7 +142,7 @@ impl InFlight {
 
     /// No waves of the tenant were on the gpu. What has no signal has ended, unless others had waves: then it may wait
     /// for room, for as long as that is worth believing. What has a signal counts as ended if there are none for a
-    /// `lasting` time and, where we saw it come, nobody else had waves either. What was there before us may have a
+    /// `lasting` time and, where we saw it come, no other tenant had waves either. What was there before us may have a
     /// signal that is about something else by now. Says whether anything counts as ended that a moment ago did not.
     pub(super) fn no_waves(&mut self, alone: bool, lasting: bool) -> bool {
         let before = (self.awaited.len(), self.silent);
@@ -168,7 +168,7 @@ impl InFlight {
     }
 }
 
-/// Whether a completion signal has fired. One that cannot be read is no longer waited for by anybody.
+/// Whether a completion signal has fired. One that cannot be read is no longer waited for.
 fn has_fired(signal: SignalHandle, memory: &ProcessMemory) -> bool {
     aql::signal_value(signal, next_instant(memory)).map_or(true, |value| value <= 0)
 }

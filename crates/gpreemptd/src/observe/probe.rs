@@ -25,7 +25,7 @@ pub struct Unreadable(kfd::Error);
 /// A ring that is left out, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IgnoredRing {
-    /// As it was given.
+    /// The ring, as it was given to the probe.
     pub ring: Ring,
     /// What is wrong with it.
     pub why: InvalidRing,
@@ -177,8 +177,8 @@ impl TenantProbe {
         }
     }
 
-    /// Takes what was sampled because a look was unsure. `alone`: nobody else had waves on the gpu then, so that what
-    /// is unfinished cannot be waiting for room.
+    /// Takes what was sampled because a look was unsure. `alone`: no other tenant had waves on the gpu then, so that
+    /// what is unfinished cannot be waiting for room.
     pub fn sampled(&mut self, sample: &OccupancySample, alone: bool) {
         let grew = match (self.evicted_ms, sample.evicted_ms) {
             (Some(before), Some(now)) => now > before,

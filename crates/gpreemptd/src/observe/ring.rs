@@ -347,7 +347,7 @@ impl RingState {
         }
     }
 
-    /// Takes a sample of the tenant's occupancy. `alone`: nobody else had waves on the gpu.
+    /// Takes a sample of the tenant's occupancy. `alone`: no other tenant had waves on the gpu.
     pub(super) fn sampled(&mut self, at: Nanos, occupied_cus: Option<u32>, alone: bool) {
         if self.stopped {
             return;

@@ -9,7 +9,7 @@ const SECOND: Nanos = Nanos::from_secs(1);
 /// Pairs kept for one second; all further ones go into one record without names.
 const MOST_PAIRS: usize = 1024;
 
-/// Who was stopped, and on whose account.
+/// The job that was stopped, and the job that caused it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Pair {
     victim: String,

@@ -69,7 +69,7 @@ operations! {
 
     /// Chooses how new waves start (`kfd_ioctl_dbg_trap_set_wave_launch_mode_args`).
     SetWaveLaunchMode = SET_WAVE_LAUNCH_MODE {
-        /// How.
+        /// How waves start from now on.
         launch_mode: LaunchMode,
         /// Zero.
         pad: u32,

@@ -44,7 +44,7 @@ flags! {
 numbers! {
     /// How new waves start.
     LaunchMode: u32 {
-        /// As always.
+        /// Running.
         NORMAL = 0,
         /// Halted.
         HALT = 1,

@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// Prints past the test harness, which would swallow the output of a test that passes.
 pub(crate) fn notice(text: &str) {
-    // Nobody to tell if stderr is closed.
+    // A closed stderr cannot be reported.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 

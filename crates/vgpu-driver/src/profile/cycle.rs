@@ -1,8 +1,8 @@
 //! What taking all queues off a gpu and putting them back costs on the product.
 //!
-//! Nobody has published these times. The defaults are estimates: times of firmware are guesses, the bandwidth of host
-//! memory is what a PCIe 5.0 link of sixteen lanes moves, and the grace period is the reset value of the register in
-//! the driver's headers for gfx9.
+//! These times have not been published. The defaults are estimates: times of firmware are guesses, the bandwidth of
+//! host memory is what a PCIe 5.0 link of sixteen lanes moves, and the grace period is the reset value of the register
+//! in the driver's headers for gfx9.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub struct Cycle {
     pub map_us: u64,
     /// One more packet for the firmware, in microseconds.
     pub packet_us: u64,
-    /// How long waves may go on unless somebody says otherwise, in steps of a thousand clocks, 1 to 255.
+    /// How long waves may go on unless the caller says otherwise, in steps of a thousand clocks, 1 to 255.
     pub grace_steps: u32,
     /// What moves between the gpu and host memory, in MB/s.
     pub host_bandwidth_mbps: u64,

@@ -207,7 +207,7 @@ fn a_dma_buffer_holds_its_memory() {
     call.fd = fd;
     let import = machine.call::<ImportDmabufArgs>(ALICE, call).ok().handle;
     assert_ne!(import, handle);
-    // No page is counted twice, and none is given back while anyone holds it.
+    // No page is counted twice, and none is given back while a handle holds it.
     assert_eq!(machine.driver.gpus[0].vram_used, PAGE);
     assert!(machine.free(ALICE, handle).call.effects.is_empty());
     // The descriptor holds it as well, and the driver is not told when that is closed.
@@ -227,7 +227,7 @@ fn a_dma_buffer_holds_its_memory() {
 }
 
 #[test]
-fn whoever_imports_a_buffer_may_do_everything_with_it() {
+fn a_process_that_imports_a_buffer_may_do_everything_with_it() {
     let mut machine = Machine::new("mi300x-cpx");
     let (first, second) = (machine.gpu_id(0), machine.gpu_id(1));
     // Read-only, on the second gpu; of system memory it is not remembered whether the host may reach it.

@@ -146,7 +146,7 @@ fn spinner() -> Option<Child> {
     Command::new(own).args([OPTION, "spin"]).stdout(Stdio::null()).spawn().ok()
 }
 
-/// Spins as long as whoever started it is there.
+/// Spins until the parent process ends.
 fn spin() -> Result<Value> {
     let parent = std::os::unix::process::parent_id();
     while std::os::unix::process::parent_id() == parent {

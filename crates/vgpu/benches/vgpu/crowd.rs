@@ -56,7 +56,7 @@ impl Other {
 
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: i32) {
-        // SAFETY: the program is a child that nobody has waited for, so the number is its own.
+        // SAFETY: the program is a child that has not been waited for, so the pid is still its own.
         unsafe { libc::kill(self.pid() as i32, signal) };
     }
 }
@@ -74,7 +74,7 @@ const READY: &str = "ready\n";
 /// Says that this program is ready; true when it is to end.
 fn ready() -> Arc<AtomicBool> {
     print!("{READY}");
-    // Nobody reads it if this fails, and then the input ends, too.
+    // If this fails, the parent does not read any more, and then the input ends, too.
     let _ = io::Write::flush(&mut io::stdout());
     let ended = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&ended);

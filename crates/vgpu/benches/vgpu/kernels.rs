@@ -96,7 +96,7 @@ pub(crate) fn run(report: &mut Report, costs: &[(&str, f64)]) {
 /// Both sides by turns; the seconds of the kernel. `result` is where the host's side writes.
 fn compare(report: &mut Report, machine: &mut Machine, case: &Case, host: &dyn Fn(), result: *const f32) -> f64 {
     let (virtual_gpu, cpu) = by_turns(|| machine.run(&case.loaded), host);
-    // SAFETY: the host's side has written so many numbers there, and nobody writes now.
+    // SAFETY: the host's side has written so many numbers there, and no thread writes now.
     let expected = unsafe { std::slice::from_raw_parts(result, case.length) };
     let found = machine.read_floats(case.out, case.length);
     let far = found.iter().zip(expected).position(|(a, b)| (a - b).abs() > case.tolerance * b.abs() || a.is_nan());

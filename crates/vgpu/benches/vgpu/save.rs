@@ -60,7 +60,7 @@ fn extent(machine: &Machine) -> (u32, usize) {
     let mut device = machine.device.lock().unwrap_or_else(PoisonError::into_inner);
     device.suspend(QUEUE);
     let extent = device.save(QUEUE).expect("the waves fit");
-    device.restore(QUEUE).expect("nobody has touched them");
+    device.restore(QUEUE).expect("the saved waves are untouched");
     (extent.waves, extent.bytes as usize)
 }
 
@@ -73,7 +73,7 @@ fn measure(machine: &Machine, bytes: usize) -> Fastest {
         let begin = Instant::now();
         device.save(QUEUE).expect("the waves fit");
         let saved = begin.elapsed();
-        device.restore(QUEUE).expect("nobody has touched them");
+        device.restore(QUEUE).expect("the saved waves are untouched");
         let both = begin.elapsed();
         let begin = Instant::now();
         to.copy_from_slice(std::hint::black_box(&from));

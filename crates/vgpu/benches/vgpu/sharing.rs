@@ -123,7 +123,7 @@ fn cost(victim: &Victim, rounds: u32) -> Result<Value> {
     Ok(json!({ "whole": mean(1), "modelled": mean(2), "call": percentiles(&mut calls) }))
 }
 
-/// Doorbells with nobody else on the gpu, and with fifteen.
+/// Doorbells with no other process on the gpu, and with fifteen.
 pub(crate) fn doorbells() -> Result<Value> {
     let mut program = Program::new(client::bench()?, "fill", &[1, 64])?;
     let mut alone = (submission(program.device())?, client::first_wave(&mut program, Duration::from_millis(1), 300)?);

@@ -289,7 +289,7 @@ fn slot_word(page: &Map, slot: usize) -> Option<&AtomicU64> {
     if (slot + 1) * 8 > page.length() {
         return None;
     }
-    // SAFETY: the word lies in the mapping and is aligned; everybody accesses it as a whole.
+    // SAFETY: the word lies in the mapping and is aligned; every process accesses it as a whole.
     Some(unsafe { AtomicU64::from_ptr(page.start().add(slot * 8).cast()) })
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn complete(cx: &mut Context<'_>, signal: u64, started: u64) -> Resul
 
 /// Changes a signal's value and raises its event.
 fn change(cx: &mut Context<'_>, signal: u64, change: impl FnMut(u64) -> u64) -> Result<(), Fault> {
-    // The event's fields are read first: who sees the new value may free the signal.
+    // The event's fields are read first: a thread that sees the new value may free the signal.
     let mailbox = cx.memory.read_u64(signal.wrapping_add(MAILBOX))?;
     let event = cx.memory.read_u32(signal.wrapping_add(EVENT))?;
     fence(Ordering::SeqCst);

@@ -62,7 +62,7 @@ use preemption_fuzzer::PreemptionFuzzer;
 
 /// Name of executor processes, as `/proc/PID/comm` shows it.
 const COMM: &CStr = c"vgpu-executor";
-/// The same as text.
+/// `COMM` as text.
 pub(crate) const NAME: &str = match COMM.to_str() {
     Ok(name) => name,
     Err(_) => panic!("the name is ASCII"),

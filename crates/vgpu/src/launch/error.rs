@@ -47,7 +47,7 @@ pub enum LaunchError {
     Program {
         /// Its name.
         program: OsString,
-        /// Why.
+        /// Why it cannot be run.
         error: io::Error,
     },
     /// We are inside already.

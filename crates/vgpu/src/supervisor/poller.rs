@@ -141,6 +141,6 @@ fn doorbell(page: &Map, index: u32) -> Option<&AtomicU64> {
     if offset + 8 > page.length() {
         return None;
     }
-    // SAFETY: the word lies in the mapping, is aligned, and everybody accesses it as a whole.
+    // SAFETY: the word lies in the mapping, is aligned, and every process accesses it as a whole.
     Some(unsafe { AtomicU64::from_ptr(page.start().add(offset).cast()) })
 }

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_nobody_waits_for_are_not_kept() {
+    fn answers_that_no_caller_waits_for_are_not_kept() {
         let chip = chip();
         let Client { mut child, control, channel, theirs: _theirs } = client(&chip);
         for _ in 0..10 {
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_that_take_no_orders_hold_nobody_up_for_ever() {
+    fn engines_that_take_no_orders_do_not_hold_up_the_caller_for_ever() {
         let chip = chip();
         let Client { mut child, channel, theirs: _theirs, .. } = client(&chip);
         let queues = vec![0; 10_000];

@@ -136,13 +136,13 @@ mod tests {
         assert_eq!(supervisor.preemption(0).saves, 7);
         std::thread::scope(|scope| {
             // No process can be added to those that are gone while this is held.
-            let gone = supervisor.gone.lock().expect("nobody panics");
+            let gone = supervisor.gone.lock().expect("not poisoned");
             scope.spawn(|| supervisor.leave(process));
             loop {
                 match supervisor.members.try_lock() {
                     Ok(members) => assert!(members.contains_key(&process), "it is neither here nor there"),
                     Err(TryLockError::WouldBlock) => break,
-                    Err(TryLockError::Poisoned(_)) => panic!("nobody panics"),
+                    Err(TryLockError::Poisoned(_)) => panic!("the lock is poisoned"),
                 }
             }
             drop(gone);

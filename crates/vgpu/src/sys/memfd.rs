@@ -73,7 +73,7 @@ mod tests {
         assert!(is_as_long_as(file.as_fd(), 8192));
         punch_hole(file.as_fd(), 0, 4096);
         let ordinary = std::fs::File::open("/proc/self/exe").expect("can be read");
-        assert!(!is_as_long_as(ordinary.as_fd(), 1), "anybody could cut it off");
+        assert!(!is_as_long_as(ordinary.as_fd(), 1), "any process could truncate it");
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn execute(step: &Step) -> Result<Output> {
     };
     let mut command = run::command(program);
     command.args(arguments).stdin(Stdio::null());
-    // What nobody looks at is passed on, so that a long build is not silent.
+    // Output that no check reads is passed on, so that a long build is not silent.
     if step.check.is_empty() && !step.twice {
         command.stdout(Stdio::inherit());
     }

@@ -57,8 +57,8 @@ pub(super) fn keep_busy(device: &Device, rounds: u64, steps: u32, lines: &Sender
     let mut bench = Bench::new(device)?;
     for round in 0..rounds {
         let outcome = bench.run(&suite::spin_for(steps)).with_context(|| format!("long kernel in round {round}"))?;
-        // As above.
         if lines.send(line("long", round, outcome)?).is_err() {
+            // The reader is gone; it says why.
             return Ok(());
         }
     }

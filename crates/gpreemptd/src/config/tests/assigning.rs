@@ -42,7 +42,7 @@ fn all_keys_of_a_rule_must_match_and_the_first_rule_decides() {
 }
 
 #[test]
-fn whoever_matches_nothing_or_is_exempt_is_left_alone_and_it_is_known_why() {
+fn a_process_that_matches_nothing_or_is_exempt_is_left_alone_and_it_is_known_why() {
     let config = parse("[[rule]]\nname = \"desk\"\nuid = 1\nmanage = false\n[[rule]]\nuid = 2\nlevel = 1\n");
     assert_eq!(config.match_rules(&process(1)), RuleMatch::Exempt { rule: "desk".to_string() });
     assert_eq!(config.match_rules(&process(3)), RuleMatch::Unmatched);

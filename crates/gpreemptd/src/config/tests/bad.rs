@@ -53,7 +53,7 @@ fn every_message_names_the_place_shows_the_line_and_says_what_to_write() {
 }
 
 #[test]
-fn rules_that_trust_nobody_or_give_nothing_are_refused_at_their_header() {
+fn rules_without_a_trusted_key_or_a_level_are_refused_at_their_header() {
     assert_eq!(
         rule("command = \"*serve*\"\nlevel = 3"),
         "f.toml:1:1: this rule matches only what a process chooses itself; add user, group, cgroup or container (user = \"*\" matches every user)\n  1 | [[rule]]\n    | ^^^^^^^^"

@@ -23,13 +23,13 @@ fn each_oddity_is_said_once() {
             "all rules give level 5",
         ),
         (rule("level = 9\nmax_level = 4"), "max_level 4 is below level 9"),
-        (rule("level = 9\nstop_share = 0"), "stop_share 0"),
+        (rule("level = 9\nstop_share = 0"), "stop_share is 0"),
         (
             rule("level = 9\nlimit = 0.2\nrequest = 0.5\n[[gpu]]\ngpu = \"*\"\npolicy = \"fair\""),
             "limit is below request",
         ),
-        (rule("level = 9\nlimit = 0.2"), "under policy = \"fair\" only"),
-        (rule("level = 9\nperiod_ms = 5"), "under policy = \"deadline\" only"),
+        (rule("level = 9\nlimit = 0.2"), "only under policy = \"fair\""),
+        (rule("level = 9\nperiod_ms = 5"), "only under policy = \"deadline\""),
         (
             rule("level = 9\nperiod_ms = 5\ndeadline_ms = 6\n[[gpu]]\ngpu = \"*\"\npolicy = \"deadline\""),
             "above period_ms",

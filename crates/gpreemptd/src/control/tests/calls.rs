@@ -39,7 +39,7 @@ fn changes_reach_the_engine_with_their_user_and_its_answer_comes_back() {
 }
 
 #[test]
-fn a_status_after_a_change_shows_it_whoever_asks() {
+fn a_status_after_a_change_shows_it_to_every_client() {
     let scene = Scene::new();
     let (mut client, mut other) = (scene.client(), scene.client());
     // The burst that the rate limit allows.
@@ -194,7 +194,7 @@ fn a_client_that_only_talks_nonsense_is_closed() {
 }
 
 #[test]
-fn a_burst_of_changes_is_carried_out_and_what_is_refused_reaches_nobody() {
+fn a_burst_of_changes_is_carried_out_and_refused_ones_do_not_reach_the_engine() {
     let scene = Scene::new();
     let mut client = scene.client();
     let answers: Vec<Answer> = (0..400).map(|_| client.call(Request::Release { target: Target::Pid(1) })).collect();

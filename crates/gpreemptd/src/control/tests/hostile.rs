@@ -76,7 +76,7 @@ fn a_thousand_bad_clients_do_not_keep_a_good_one_from_being_served() {
                 let mut open = std::collections::VecDeque::new();
                 for _ in 0..250 {
                     open.extend(misbehave(path, &mut noise));
-                    // Fewer than there is room for, so that everybody gets in.
+                    // Fewer than there is room for, so that every client gets in.
                     if open.len() > 50 {
                         open.pop_front();
                     }
@@ -111,7 +111,7 @@ fn admitted(scene: &Scene) -> Talk {
         }
         std::thread::yield_now();
     }
-    panic!("nobody is let in");
+    panic!("no client is let in");
 }
 
 #[test]
@@ -138,14 +138,15 @@ fn a_watcher_that_does_not_read_loses_events_and_is_told_how_many() {
     for at in 0..EVENTS {
         scene.publisher.note(event(at, 1, "train"));
         if at % 500 == 499 {
-            assert_eq!(follow(&mut keen, at - 499, 500), (500, 0), "one who reads misses nothing");
+            assert_eq!(follow(&mut keen, at - 499, 500), (500, 0), "a client that reads misses nothing");
         }
     }
     let (seen, missed) = follow(&mut lazy, 0, EVENTS);
     assert!(seen > 1_000 && missed > 1_000, "{seen} seen, {missed} missed");
 }
 
-/// Reads events that are numbered from `first`; how many were seen and how many missed, without gaps that nobody tells.
+/// Reads events that are numbered from `first`. Returns how many were seen and how many were reported as missed; there
+/// is no other gap.
 fn follow(client: &mut Talk, first: u64, events: u64) -> (u64, u64) {
     let (mut seen, mut missed) = (0, 0);
     while seen + missed < events {
@@ -161,7 +162,7 @@ fn follow(client: &mut Talk, first: u64, events: u64) -> (u64, u64) {
     (seen, missed)
 }
 
-/// Tells a process of another test from one that somebody runs with all tests.
+/// Set for a test that another test starts as a process, and not where all tests are run.
 const CHILD: &str = "GPREEMPT_TEST_CHILD";
 
 /// Runs one of the ignored tests of this program as a process of its own, and returns it with its ends of two pipes.
@@ -199,7 +200,7 @@ fn without_descriptors_the_daemon_serves_who_is_there_and_the_others_later() {
     }
     let mut first = clients.remove(0);
     assert_eq!(first.hear(), Some(Answer::Done { note: None }));
-    // Those who have been accepted keep being served while others wait for a descriptor.
+    // Clients that have been accepted keep being served while others wait for a descriptor.
     for _ in 0..100 {
         assert_eq!(first.call(Request::Notify { pid: Some(1) }), Answer::Done { note: None });
     }

@@ -67,7 +67,7 @@ impl Scene {
         let handle = server.start(Arc::clone(&publisher), to_engine, load).unwrap();
         let shared = Arc::clone(&publisher);
         let engine = std::thread::spawn(move || {
-            // As the real one: who waits for it long on a busy machine would be told that it does not answer.
+            // As the real one: a client that waits long for it on a busy machine would be told that it does not answer.
             let _ = crate::os::priority::raise();
             // Ends when the control thread, which has the only way to it, does.
             for input in inbox {

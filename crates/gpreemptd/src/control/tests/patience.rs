@@ -25,7 +25,7 @@ impl Bench {
         Bench { handler, publisher, inbox, _engine: to_engine }
     }
 
-    /// A client of this user who has sent these calls.
+    /// A client of this user that has sent these calls.
     fn client(uid: u32, requests: impl IntoIterator<Item = Request>) -> (Client, Talk) {
         let (theirs, ours) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();

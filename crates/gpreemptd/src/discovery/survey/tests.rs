@@ -150,7 +150,7 @@ fn a_process_is_told_with_its_first_compute_queue_and_then_only_when_it_changes(
     rig.open(pid);
     assert!(rig.scan().is_empty());
     rig.create(pid, 0, 1);
-    assert!(rig.scan().is_empty(), "copies alone are nobody's business");
+    assert!(rig.scan().is_empty(), "a process with copies alone is not reported");
     rig.create(pid, 1, 0);
     rig.show(&[(pid, &[5])]);
     let process = rig.one();

@@ -53,7 +53,7 @@ impl Fixture {
     }
 }
 
-/// What becomes of processes 10, 11, ... with these roles.
+/// Returns the watch sets and the victims among processes 10, 11, ... with these roles.
 fn sets(policy: &str, roles: &[Role]) -> ((Vec<u32>, Vec<u32>), Vec<u32>) {
     let mut world = fixture("enforce", policy);
     for (pid, role) in (10..).zip(roles) {

@@ -86,7 +86,7 @@ impl Fake {
         fake
     }
 
-    /// As new.
+    /// Zeroes the memory and makes all packets invalid, as in a new fake.
     pub(crate) fn clear(&self) {
         self.cells.iter().for_each(|cell| cell.store(0, Ordering::SeqCst));
         for number in 0..self.packets {

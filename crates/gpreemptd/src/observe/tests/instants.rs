@@ -161,7 +161,7 @@ fn overlapping(queues: usize, kernels: u64, signals: u64) -> Rc<Play> {
     play(queues, 16, signals, acts)
 }
 
-/// As above, and each begins before the one before ends.
+/// As [`overlapping`], and each kernel begins before the one before ends.
 fn side_by_side(queues: usize, kernels: u64, signals: u64) -> Rc<Play> {
     let place = |number: u64| ((number % queues as u64) as usize, number / queues as u64);
     let mut acts = Vec::new();

@@ -260,7 +260,7 @@ fn play(steps: &[Step]) {
     for step in steps {
         model.take(*step);
         unseen += 1;
-        // Nobody can follow more packets than there are slots to look at.
+        // A probe cannot follow more packets than there are slots to look at.
         if !matches!(step, Step::Poll { .. }) && unseen < 20 {
             continue;
         }

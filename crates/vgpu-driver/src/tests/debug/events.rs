@@ -72,12 +72,12 @@ impl Machine {
 }
 
 #[test]
-fn without_a_debugger_or_a_subscription_nobody_is_told() {
+fn without_a_debugger_or_a_subscription_no_event_is_sent() {
     let mut machine = Machine::debugged();
     assert_eq!(destroy(&mut machine, 0).len(), 2);
     machine.disable(BOB).ok();
     assert_eq!(destroy(&mut machine, 1).len(), 2);
-    // What happens while nobody debugs is not kept, except that a queue is new.
+    // What happens while no debugger is attached is not kept, except that a queue is new.
     machine.enable(BOB, Attached).ok();
     assert_eq!(subscribe(&mut machine, ALL), Vec::<DeviceEffect>::new());
     assert_eq!(query(&mut machine, ALL), Err(Errno::EAGAIN));

@@ -36,7 +36,7 @@ enum Step {
         attached: bool,
         mask: u64,
     },
-    /// By the target's debugger if nobody is named.
+    /// By the target's debugger if no caller is named.
     Trap {
         caller: Option<usize>,
         target: usize,
@@ -158,7 +158,7 @@ impl History {
                 self.machine.add_queues(key, &[]);
             }
         }
-        // Whoever waits tries again.
+        // Calls that wait are tried again.
         for (key, nr, mut call) in std::mem::take(&mut self.waiting) {
             let _ = self.machine.driver.retry(key, nr, &mut call);
             if call.blocked.is_some() {
@@ -183,7 +183,7 @@ impl History {
                     mapped.process == *key && mapped.queues.iter().any(|mapped| mapped.id == queue.spec.id)
                 });
                 assert_eq!(on_runlist, process.is_active(queue));
-                // Every queue that is to be destroyed is one that somebody waits for, and that is stopped.
+                // Every queue that is to be destroyed is one that a call waits for, and that is stopped.
                 assert_eq!(queue.being_destroyed, waits(queue.spec.id));
                 assert!(!queue.being_destroyed || queue.suspended);
             }

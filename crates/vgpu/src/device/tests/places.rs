@@ -151,7 +151,7 @@ fn a_long_kernel_of_one_process_keeps_others_waiting_until_it_is_taken_off() {
     assert_eq!(
         (two.run(), two.u32(counter)),
         (DeviceActivity::Waiting, 0),
-        "priority takes nothing from those who run"
+        "priority takes nothing from running queues"
     );
     one.device.lock().unwrap().suspend(long.id);
     assert_eq!(chip.occupancy(0), 0);

@@ -129,7 +129,7 @@ fn a_queue_is_idle_if_it_has_neither_packets_nor_workgroups() {
     let idle = |machine: &Machine| idle(machine, &queue);
     assert!(idle(&machine), "nothing was ever asked of it");
     machine.submit(&queue, &dispatch(kernel, arguments, 64, 64, 0));
-    assert!(!idle(&machine), "a packet that nobody has fetched");
+    assert!(!idle(&machine), "a packet that has not been fetched");
     machine.worker.turn(&machine.device);
     assert_eq!((machine.u64(queue.read), machine.u32(counter)), (1, 0));
     assert!(!idle(&machine), "all packets are fetched, a wave has not ended");
@@ -158,7 +158,7 @@ fn a_queue_that_has_fetched_a_packet_is_not_idle_until_the_packet_is_through() {
     let header = Header::new(PacketType::BARRIER_AND, false, FenceScope::NONE, FenceScope::NONE);
     machine.submit(&aql, &Barrier { header, dep_signal: [signal, 0, 0, 0, 0], ..Barrier::ZERO });
     assert_eq!(machine.run(), DeviceActivity::Waiting);
-    assert!(fetched(&machine, &aql) && !idle(&machine, &aql), "nobody rings when the signal changes");
+    assert!(fetched(&machine, &aql) && !idle(&machine, &aql), "no doorbell rings when the signal changes");
     machine.set_u64(signal + AmdSignal::VALUE, 0);
     machine.run();
     assert!(idle(&machine, &aql));

@@ -18,9 +18,9 @@ impl Fault {
 
     /// Counts a cycle; whether it is the one that fails. A cycle with no process on the gpu cannot fail: then a later
     /// one does.
-    pub(super) fn strikes(&self, anybody: bool) -> bool {
+    pub(super) fn strikes(&self, occupied: bool) -> bool {
         let cycle = self.cycles.fetch_add(1, Ordering::Relaxed) + 1;
-        anybody && self.at.is_some_and(|at| cycle >= at) && !self.happened.swap(true, Ordering::Relaxed)
+        occupied && self.at.is_some_and(|at| cycle >= at) && !self.happened.swap(true, Ordering::Relaxed)
     }
 }
 
@@ -29,10 +29,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_cycle_from_the_given_one_on_that_has_somebody_on_the_gpu_fails() {
+    fn the_first_cycle_from_the_given_one_on_with_a_process_on_the_gpu_fails() {
         let fault = Fault::new(Some(3));
         let cycles = [true, true, false, false, true, true];
-        assert_eq!(cycles.map(|anybody| fault.strikes(anybody)), [false, false, false, false, true, false]);
+        assert_eq!(cycles.map(|occupied| fault.strikes(occupied)), [false, false, false, false, true, false]);
         let never = Fault::new(None);
         assert!(!(0..10).any(|_| never.strikes(true)));
     }

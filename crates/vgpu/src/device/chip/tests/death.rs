@@ -43,7 +43,7 @@ fn death_at_any_change_leaves_nothing() {
     assert!(died > 50, "only {died} changes were tried");
 }
 
-/// Whoever repairs dies, too.
+/// The process that repairs dies, too.
 #[test]
 fn death_during_the_repair_is_repaired() {
     for changes in 0..200 {
@@ -53,7 +53,7 @@ fn death_during_the_repair_is_repaired() {
         let (process, slots) = new_process(&chip);
         let (helper, helping) = new_process(&chip);
         slots.take(&medium(QUARTER)).expect("there is room");
-        // It died, and nobody could repair: the supervisor did not get the lock.
+        // It died, and the supervisor could not repair because it did not get the lock.
         chip.process(process).state.store(super::super::process_slot::DYING, Ordering::SeqCst);
         chip.gpu(0).expect("a gpu").lock.damage();
         let ended = crash::after(changes, || assert!(helping.take(&medium(QUARTER)).is_some()));
@@ -125,7 +125,7 @@ fn killed_processes_leave_nothing() {
     assert!(worst > 0, "no process ever died with room on the device");
 }
 
-/// Somebody holds the lock of the tokens for so long that the supervisor leaves the repair to others.
+/// A survivor holds the lock of the tokens for so long that the supervisor leaves the repair to others.
 #[test]
 fn the_slot_of_a_dead_process_is_not_reused_while_it_holds_a_token() {
     let (chip, _file) = chip(2);

@@ -1,4 +1,4 @@
-//! Who gets room first.
+//! Which process gets room first.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,11 +21,11 @@ fn the_higher_class_has_room_first() {
     assert!(high.take(&best).is_some());
     high.wait(None);
     low.give(&places[1]);
-    assert!(low.take(&request(QUARTER, PriorityClass::Low)).is_some(), "nobody waits any more");
+    assert!(low.take(&request(QUARTER, PriorityClass::Low)).is_some(), "no process waits any more");
 }
 
 #[test]
-fn a_workgroup_that_does_not_fit_holds_up_nobody() {
+fn a_workgroup_that_does_not_fit_holds_up_no_process() {
     let (chip, _file) = patient_chip(1);
     let (_, small) = new_process(&chip);
     let (_, large) = new_process(&chip);
@@ -55,7 +55,7 @@ fn processes_of_a_class_take_turns() {
         // The one that gave asks first, as its worker is awake.
         let asked = (0..3).map(|n| (owner + n) % 3);
         let (winner, place) =
-            asked.filter_map(|n| Some((n, players[n].1.take(&medium(QUARTER))?))).next().expect("somebody gets it");
+            asked.filter_map(|n| Some((n, players[n].1.take(&medium(QUARTER))?))).next().expect("a winner");
         order.push(winner);
         resident.push_back((winner, place));
     }
@@ -67,7 +67,7 @@ fn processes_of_a_class_take_turns() {
 }
 
 #[test]
-fn the_dead_and_the_late_hold_up_nobody() {
+fn dead_and_late_processes_hold_up_no_other() {
     static NOW: AtomicU64 = AtomicU64::new(1);
     let (mut chip, _file) = Chip::create(Geometry::cdna(1, 1), 1, 1).expect("shared memory");
     chip.clock = || NOW.load(Ordering::SeqCst);
@@ -121,6 +121,6 @@ fn waiting_processes_are_woken_and_none_starves() {
         }
     });
     assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == ROUNDS));
-    assert!(!stuck.load(Ordering::Relaxed), "nobody was woken");
+    assert!(!stuck.load(Ordering::Relaxed), "a waiting process was not woken");
     assert_eq!(chip.occupancy(0), 0);
 }

@@ -29,7 +29,7 @@ fn chip(cus: u32) -> (Arc<Chip>, OwnedFd) {
     (Arc::new(chip), file)
 }
 
-/// The same, and nobody comes too late for what he was offered.
+/// The same with a stopped clock, so that no process comes too late for what it was offered.
 fn patient_chip(cus: u32) -> (Arc<Chip>, OwnedFd) {
     let (mut chip, file) = Chip::create(Geometry::cdna(cus, 1), 2, 2).expect("shared memory");
     chip.stop_clock();

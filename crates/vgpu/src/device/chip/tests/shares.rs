@@ -38,7 +38,7 @@ fn share(chip: &Chip, processes: &[ProcessSlot], slices: u64, from: u64) -> Vec<
             .zip(&mut waiting)
             .map(|(&process, waiting)| attempt(chip, process, waiting, now))
             .collect();
-        // Whoever asked first may have to leave it to one later in the list, which then gets it at its turn.
+        // The process that asks first may have to leave it to one later in the list, which then gets it at its turn.
         let (winner, token) = tokens.iter().enumerate().find_map(|(n, token)| Some((n, (*token)?))).expect("a winner");
         had[winner] += 1;
         let locked = chip.lock_tokens(Holder::Process(processes[winner]), None).expect("the lock");
@@ -95,14 +95,14 @@ fn a_free_token_is_not_kept_for_one_that_does_not_come() {
 }
 
 #[test]
-fn a_slice_ends_only_when_somebody_waits() {
+fn a_slice_ends_only_when_another_process_waits() {
     static NOW: AtomicU64 = AtomicU64::new(1);
     let (mut chip, _file) = Chip::create(Geometry::cdna(1, 1), 1, 1).expect("shared memory");
     chip.clock = || NOW.load(Ordering::SeqCst);
     let (one, two) = (chip.add_process().expect("a free slot"), chip.add_process().expect("a free slot"));
     let guard = chip.acquire(one, None, || true).expect("it is free");
     NOW.fetch_add(5_000_000, Ordering::SeqCst);
-    assert!(!guard.should_yield(), "nobody waits");
+    assert!(!guard.should_yield(), "no other process waits");
     drop(guard);
     let guard = chip.acquire(one, None, || true).expect("it is free");
     assert_eq!(attempt(&chip, two, &mut false, NOW.load(Ordering::SeqCst)), None);
@@ -125,7 +125,7 @@ fn tokens_are_never_held_by_more_than_there_are() {
             for _ in 0..2 {
                 scope.spawn(|| {
                     (0..ROUNDS).for_each(|_| {
-                        let guard = chip.acquire(*process, None, || false).expect("nobody gives up");
+                        let guard = chip.acquire(*process, None, || false).expect("no worker gives up");
                         most.fetch_max(holders.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         std::thread::yield_now();
                         holders.fetch_sub(1, Ordering::SeqCst);
@@ -139,7 +139,7 @@ fn tokens_are_never_held_by_more_than_there_are() {
 }
 
 #[test]
-fn whoever_gives_up_waits_no_more() {
+fn a_process_that_gives_up_waits_no_more() {
     let (chip, processes) = with_waves(&[1, 1]);
     let guard = chip.acquire(processes[0], None, || true).expect("it is free");
     assert!(chip.acquire(processes[1], None, || true).is_none());
@@ -150,7 +150,7 @@ fn whoever_gives_up_waits_no_more() {
 }
 
 #[test]
-fn whoever_has_something_else_to_do_waits_for_a_token_only_until_then() {
+fn a_process_with_other_work_waits_for_a_token_only_until_its_deadline() {
     let (chip, _file) = chip(1);
     let processes: Vec<_> = (0..2).map(|_| chip.add_process().expect("a free slot")).collect();
     let held: Vec<_> = (0..2).filter_map(|_| chip.acquire(processes[0], None, || true)).collect();

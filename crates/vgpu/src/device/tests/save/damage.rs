@@ -125,7 +125,7 @@ proptest! {
 
     /// Registers are data: whatever the application puts there, the device comes back.
     #[test]
-    fn garbage_in_the_area_harms_nobody(
+    fn garbage_in_the_area_does_not_harm_the_device(
         turns in 1_usize..12,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u32>()), 1..200),
     ) {
