@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use kfd_abi::debug::{self, DbgTrapArgs, DeviceSnapshotEntry, QueueSnapshotEntry, RuntimeInfo, TrapOp};
-use kfd_abi::event::{EventData, WaitEventsArgs};
+use kfd_abi::event::{EventData, MemoryException, WaitEventsArgs};
 use kfd_abi::ioctl::{self, Lookup};
 use kfd_abi::memory::{DeviceApertures, GetProcessAperturesNewArgs, MapMemoryArgs};
 use kfd_abi::process::GetTileConfigArgs;
@@ -242,6 +242,7 @@ fn debug_buffer(args: &DbgTrapArgs) -> Result<Option<BufferSpec>, Errno> {
     /// Where the operation's own arguments start.
     const UNION: usize = offset_of!(DbgTrapArgs, args);
     let runtime_info = |size: u32| (size as usize).min(RuntimeInfo::SIZE);
+    let exception_info = |size: u32| (size as usize).min(RuntimeInfo::SIZE.max(MemoryException::SIZE));
     let queues = |count: u32| if count > MAX_QUEUES_PER_PROCESS { 0 } else { count as usize * 4 };
     // Longer entries than the driver's leave gaps, in which the caller's bytes stay as they are.
     let snapshot = |count: u32, most: u32, stride: u32, entry: usize| {
@@ -267,7 +268,7 @@ fn debug_buffer(args: &DbgTrapArgs) -> Result<Option<BufferSpec>, Errno> {
         }
         TrapOp::QUERY_EXCEPTION_INFO => {
             let args: debug::QueryExceptionInfo = args.args.get();
-            (offset_of!(debug::QueryExceptionInfo, info_ptr), args.info_ptr, runtime_info(args.info_size), Out)
+            (offset_of!(debug::QueryExceptionInfo, info_ptr), args.info_ptr, exception_info(args.info_size), Out)
         }
         TrapOp::GET_QUEUE_SNAPSHOT => {
             let args: debug::GetQueueSnapshot = args.args.get();

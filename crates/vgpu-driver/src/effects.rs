@@ -11,7 +11,7 @@ use kfd_abi::exception::ExceptionMask;
 use kfd_abi::memory::AllocFlags;
 use serde::{Deserialize, Serialize};
 
-use super::{ProcessKey, QueueChange};
+use super::{ProcessKey, QueueChange, VmFault};
 
 /// Where the bytes of a buffer are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -157,6 +157,8 @@ pub enum FollowUp {
         process: ProcessKey,
         /// Index of the gpu.
         gpu: u32,
+        /// The access.
+        fault: VmFault,
     },
     /// Executors write header and control stacks of an inactive queue of the caller; the sizes of the first XCC are
     /// reported in [`Outcome::wave_state`](super::Outcome::wave_state).

@@ -25,6 +25,7 @@ mod events;
 mod hardware;
 mod ids;
 mod info;
+mod interrupts;
 pub mod layout;
 mod memory;
 mod mqd;
@@ -51,6 +52,7 @@ pub use effects::{Backing, Cause, DeviceEffect, Effects, EventWait, FollowUp, Pr
 pub use errno::Errno;
 pub use hardware::{Connected, SaveExtent, Span, UnmappedQueue};
 use ids::Ids;
+pub use interrupts::{Interrupt, VmFault};
 pub use observed::{Observed, Unobserved};
 use process::Process;
 pub use process::ProcessKey;

@@ -14,7 +14,7 @@ use super::ids::{Ids, Space};
 use super::memory::{Buffer, Handle, Mapping};
 use super::queues::{DoorbellSlots, Queue};
 use super::svm::Ranges;
-use super::{Errno, layout};
+use super::{Errno, VmFault, layout};
 
 /// A process, told from a later one with the same pid by when it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -43,6 +43,8 @@ pub(super) struct ProcessGpu {
     pub(super) scheduling: Scheduling,
     /// What happened on it, for a debugger.
     pub(super) exceptions: ExceptionMask,
+    /// The failed memory access that a debugger has not cleared yet.
+    pub(super) fault: Option<VmFault>,
 }
 
 impl ProcessGpu {
@@ -58,6 +60,7 @@ impl ProcessGpu {
             evicted: 0,
             scheduling: Scheduling::default(),
             exceptions: ExceptionMask::EMPTY,
+            fault: None,
         }
     }
 

@@ -120,6 +120,21 @@ fn hip_programs_share_a_gpu_one_after_another_and_at_the_same_time() {
 
 #[test]
 #[ignore = "needs Debian 13's ROCm and clang-19"]
+fn an_error_of_a_queue_ends_a_hip_program_with_the_runtimes_own_message() {
+    let script = r#"ulimit -c 0; exec timeout 60 "$@""#;
+    for (job, message) in
+        [("give_up", "HSA_STATUS_ERROR_EXCEPTION"), ("no_code", "HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION")]
+    {
+        let output = on_vgpu("mi300x", None, &["sh", "-c", script, "sh", run(), hip_suite(), "axpy", job]);
+        let printed = text(&output);
+        assert!(printed.contains("axpy 0 "), "{job}: {printed}");
+        assert_eq!(printed.matches(message).count(), 1, "{job}: the callback is called once: {printed}");
+        assert!(!output.status.success() && output.status.code() != Some(124), "{job}: {:?}", output.status);
+    }
+}
+
+#[test]
+#[ignore = "needs Debian 13's ROCm and clang-19"]
 fn a_memory_fault_of_a_hip_kernel_ends_the_program_with_a_message() {
     // The runtime aborts, which is no reason to leave a core file.
     let script = r#"ulimit -c 0; exec "$@""#;

@@ -36,22 +36,25 @@ impl Process {
     }
 
     /// Records exceptions if the process is debugged, and notifies the debugger if it subscribed to one of them.
+    /// Returns whether it did.
     pub(in super::super) fn raise(
         &mut self,
         key: ProcessKey,
         source: Source,
         exceptions: ExceptionMask,
         effects: &mut Vec<DeviceEffect>,
-    ) {
+    ) -> bool {
         if !self.debug.enabled {
-            return;
+            return false;
         }
         if let Some(kept) = self.exceptions(source) {
             *kept = *kept | exceptions;
         }
-        if !self.debug.subscribed.both(exceptions).is_empty() {
+        let subscribed = !self.debug.subscribed.both(exceptions).is_empty();
+        if subscribed {
             effects.push(FollowUp::NotifyDebugger { target: key }.into());
         }
+        subscribed
     }
 }
 
@@ -99,7 +102,7 @@ impl Driver {
         Err(Errno::EAGAIN)
     }
 
-    /// Only a runtime's exception comes with more than its name.
+    /// The exceptions of a runtime and failed memory accesses come with a record.
     pub(super) fn query_exception_info(
         &mut self,
         target: ProcessKey,
@@ -122,10 +125,16 @@ impl Driver {
             return Err(Errno::EINVAL);
         };
         let process = self.process_mut(target)?;
-        let info = if args.exception_code == ExceptionCode::PROCESS_RUNTIME {
-            encode(&process.runtime.info())
-        } else {
-            Vec::new()
+        let fault = match source {
+            Source::Gpu(gpu) if args.exception_code == ExceptionCode::DEVICE_MEMORY_VIOLATION => {
+                process.gpus.get(gpu).and_then(|gpu| gpu.fault)
+            }
+            _ => None,
+        };
+        let info = match fault {
+            Some(fault) => encode(&fault.record(args.source_id)),
+            None if args.exception_code == ExceptionCode::PROCESS_RUNTIME => encode(&process.runtime.info()),
+            None => Vec::new(),
         };
         let kept = process.exceptions(source).ok_or(Errno::EINVAL)?;
         if !kept.has(mask) {
@@ -137,6 +146,9 @@ impl Driver {
         args.info_size = info.len() as u32;
         if args.clear_exception != 0 {
             *kept = kept.without(mask);
+            if let (Source::Gpu(gpu), Some(_)) = (source, fault) {
+                process.on(gpu)?.fault = None;
+            }
         }
         Ok(0)
     }
@@ -154,12 +166,13 @@ impl Driver {
             let process = self.process_mut(target)?;
             let bound = process.is_bound(gpu);
             let on_gpu = process.on(gpu)?;
+            let fault = on_gpu.fault.unwrap_or_default();
             on_gpu.evicted = on_gpu.evicted.saturating_add(1);
             let gpu = gpu as u32;
             if on_gpu.evicted == 1 && bound {
                 call.effects.device.push(DeviceEffect::Cycle { gpu, cause: Cause::Evict, grace: None });
             }
-            call.effects.device.push(FollowUp::MemoryException { process: target, gpu }.into());
+            call.effects.device.push(FollowUp::MemoryException { process: target, gpu, fault }.into());
             exceptions = exceptions.without(ExceptionMask::DEVICE_MEMORY_VIOLATION);
         }
         let process = self.process_mut(target)?;

@@ -25,6 +25,11 @@ impl Runtime {
         RuntimeInfo { r_debug: self.r_debug, runtime_state: self.state, ttmp_setup: self.ttmp_setup.into() }
     }
 
+    /// Returns whether it offers itself to debuggers.
+    pub(in super::super) fn is_enabled(&self) -> bool {
+        self.state == RuntimeState::ENABLED
+    }
+
     /// Goes on if the debugger said so, and waits otherwise.
     fn wait(&mut self, call: &mut Call) {
         match self.permits.checked_sub(1) {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use kfd_abi::event::{EVENT_PAGE_SIZE, MemoryErrorType, MemoryException, MemoryFailure};
+use kfd_abi::event::EVENT_PAGE_SIZE;
 use kfd_abi::exception::ExceptionCode;
 use vgpu_isa::memory::{Access, Fault, Space};
 
@@ -16,7 +16,7 @@ use super::session::Session;
 use crate::control::Control;
 use crate::device::chip::{Chip, ChipSlots, ProcessSlot};
 use crate::device::{self, DeviceConfig, Interrupts, ProcessDevice};
-use crate::driver::{ProcessEffect, ProcessKey, layout};
+use crate::driver::{Interrupt, ProcessEffect, ProcessKey, VmFault, layout};
 use crate::executor::{self, ProcessGpus};
 use crate::kill_points::{self, Point};
 use crate::profile::{Gfx, Gpu};
@@ -65,7 +65,8 @@ impl Attached {
         };
         let config = DeviceConfig { target, clock: sys::realtime_100mhz };
         let gpu = |gpu: Gpu| {
-            let interrupts = Arc::new(Wires { events: Arc::clone(&events), gpu_id: gpu.gpu_id });
+            let (events, control) = (Arc::clone(&events), Arc::clone(&control));
+            let interrupts = Arc::new(Wires { events, control, gpu: gpu.index, gpu_id: gpu.gpu_id });
             let slots = ChipSlots::new(Arc::clone(&chip), slot, gpu.index).ok_or(libc::ENODEV)?;
             Ok(executor::ProcessGpu::new(gpu.gpu_id, ProcessDevice::new(config, interrupts, Arc::new(slots))))
         };
@@ -151,8 +152,12 @@ impl Attached {
             // owns scratch, traps are reported as the runtime's handler would, and no page fault is ever retried.
             ProcessEffect::SetScratchBacking { .. }
             | ProcessEffect::SetTrapHandler { .. }
-            | ProcessEffect::XnackMode { .. }
-            | ProcessEffect::RuntimeMode { .. } => {}
+            | ProcessEffect::XnackMode { .. } => {}
+            ProcessEffect::RuntimeMode { enabled, .. } => {
+                for gpu in self.gpus.iter() {
+                    gpu.device()?.set_runtime_enabled(enabled);
+                }
+            }
         }
         Ok(())
     }
@@ -199,9 +204,12 @@ fn export(token: u64, fd_flags: u32, args: &mut [u8]) -> Result<(), i32> {
     Ok(())
 }
 
-/// Interrupts of the device, delivered to the events of this process.
+/// Interrupts of the device: signals go to the events of this process, errors to the driver.
 struct Wires {
     events: Arc<Events>,
+    control: Arc<Control>,
+    /// Index of the gpu.
+    gpu: u32,
     gpu_id: u32,
 }
 
@@ -215,25 +223,20 @@ impl Interrupts for Wires {
     }
 
     fn fault(&self, _queue: device::QueueId, fault: Fault) {
-        let failure = MemoryFailure {
-            not_present: u32::from(!fault.mapped),
-            read_only: u32::from(fault.mapped && fault.access == Access::Write),
-            no_execute: u32::from(fault.mapped && fault.access == Access::Execute),
-            imprecise: 0,
-        };
-        let exception = MemoryException {
-            failure,
+        say(&format!("memory access fault at {:#x} on gpu {}: {fault:?}", fault.address, self.gpu_id));
+        let fault = VmFault {
             // The hardware reports pages.
             va: fault.address & !0xFFF,
-            gpu_id: self.gpu_id,
-            error_type: MemoryErrorType::NO_RAS,
+            not_present: !fault.mapped,
+            read_only: fault.mapped && fault.access == Access::Write,
+            no_execute: fault.mapped && fault.access == Access::Execute,
         };
-        say(&format!("memory access fault at {:#x} on gpu {}: {fault:?}", fault.address, self.gpu_id));
-        self.events.memory_exception(&exception);
+        self.control.interrupt(&Interrupt::VmFault { gpu: self.gpu, fault });
     }
 
     fn queue_error(&self, queue: device::QueueId, code: ExceptionCode, text: &str) {
         say(&format!("queue {} stopped: {text} ({code:?})", queue.0));
+        self.control.interrupt(&Interrupt::QueueError { queue: queue.0, exception: code.0 });
     }
 }
 

@@ -7,12 +7,14 @@ mod ring;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::device::SaveCounters;
+use crate::driver::Interrupt;
 use crate::profile::MAX_GPUS;
 use crate::sys::{self, Map};
 pub(crate) use orders::{Answer, Departure, Numbered, Order};
@@ -37,6 +39,9 @@ struct Words {
     copied_us: [AtomicU64; MAX_GPUS as usize],
     orders: Ring,
     answers: Ring,
+    /// Interrupts ever written.
+    interrupted: AtomicU32,
+    interrupts: Ring,
 }
 
 const COUNTERS: usize = 7;
@@ -45,6 +50,8 @@ const COUNTERS: usize = 7;
 #[derive(Debug)]
 pub(crate) struct Control {
     map: Map,
+    /// Held while an interrupt is written: the gpus of a process may raise them at the same time.
+    raising: Mutex<()>,
 }
 
 const SIZE: usize = size_of::<Words>().next_multiple_of(4096);
@@ -67,7 +74,7 @@ impl Control {
         if !sys::is_as_long_as(file, SIZE as u64) {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Ok(Self { map: Map::new(file, 0, SIZE)? })
+        Ok(Self { map: Map::new(file, 0, SIZE)?, raising: Mutex::default() })
     }
 
     fn words(&self) -> &Words {
@@ -128,6 +135,28 @@ impl Control {
     /// Sleeps until there are more than `seen` answers, at most `limit`.
     pub(crate) fn wait_for_answer(&self, seen: u32, limit: Duration) {
         sys::wait(&self.words().answered, seen, Some(limit));
+    }
+
+    /// Raises an interrupt. Without room for it, or if the driver has written nonsense, it is lost: the driver has not
+    /// taken thousands of earlier ones.
+    pub(crate) fn interrupt(&self, interrupt: &Interrupt) {
+        let _raising = self.raising.lock().unwrap_or_else(PoisonError::into_inner);
+        if write(&self.words().interrupts, interrupt) == Ok(true) {
+            self.words().interrupted.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns how many interrupts were ever raised.
+    pub(crate) fn interrupted(&self) -> u32 {
+        self.words().interrupted.load(Ordering::SeqCst)
+    }
+
+    /// Takes an interrupt. One reader at a time.
+    ///
+    /// # Errors
+    /// If the memory holds nonsense.
+    pub(crate) fn take_interrupt(&self) -> Result<Option<Interrupt>, Damaged> {
+        read(&self.words().interrupts)
     }
 
     /// Publishes what was saved and restored on a gpu.

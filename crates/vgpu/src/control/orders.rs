@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{QueueChange, SaveExtent, UnmappedQueue};
+use crate::driver::{QueueChange, SaveExtent, UnmappedQueue, VmFault};
 
 /// An order to the executors of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +43,8 @@ pub(crate) enum Order {
     MemoryException {
         /// Index of the gpu.
         gpu: u32,
+        /// The access that failed.
+        fault: VmFault,
     },
     /// The gpu was reset and what was on it is lost.
     Reset {

@@ -35,13 +35,20 @@ impl From<Fault> for Halt {
     }
 }
 
+/// Packet errors start here.
+const FIRST_PACKET_ERROR: u32 = ExceptionCode::QUEUE_PACKET_DISPATCH_DIM_INVALID.0;
+const LAST_PACKET_ERROR: u32 = ExceptionCode::QUEUE_PACKET_VENDOR_UNSUPPORTED.0;
+
+/// Returns whether the packet processor raised an exception; otherwise a wave did.
+pub(crate) fn is_of_packet(code: ExceptionCode) -> bool {
+    (FIRST_PACKET_ERROR..=LAST_PACKET_ERROR).contains(&code.0)
+}
+
 /// Codes that the packet processor, or the trap handler of older runtimes, stores in the queue's inactive signal.
 pub(crate) fn inactive_bits(code: ExceptionCode) -> u64 {
-    /// Packet errors start here; their bits start at the second.
-    const FIRST: u32 = ExceptionCode::QUEUE_PACKET_DISPATCH_DIM_INVALID.0;
-    const LAST: u32 = ExceptionCode::QUEUE_PACKET_VENDOR_UNSUPPORTED.0;
     match code {
-        ExceptionCode(number @ FIRST..=LAST) => 2 << (number - FIRST),
+        // The bits of packet errors start at the second.
+        ExceptionCode(number @ FIRST_PACKET_ERROR..=LAST_PACKET_ERROR) => 2 << (number - FIRST_PACKET_ERROR),
         ExceptionCode::QUEUE_WAVE_MEMORY_VIOLATION | ExceptionCode::QUEUE_WAVE_APERTURE_VIOLATION => 0x2000_0000,
         ExceptionCode::QUEUE_WAVE_ILLEGAL_INSTRUCTION => 0x4000_0000,
         _ => 0x8000_0000,

@@ -12,7 +12,7 @@ use super::queue::{HardwareQueue, HardwareQueueSpec, HardwareQueueUpdate, Packet
 use super::save::{SaveCounters, SaveError};
 use super::slots::Slots;
 use super::workgroup::Workgroup;
-use super::{DeviceConfig, Interrupts, signal};
+use super::{DeviceConfig, Interrupts, errors, signal};
 
 /// Packets that a queue processes before others get their turn.
 const PACKETS_IN_A_ROW: usize = 64;
@@ -56,6 +56,8 @@ pub struct ProcessDevice {
     pub(super) turns: u32,
     /// Time that copy queues worked, in ticks of the clock.
     copying: u64,
+    /// Whether the runtime handles exceptions that the driver reports to it.
+    runtime_enabled: bool,
     /// Whether no packets are processed and no workgroups started, because all queues are about to leave.
     pub(super) draining: bool,
 }
@@ -80,6 +82,7 @@ impl ProcessDevice {
             starts: 0,
             turns: 0,
             copying: 0,
+            runtime_enabled: false,
             draining: false,
         }
     }
@@ -88,6 +91,11 @@ impl ProcessDevice {
     pub fn set_space(&mut self, space: Arc<Space>) {
         self.space = space;
         self.generation += 1;
+    }
+
+    /// Sets whether the runtime handles exceptions that the driver reports to it (RUNTIME_ENABLE).
+    pub(crate) fn set_runtime_enabled(&mut self, enabled: bool) {
+        self.runtime_enabled = enabled;
     }
 
     /// Adds a queue; one with the same number is destroyed.
@@ -218,7 +226,12 @@ impl ProcessDevice {
             }
             Halt::Error { code, text } => {
                 self.settle(id);
-                if let Some(object) = object {
+                // The packet processor reports packets in any case, and a runtime that handles exceptions expects it
+                // (ROCR-Runtime, AqlQueue::DynamicQueueEventsHandler: cleared so that ExceptionHandler can run). Waves
+                // are reported by the trap handler: that of ROCr before exceptions (trap handler 1) by the signal, the
+                // later one by an interrupt alone.
+                let is_signalled = errors::is_of_packet(code) || !self.runtime_enabled;
+                if let Some(object) = object.filter(|_| is_signalled) {
                     // What looks like a queue object need not be one: the driver reports the error anyway.
                     self.with_context(|cx| signal::report(cx, object, code)).ok();
                 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kfd_abi::event::{HwException, MemoryException, ResetCause, ResetType};
+use kfd_abi::event::{HwException, ResetCause, ResetType};
 
 use super::ExecutorState;
 use super::gpus::{ProcessGpu, ProcessGpus};
@@ -108,10 +108,9 @@ impl Pending {
                 }
                 Answer::Done
             }
-            Order::MemoryException { gpu } => {
+            Order::MemoryException { gpu, fault } => {
                 let gpu_id = gpus.get(gpu).map_or(0, |gpu| gpu.gpu_id);
-                let exception = MemoryException { gpu_id, ..MemoryException::default() };
-                shared.events.memory_exception(&exception);
+                shared.events.memory_exception(&fault.record(gpu_id));
                 Answer::Done
             }
             Order::Unmap { gpu, grace } => {

@@ -119,7 +119,9 @@ fn follow(supervisor: &Arc<Supervisor>, member: Option<&Member>, follow_up: Foll
         FollowUp::QueueException { process, queue, exceptions } => {
             post(supervisor, process, Order::QueueException { id: queue, exceptions: exceptions.0 });
         }
-        FollowUp::MemoryException { process, gpu } => post(supervisor, process, Order::MemoryException { gpu }),
+        FollowUp::MemoryException { process, gpu, fault } => {
+            post(supervisor, process, Order::MemoryException { gpu, fault });
+        }
         FollowUp::ReadWaveState { id, address } => {
             read_wave_state(member.map(|member| &*member.channel), id, address, outcome);
         }

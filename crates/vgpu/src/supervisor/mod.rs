@@ -9,6 +9,7 @@ mod connection;
 mod ending;
 mod execute;
 mod hws;
+mod interrupts;
 mod member;
 mod observe;
 mod poller;
@@ -21,6 +22,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +45,8 @@ pub struct Supervisor {
     /// Held while a launcher's configuration is applied.
     configuring: Mutex<()>,
     poller: Poller,
+    /// Processes whose executors raised interrupts; taken by the thread that handles them.
+    interrupted: Mutex<Option<Receiver<ProcessKey>>>,
     /// Connections and held processes that keep the supervisor alive, or [`CLOSED`].
     connections: AtomicUsize,
     /// Processes that keep it alive.
@@ -143,10 +147,12 @@ fn detach() {
 
 impl Supervisor {
     fn new() -> io::Result<Self> {
+        let (sender, interrupted) = channel();
         Ok(Self {
             device: OnceLock::new(),
             configuring: Mutex::new(()),
-            poller: Poller::start()?,
+            poller: Poller::start(sender)?,
+            interrupted: Mutex::new(Some(interrupted)),
             connections: 0.into(),
             holders: 0.into(),
             accepted: 0.into(),
@@ -193,6 +199,7 @@ impl Supervisor {
             let device = Device::new(setup).map_err(|error| format!("cannot make the memory of the gpus: {error}"))?;
             self.device.get_or_init(|| device);
             self.rotate_runlists()?;
+            self.handle_interrupts()?;
         }
         drop(configuring);
         Ok(())
@@ -211,6 +218,16 @@ impl Supervisor {
             started.map_err(|error| format!("there can be no more threads: {error}"))?;
         }
         Ok(())
+    }
+
+    /// Starts the thread that handles interrupts.
+    fn handle_interrupts(self: &Arc<Self>) -> Result<(), String> {
+        let receiver = self.interrupted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(receiver) = receiver else { return Ok(()) };
+        let supervisor = Arc::clone(self);
+        let serve = move || interrupts::serve(&supervisor, &receiver);
+        let started = std::thread::Builder::new().name("interrupts".into()).spawn(serve);
+        started.map(drop).map_err(|error| format!("there can be no more threads: {error}"))
     }
 
     /// Returns the hardware scheduler of a gpu.

@@ -2,12 +2,14 @@
 //!
 //! Clients ring by writing to a page, without a system call. One thread compares the doorbells of all queues with what
 //! it saw last and wakes the executors of those that were rung, often while doorbells ring and rarely when none does.
+//! In passing it notices interrupts that executors raised, which another thread handles.
 
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,6 +31,8 @@ pub(super) struct DoorbellWatch {
     pages: HashMap<u32, Map>,
     /// By queue: gpu, position, and the value seen last.
     queues: HashMap<u32, (u32, u32, u64)>,
+    /// Interrupts seen.
+    interrupted: u32,
 }
 
 #[derive(Default)]
@@ -43,14 +47,14 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Starts the thread.
+    /// Starts the thread, which sends the processes whose executors raised interrupts to `interrupted`.
     ///
     /// # Errors
     /// If there can be no more threads.
-    pub fn start() -> io::Result<Self> {
+    pub fn start(interrupted: Sender<ProcessKey>) -> io::Result<Self> {
         let poller = Self { shared: Arc::default() };
         let thread = poller.clone();
-        std::thread::Builder::new().name("poller".into()).spawn(move || thread.watch())?;
+        std::thread::Builder::new().name("poller".into()).spawn(move || thread.watch(&interrupted))?;
         Ok(poller)
     }
 
@@ -60,7 +64,7 @@ impl Poller {
 
     /// Watches the doorbells of a process.
     pub(super) fn add(&self, process: ProcessKey, kfd: OwnedFd, channel: Arc<ProcessChannel>) {
-        let watched = DoorbellWatch { channel, kfd, pages: HashMap::new(), queues: HashMap::new() };
+        let watched = DoorbellWatch { channel, kfd, pages: HashMap::new(), queues: HashMap::new(), interrupted: 0 };
         self.state().processes.insert(process, watched);
     }
 
@@ -96,7 +100,7 @@ impl Poller {
         }
     }
 
-    fn watch(&self) {
+    fn watch(&self, interrupted: &Sender<ProcessKey>) {
         let mut last_ring = Instant::now();
         loop {
             let mut state = self.state();
@@ -105,8 +109,12 @@ impl Poller {
                 last_ring = Instant::now();
             }
             let mut rung = false;
-            for process in state.processes.values_mut() {
+            for (key, process) in &mut state.processes {
                 rung |= process.look();
+                if process.was_interrupted() {
+                    // Without a receiver the supervisor is about to exit.
+                    let _ = interrupted.send(*key);
+                }
             }
             drop(state);
             let now = Instant::now();
@@ -132,6 +140,12 @@ impl DoorbellWatch {
             self.channel.ring();
         }
         rung
+    }
+
+    /// Returns whether executors have raised interrupts since the last call.
+    fn was_interrupted(&mut self) -> bool {
+        let now = self.channel.control.interrupted();
+        std::mem::replace(&mut self.interrupted, now) != now
     }
 }
 

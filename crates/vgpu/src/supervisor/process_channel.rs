@@ -12,7 +12,7 @@ use linux_host::process::ProcStat;
 
 use crate::control::{Answer, Control, Damaged, Numbered, Order};
 use crate::device::chip::{Chip, ProcessSlot};
-use crate::driver::ProcessKey;
+use crate::driver::{Interrupt, ProcessKey};
 use crate::sys::{self, PollFlags};
 
 /// How often a thread that waits for executors checks whether they still live.
@@ -111,6 +111,17 @@ impl ProcessChannel {
 
     fn answers(&self) -> MutexGuard<'_, HashMap<u64, Option<Answer>>> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes an interrupt that the executors raised. One caller at a time.
+    pub(super) fn take_interrupt(&self) -> Option<Interrupt> {
+        match self.control.take_interrupt() {
+            Ok(interrupt) => interrupt,
+            Err(_) => {
+                self.damaged();
+                None
+            }
+        }
     }
 
     /// Posts an order that is not answered.

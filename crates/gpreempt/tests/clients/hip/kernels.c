@@ -147,6 +147,21 @@ KERNEL churn(GLOBAL u32 *data, u32 n, u32 rounds)
     data[i] = value;
 }
 
+/* Ends as an assertion that does not hold. */
+KERNEL give_up(u64 unused)
+{
+    (void)unused;
+    if (lane() == 7)
+        __builtin_trap();
+}
+
+/* Bits that are no instruction. */
+KERNEL no_code(u64 unused)
+{
+    (void)unused;
+    __asm__ volatile(".long 0xffffffff");
+}
+
 /* Writes where it is told, which may be nowhere. */
 KERNEL poke(u64 address)
 {

@@ -32,6 +32,27 @@ u64 errors(u32 seed)
     return 0;
 }
 
+static u64 end_by(const char *name)
+{
+    u64 unused = 0;
+    LAUNCH(NULL, name, 1, 64, &unused);
+    MUST(hipDeviceSynchronize());
+    CHECK(!"the program goes on after an error of its queue");
+    return 0;
+}
+
+u64 give_up(u32 seed)
+{
+    (void)seed;
+    return end_by("give_up");
+}
+
+u64 no_code(u32 seed)
+{
+    (void)seed;
+    return end_by("no_code");
+}
+
 u64 fault(u32 seed)
 {
     (void)seed;

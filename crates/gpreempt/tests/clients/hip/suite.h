@@ -50,6 +50,6 @@ typedef u64 Job(u32 seed);
 
 Job axpy, symbol, reduce, exactly_once, histogram, scratch, matmul, train, churn; /* kernels.c through compute.c */
 Job copies, pageable, memsets, managed, registered, streams, events, host_call;   /* movement.c */
-Job errors, fault;                                                                /* mistakes.c */
+Job errors, fault, give_up, no_code;                                              /* mistakes.c */
 
 #endif

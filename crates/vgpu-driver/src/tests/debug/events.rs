@@ -128,7 +128,7 @@ fn what_the_debugger_passes_on_reaches_the_runtime() {
     // Memory violations take the process off the gpu for good.
     let violation = ExceptionMask::DEVICE_MEMORY_VIOLATION;
     assert_eq!(send(&mut machine, violation | ExceptionMask::PROCESS_RUNTIME, 1, 2), Err(Errno::ENODEV));
-    let told = DeviceEffect::Then(FollowUp::MemoryException { process: ALICE, gpu: 1 });
+    let told = DeviceEffect::Then(FollowUp::MemoryException { process: ALICE, gpu: 1, fault: VmFault::default() });
     let evicted = DeviceEffect::Cycle { gpu: 1, cause: Cause::Evict, grace: None };
     assert_eq!(send(&mut machine, violation, gpu_id, 0), Ok(vec![evicted, told.clone()]));
     assert!(machine.driver.runlist(1).groups.is_empty());

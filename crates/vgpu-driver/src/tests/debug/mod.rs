@@ -1,6 +1,7 @@
 //! The debugger's calls: which processes may make them, and in which order they are refused. Bob debugs Alice.
 
 mod events;
+mod interrupts;
 mod queues;
 mod random;
 mod runtime;
