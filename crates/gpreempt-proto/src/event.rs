@@ -53,7 +53,7 @@ pub enum EventKind {
         took_us: f64,
         /// Queues stopped.
         queues: u32,
-        /// When the look ended that detected the work which caused the stop, in nanoseconds of `CLOCK_MONOTONIC`.
+        /// When the poll ended that detected the work which caused the stop, in nanoseconds of `CLOCK_MONOTONIC`.
         /// Absent for holds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seen_ns: Option<u64>,
