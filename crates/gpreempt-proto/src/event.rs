@@ -32,9 +32,9 @@ pub struct Event {
 pub enum EventKind {
     /// A tenant was seen for the first time.
     Appeared {
-        /// Its level; absent if no rule matches.
+        /// Its level; absent if no rule gives it one.
         level: Option<u8>,
-        /// The rule of the configuration that matches; absent if none does.
+        /// The rule of the configuration that gives the level; absent if none does.
         rule: Option<String>,
     },
     /// A tenant ended.

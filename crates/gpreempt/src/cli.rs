@@ -92,9 +92,10 @@ pub(crate) enum Command {
     /// List processes on the gpus: level, state, and why stopped.
     ///
     /// One line for each process and gpu. States: running, wants (its work waits for the gpu), blocked (it waits for
-    /// something that gpu time does not bring), evicted (the driver took its memory), idle, stopped. Level `-` means
-    /// that no rule matches: the process is never stopped and never protected. Users see their own processes, operators
-    /// see all.
+    /// something that gpu time does not bring), evicted (the driver took its memory), idle, stopped, unknown (no
+    /// other job competes on the gpu, or the rings are not known or not polled yet). Level `-` means that
+    /// the process is never stopped and never protected: no rule gives it a level, it or the gpu is unmanaged, or there
+    /// is no room for another job. Users see their own processes, operators see all.
     Ps(Report),
 
     /// Run a program at a level.

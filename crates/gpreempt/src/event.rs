@@ -24,7 +24,7 @@ fn what(kind: &EventKind) -> String {
             )
         }
         EventKind::Appeared { level: None, .. } => {
-            "appeared; matches no rule: never stopped, never protected".to_owned()
+            "appeared; no rule gives it a level: never stopped, never protected".to_owned()
         }
         EventKind::Gone => "gone".to_owned(),
         EventKind::Preempted { reason, by, bound, after_us, took_us, queues, seen_ns: _ } => format!(
