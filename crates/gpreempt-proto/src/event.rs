@@ -41,7 +41,7 @@ pub enum EventKind {
     Gone,
     /// A tenant was stopped.
     Preempted {
-        /// Why.
+        /// The reason of the stop.
         reason: Reason,
         /// The job that caused the stop.
         by: Option<String>,
@@ -60,7 +60,7 @@ pub enum EventKind {
     },
     /// A tenant was resumed.
     Resumed {
-        /// Why.
+        /// The reason of the resume.
         reason: Reason,
         /// How long it was stopped, in microseconds.
         stopped_us: f64,
@@ -69,7 +69,7 @@ pub enum EventKind {
     },
     /// In observe mode: this tenant would have been stopped.
     WouldPreempt {
-        /// Why.
+        /// The reason that the stop would have had.
         reason: Reason,
         /// The job that would have caused the stop.
         by: Option<String>,
@@ -108,7 +108,7 @@ pub enum EventKind {
     },
     /// A hold ended.
     Released,
-    /// The operator told the daemon to leave a process alone.
+    /// The operator took a process out of scheduling.
     Unmanaged {
         /// The operator.
         by_uid: u32,

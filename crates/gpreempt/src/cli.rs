@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 pub(crate) use control::{
-    Config, ConfigFile, Daemon, Hold, Launch, Log, Notify, OneProcess, Reach, Release, Report, Set, Watch, Whom,
+    Config, ConfigFile, Daemon, Hold, Launch, Log, Notify, OneProcess, Reach, Release, Report, Selector, Set, Watch,
 };
 use gpreempt_trials::bench::BenchArgs;
 use gpreempt_trials::demo::DemoArgs;
@@ -118,7 +118,7 @@ pub(crate) enum Command {
     /// End a hold early.
     Release(Release),
 
-    /// Leave a process alone: never stopped, never protected.
+    /// Take a process out of scheduling: never stopped, never protected.
     ///
     /// The daemon resumes and detaches from the process, for instance so that a debugger can attach. Lasts until
     /// `gpreempt manage` or the end of the process, across restarts of the daemon. Only for operators: root and the

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_says_who_for_whom_why_and_how_long() {
+    fn a_stop_is_shown_with_process_cause_reason_and_duration() {
         let kind = EventKind::Preempted {
             reason: Reason::HigherWants,
             by: Some("serve".into()),

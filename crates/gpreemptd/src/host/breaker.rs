@@ -110,7 +110,7 @@ impl Breaker {
             return None;
         }
         let reason = format!(
-            "protected bursts take {:.2} ms, those left alone {:.2} ms",
+            "protected bursts take {:.2} ms, control bursts {:.2} ms",
             protected.value / 1e6,
             control.value / 1e6
         );
