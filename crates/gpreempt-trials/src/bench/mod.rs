@@ -134,3 +134,94 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
 fn load() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use gpreempt_proto::Distribution;
+
+    use super::*;
+    use crate::document::assert_documented;
+    use crate::environment::measure::Latency;
+    use crate::environment::tally::Offline;
+
+    const LATENCY: Latency = Latency { p50_us: 1.0, p95_us: 2.0, p99_us: 3.0, max_us: 4.0 };
+
+    fn requests_case() -> requests::Case {
+        requests::Case {
+            request_ms: 2.0,
+            requests: 300,
+            alone: LATENCY,
+            with: LATENCY,
+            added_p50_us: 0.0,
+            added_p95_us: 0.0,
+            unanswered: 0,
+            offline: Offline::default(),
+            stops: 0,
+            cycles: None,
+            cycles_per_stop: None,
+            detection: Distribution::default(),
+            stop: Distribution::default(),
+            resume: Distribution::default(),
+            wakeup: Distribution::default(),
+            daemon_cpu_share: 0.0,
+            bit_identical: true,
+        }
+    }
+
+    fn detection_case() -> detection::Case {
+        detection::Case {
+            period_us: None,
+            doorbells: 1,
+            unseen: 0,
+            detection: Some(LATENCY),
+            daemon_cpu_share: 0.0,
+            watch_cpu_share: 0.0,
+            sleeps_per_s: 0.0,
+            reads_per_s: 0.0,
+            bare_cpu_share: 0.0,
+            watch_times_bare: None,
+            wakeup_p99_us: 0.0,
+        }
+    }
+
+    fn report() -> BenchReport {
+        let doorbell =
+            doorbell::Doorbell { without_ns: 1.0, with_ns: 1.0, ratio: 1.0, ratio_quartiles: [1.0; 2], blocks: 1 };
+        BenchReport {
+            schema: output::SCHEMA,
+            kind: "emulated",
+            gpu: String::new(),
+            seed: 1,
+            cores: 2,
+            valid: true,
+            busy: OtherWork::default(),
+            load_before: None,
+            load_after: None,
+            goals_met: 1,
+            goals_missed: 0,
+            goals: vec![doorbell.goal()],
+            requests: Some(vec![requests_case()]),
+            detection: Some(vec![detection_case()]),
+            doorbell: Some(doorbell),
+            tenants: Some(vec![tenants::Case {
+                tenants: 1,
+                queues: 4,
+                poll_us: 0.0,
+                decision_us: 0.0,
+                daemon_cpu_share: 0.0,
+            }]),
+        }
+    }
+
+    #[test]
+    fn the_document_has_the_keys_that_its_documentation_lists() {
+        let manual = include_str!("../../../../docs/bench-json.md");
+        let value = serde_json::to_value(report()).unwrap();
+        assert_documented(manual, "", &value, &["goals", "requests", "detection", "doorbell", "tenants"]);
+        for list in ["goals", "requests", "detection", "tenants"] {
+            // The keys of `offline` are those of the demo's document.
+            assert_documented(manual, &format!("`{list}[]`"), &value[list][0], &["offline"]);
+        }
+        assert_documented(manual, "`doorbell`", &value["doorbell"], &[]);
+    }
+}

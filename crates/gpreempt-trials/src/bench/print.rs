@@ -14,7 +14,7 @@ pub(super) fn print(report: &BenchReport, out: &mut impl Write) -> Result<()> {
         writeln!(out, "Online latency and offline throughput ({}):\n{}", report.kind, of_requests(cases))?;
     }
     if let Some(cases) = &report.detection {
-        writeln!(out, "From doorbell to look, against the daemon's share of a core:\n{}", of_detection(cases))?;
+        writeln!(out, "From doorbell to poll, against the daemon's share of a core:\n{}", of_detection(cases))?;
     }
     if let Some(doorbell) = &report.doorbell {
         writeln!(
@@ -103,7 +103,7 @@ fn of_requests(cases: &[requests::Case]) -> Table {
 
 fn of_detection(cases: &[detection::Case]) -> Table {
     let mut table = output::table(&[
-        "looks",
+        "polls",
         "doorbells",
         "p50",
         "p99",
@@ -131,12 +131,12 @@ fn of_detection(cases: &[detection::Case]) -> Table {
 }
 
 fn of_tenants(cases: &[tenants::Case]) -> Table {
-    let mut table = output::table(&["tenants", "queues", "look", "decision", "daemon"]);
+    let mut table = output::table(&["tenants", "queues", "poll", "decision", "daemon"]);
     for case in cases {
         table.add_row([
             number(case.tenants),
             number(case.queues),
-            number(from_micros(case.look_us)),
+            number(from_micros(case.poll_us)),
             number(from_micros(case.decision_us)),
             number(percent(Some(case.daemon_cpu_share))),
         ]);

@@ -5,6 +5,7 @@ use gpreempt_proto::{Distribution, GpuStats, Stats};
 use super::DemoClient;
 use super::print;
 use super::report::{About, DemoReport};
+use crate::document::assert_documented;
 use crate::environment::block::{Arm, Calibration, Outcome, Request};
 use crate::environment::gpu_under_test::Counters;
 use crate::environment::managed::DaemonActivity;
@@ -197,4 +198,20 @@ fn an_arm_that_was_left_out_is_left_out_everywhere() {
     assert!(!printed(&report).contains("with gpreempt:"));
     let document = serde_json::to_value(&report).unwrap();
     assert_eq!((&document["with"], &document["alone"]["requests"]), (&serde_json::Value::Null, &100.into()));
+}
+
+#[test]
+fn the_document_has_the_keys_that_its_documentation_lists() {
+    let manual = include_str!("../../../../docs/demo-json.md");
+    let value = serde_json::to_value(report(&good())).unwrap();
+    let parts = ["alone", "without", "with", "offline", "gpreempt", "blocks"];
+    assert_documented(manual, "", &value, &parts);
+    for arm in ["alone", "without", "with"] {
+        assert_documented(manual, "`alone`, `without`, `with`", &value[arm], &[]);
+    }
+    assert_documented(manual, "`offline`", &value["offline"], &[]);
+    assert_documented(manual, "`gpreempt`", &value["gpreempt"], &[]);
+    for block in value["blocks"].as_array().unwrap() {
+        assert_documented(manual, "`blocks`", block, &[]);
+    }
 }

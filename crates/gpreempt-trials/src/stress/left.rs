@@ -23,7 +23,7 @@ fn held(status: &Status) -> Vec<String> {
     };
     note(status.system_used_bytes, "bytes of system memory");
     note(status.tokens.held.into(), "execution tokens");
-    note(status.seats.into(), "seats");
+    note(status.process_slots.into(), "process slots");
     for gpu in &status.gpus {
         note(gpu.queues.into(), "queues");
         note(gpu.waves.into(), "wave slots");
@@ -39,7 +39,7 @@ fn in_driver(known: &ProcessStatus) -> String {
     format!("a process in the driver with {} queues{kind}: {}", known.queues.len(), process::describe(known.pid))
 }
 
-/// Lists processes whose environment names this gpu: engines have their client's.
+/// Lists processes whose environment names this gpu: executors have their client's.
 fn processes(socket: &str) -> Vec<String> {
     process::with_variable(SOCKET_VARIABLE, socket).map(process::describe).collect()
 }
@@ -112,7 +112,7 @@ mod tests {
         let status = Status {
             processes: vec![ProcessStatus::default()],
             tokens: TokenStatus { total: 4, held: 3 },
-            seats: 5,
+            process_slots: 5,
             system_used_bytes: 8192,
             gpus: vec![gpu],
             ..Status::default()
@@ -122,7 +122,7 @@ mod tests {
             "in the driver with 0 queues",
             "8192 bytes of system",
             "3 execution",
-            "5 seats",
+            "5 process slots",
             "1 queues",
             "2 wave",
             "4096 bytes",

@@ -88,7 +88,7 @@ impl Survey {
         let wanted = self.known.iter_mut().flat_map(|(pid, known)| known.wanted(*pid)).collect();
         self.rings.find(wanted, changed, now);
         if let Some(why) = self.rings.refused() {
-            warnings.warn(format!("rings are not known, so no tenant is seen to want a gpu: {why}"));
+            warnings.warn(format!("rings are not known, so no process is seen to want a gpu: {why}"));
         }
         found.extend(
             self.known
@@ -161,7 +161,7 @@ fn is_due(due: &mut Option<Instant>, period: Duration, now: Instant) -> bool {
 
 fn unknown_process(pid: Pid, error: &io::Error) -> String {
     format!(
-        "process {pid} uses a gpu and is left alone: {error}; if it runs, this daemon is in another pid namespace than the \
+        "process {pid} uses a gpu and is not managed: {error}; if it runs, this daemon is in another pid namespace than the \
          driver (start its container with `--pid=host`)"
     )
 }

@@ -194,7 +194,7 @@ impl Host {
         let kept = override_key(&treatment.job, &process.identity);
         let Some(job) = self.job_for(&treatment, uid, kept.clone(), now) else {
             self.pending.no_room();
-            tracing::warn!("process {} is left alone: no room for more jobs", key.pid);
+            tracing::warn!("process {} is not managed: no room for more jobs", key.pid);
             return;
         };
         match self.core.add_tenant(job, slot, false) {
@@ -212,7 +212,7 @@ impl Host {
                 }
             }
             Err(error) => {
-                tracing::warn!("process {} is left alone: {error}", key.pid);
+                tracing::warn!("process {} is not managed: {error}", key.pid);
                 self.pending.no_room();
                 self.forget_if_empty(&treatment.job);
             }

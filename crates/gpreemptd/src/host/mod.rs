@@ -283,7 +283,7 @@ impl Host {
         }
         if self.timers.is_poll_due(now) {
             self.poll_watched(now);
-            self.publisher.daemon().look.note(clock::now().since(now));
+            self.publisher.daemon().poll.note(clock::now().since(now));
             if self.pending.take_members_changed() {
                 self.apply_changes(now);
             }

@@ -32,7 +32,7 @@ const SAMPLE_VALID: Nanos = Nanos::from_millis(20);
 impl Host {
     /// Polls between scans: the tenants on whose work a decision depends, and the others while these work.
     pub(super) fn poll_watched(&mut self, now: Nanos) {
-        self.publisher.daemon().looks += 1;
+        self.publisher.daemon().polls += 1;
         for index in self.world.gpus.indices() {
             let Some(gpu) = self.world.gpus.get_mut(index).filter(|gpu| gpu.contested) else { continue };
             let (upper, lower) = (std::mem::take(&mut gpu.upper), std::mem::take(&mut gpu.lower));

@@ -197,7 +197,7 @@ impl Host {
         self.pending.members_changed();
         Ok(Some(match rule {
             Some(rule) => format!("process {pid} is managed again, by rule {rule:?}"),
-            None => format!("process {pid} matches no rule: never stopped, never protected"),
+            None => format!("no rule gives process {pid} a level: never stopped, never protected"),
         }))
     }
 }

@@ -27,9 +27,9 @@ pub struct GpuRecord {
     pub failures: u64,
     /// Runlist cycles that calls of ours cost.
     pub cycles: u64,
-    /// From the first sign of work to the look that saw it.
+    /// From the first sign of work to the poll that saw it.
     pub detection: Times,
-    /// From that look to the order that left the daemon.
+    /// From that poll to the command that left the daemon.
     pub plan: Times,
     /// From an order to stop to the driver's answer.
     pub preempt: Times,
@@ -52,7 +52,7 @@ impl GpuRecord {
         GpuStats {
             gpu: self.address.clone(),
             inversions: self.inversions,
-            sampled: self.control_bursts,
+            control_bursts: self.control_bursts,
             preempts: self.preempts,
             resumes: self.resumes,
             failures: self.failures,
@@ -64,7 +64,7 @@ impl GpuRecord {
             inversion: self.inversion.distribution(),
             winnable: self.winnable.distribution(),
             burst_protected: self.burst_protected.distribution(),
-            burst_sampled: self.burst_control.distribution(),
+            burst_control: self.burst_control.distribution(),
         }
     }
 }
@@ -72,20 +72,20 @@ impl GpuRecord {
 /// Counters of the daemon itself; the fields are those of [`DaemonStats`].
 #[derive(Clone, Debug, Default)]
 pub struct DaemonRecord {
-    /// Looks at rings.
-    pub looks: u64,
+    /// Polls of the rings.
+    pub polls: u64,
     /// Scans of all processes and queues.
     pub scans: u64,
     /// Decisions of the core.
     pub decisions: u64,
     /// Urgent notifications.
     pub notifications: u64,
-    /// Time between two looks as it is kept now; absent while nothing is watched.
+    /// Present time between two polls; absent while no ring is polled.
     pub watch_period: Option<Nanos>,
     /// How much later than asked the deciding thread woke up.
     pub wakeup: Times,
-    /// How long a look took.
-    pub look: Times,
+    /// Duration of a poll.
+    pub poll: Times,
     /// How long the core took to decide.
     pub decision: Times,
     /// Starts of the actuator.
@@ -132,13 +132,13 @@ impl Recorder {
                 cpu_s: cpu.daemon.as_secs_f64(),
                 watch_cpu_s: cpu.watch.as_secs_f64(),
                 actuator_cpu_s: cpu.actuator.as_secs_f64(),
-                looks: daemon.looks,
+                polls: daemon.polls,
                 scans: daemon.scans,
                 decisions: daemon.decisions,
                 notifications: daemon.notifications,
                 watch_period_us: daemon.watch_period.map(|period| period.0 as f64 / 1_000.0),
                 wakeup: daemon.wakeup.distribution(),
-                look: daemon.look.distribution(),
+                poll: daemon.poll.distribution(),
                 decision: daemon.decision.distribution(),
                 actuator_starts: daemon.actuator_starts,
                 actuator_kills: daemon.actuator_kills,

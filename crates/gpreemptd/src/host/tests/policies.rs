@@ -20,7 +20,7 @@ const HIGH: Role = &[("ROLE", "high")];
 fn fixture(mode: &str, policy: &str) -> Fixture {
     world_with(&format!(
         "mode = \"{mode}\"\n[[gpu]]\ngpu = \"*\"\n{policy}\n\
-         [breaker]\nsample_one_in = 1\n\
+         [breaker]\ncontrol_one_in = 1\n\
          [[rule]]\nname = \"urgent\"\nuid = 1000\nenvironment = {{ ROLE = \"urgent\" }}\nlevel = 3\nperiod_ms = 10\nruntime_ms = 2\n\
          [[rule]]\nname = \"high\"\nuid = 1000\nenvironment = {{ ROLE = \"high\" }}\nlevel = 8\n\
          [[rule]]\nname = \"plain\"\nuid = 1000\nlevel = 3\n"
