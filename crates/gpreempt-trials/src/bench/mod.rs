@@ -17,6 +17,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use indicatif::ProgressBar;
+use linux_host::machine::load_average;
 use serde::Serialize;
 
 use crate::environment::gpu_under_test::GpuUnderTest;
@@ -92,7 +93,7 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
         (BenchPart::Tenants, tenants::MEASUREMENTS),
     ];
     bar.set_length(lengths.iter().filter(|(part, _)| wanted(*part)).map(|(_, length)| length).sum());
-    let load_before = load();
+    let load_before = load_average();
     let requests = wanted(BenchPart::Requests).then(|| requests::measure(&bed)).transpose()?;
     let detection = wanted(BenchPart::Detection).then(|| detection::measure(&bed)).transpose()?;
     let doorbell = wanted(BenchPart::Doorbell).then(|| doorbell::measure(&bed)).transpose()?;
@@ -118,7 +119,7 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
         valid: !busy.exceeded,
         busy,
         load_before,
-        load_after: load(),
+        load_after: load_average(),
         goals_met,
         goals_missed,
         goals,
@@ -128,9 +129,4 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
         tenants,
     };
     if options.json { output::json(&report, out) } else { print::print(&report, out) }
-}
-
-/// Processes that want a processor, averaged over a minute.
-fn load() -> Option<f64> {
-    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
