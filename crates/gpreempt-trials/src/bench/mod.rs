@@ -47,7 +47,7 @@ struct BenchReport {
     gpu: String,
     seed: u64,
     cores: usize,
-    /// False if the machine was busy with other work: then no goal is judged.
+    /// False if the machine was busy with other work, or that is unknown: then no goal is judged.
     valid: bool,
     busy: OtherWork,
     /// Average of runnable processes over the minute before the run and before its end.
@@ -105,7 +105,7 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
     goals.extend(doorbell.iter().map(doorbell::Doorbell::goal));
     goals.extend(tenants.iter().flat_map(|cases| tenants::goals(cases)));
     let busy = other_work.report();
-    if busy.exceeded {
+    if !busy.permits_judgement() {
         goals.iter_mut().for_each(Goal::withhold);
     }
     let count = |met: bool| goals.iter().filter(|goal| goal.met == Some(met)).count();
@@ -116,7 +116,7 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
         gpu,
         seed: options.seed,
         cores: busy.cores,
-        valid: !busy.exceeded,
+        valid: busy.permits_judgement(),
         busy,
         load_before,
         load_after: load_average(),
