@@ -36,7 +36,7 @@ pub unsafe fn compare_exchange_u32(at: *mut u32, old: u32, new: u32) -> Option<u
 #[cfg(target_arch = "x86_64")]
 pub unsafe fn compare_exchange_u64(at: *mut u64, old: u64, new: u64) -> Option<u64> {
     let mut seen = 0;
-    // SAFETY: as above.
+    // SAFETY: the function follows the calling convention and touches only the word and `seen`.
     let failed = unsafe { guarded_exchange_64(at, old, new, &mut seen) };
     (failed == 0).then_some(seen)
 }

@@ -47,7 +47,7 @@ pub enum LaunchError {
     Program {
         /// Its name.
         program: OsString,
-        /// Why.
+        /// Answer of the system.
         error: io::Error,
     },
     /// We are inside already.

@@ -64,7 +64,7 @@ pub struct GpuStatus {
 /// Cycles of one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CycleStatus {
-    /// How many.
+    /// Number of cycles.
     pub count: u64,
     /// How long they took together.
     pub total_ns: u64,
