@@ -8,6 +8,7 @@ mod lengths;
 mod names;
 mod prose;
 mod source;
+mod words;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     for path in &files {
         let Some(text) = TextFile::read(root, path)? else { continue };
         prose::check(&text, &mut findings);
+        words::check(&text, &mut findings)?;
         if let Some(file) = RustFile::parse(text)? {
             rust.push(file);
         }
@@ -112,6 +114,25 @@ mod tests {
         assert_eq!(found.len(), expected.len(), "{found:#?}");
         for (line, start) in found.iter().zip(expected) {
             assert!(line.starts_with(start) && line.contains("allows:"), "{line}");
+        }
+    }
+
+    #[test]
+    fn vague_words_and_empty_documentation_are_found() {
+        let found = findings_in("words");
+        let expected = [
+            "page.md:3: words: \"whoever\"",
+            "page.md:5: words: \"what becomes of\"",
+            "vague.rs:1: words: \"whoever\"",
+            "vague.rs:5: words: \"Which.\"",
+            "vague.rs:7: words: \"See above.\"",
+            "vague.rs:17: words: \"what becomes of\"",
+            "vague.rs:20: words: \"somebody\"",
+            "vague.rs:21: words: \"somebody\"",
+        ];
+        assert_eq!(found.len(), expected.len(), "{found:#?}");
+        for (line, start) in found.iter().zip(expected) {
+            assert!(line.starts_with(start), "{line} is not {start}");
         }
     }
 
