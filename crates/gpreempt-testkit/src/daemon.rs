@@ -111,7 +111,6 @@ impl<'s> TestDaemon<'s> {
     }
 
     /// Sends a signal to the process that was started.
-    /// Sends a signal to a process.
     ///
     /// # Panics
     /// If the process is gone.

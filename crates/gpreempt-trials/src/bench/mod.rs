@@ -17,6 +17,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use indicatif::ProgressBar;
+use linux_host::machine::load_average;
 use serde::Serialize;
 
 use crate::environment::gpu_under_test::GpuUnderTest;
@@ -46,7 +47,7 @@ struct BenchReport {
     gpu: String,
     seed: u64,
     cores: usize,
-    /// False if the machine was busy with other work: then no goal is judged.
+    /// False if the machine was busy with other work, or that is unknown: then no goal is judged.
     valid: bool,
     busy: OtherWork,
     /// Average of runnable processes over the minute before the run and before its end.
@@ -92,7 +93,7 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
         (BenchPart::Tenants, tenants::MEASUREMENTS),
     ];
     bar.set_length(lengths.iter().filter(|(part, _)| wanted(*part)).map(|(_, length)| length).sum());
-    let load_before = load();
+    let load_before = load_average();
     let requests = wanted(BenchPart::Requests).then(|| requests::measure(&bed)).transpose()?;
     let detection = wanted(BenchPart::Detection).then(|| detection::measure(&bed)).transpose()?;
     let doorbell = wanted(BenchPart::Doorbell).then(|| doorbell::measure(&bed)).transpose()?;
@@ -104,7 +105,7 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
     goals.extend(doorbell.iter().map(doorbell::Doorbell::goal));
     goals.extend(tenants.iter().flat_map(|cases| tenants::goals(cases)));
     let busy = other_work.report();
-    if busy.exceeded {
+    if !busy.permits_judgement() {
         goals.iter_mut().for_each(Goal::withhold);
     }
     let count = |met: bool| goals.iter().filter(|goal| goal.met == Some(met)).count();
@@ -115,10 +116,10 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
         gpu,
         seed: options.seed,
         cores: busy.cores,
-        valid: !busy.exceeded,
+        valid: busy.permits_judgement(),
         busy,
         load_before,
-        load_after: load(),
+        load_after: load_average(),
         goals_met,
         goals_missed,
         goals,
@@ -128,11 +129,6 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
         tenants,
     };
     if options.json { output::json(&report, out) } else { print::print(&report, out) }
-}
-
-/// Processes that want a processor, averaged over a minute.
-fn load() -> Option<f64> {
-    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ fn served(outcome: Outcome) -> Outcome {
 }
 
 fn report(measured: &[(Arm, u32, Outcome)]) -> DemoReport {
-    report_beside(OtherWork::default(), measured)
+    report_beside(OtherWork { during_cores: Some(0.0), ..OtherWork::default() }, measured)
 }
 
 fn report_beside(busy: OtherWork, measured: &[(Arm, u32, Outcome)]) -> DemoReport {
@@ -148,6 +148,9 @@ fn beside_other_work_times_are_not_judged_and_wrong_bits_are() {
     assert!(text.contains("busy with other work (unknown of 2 cores before, 1.50 during the run)"), "{text}");
     let document = serde_json::to_value(&report).unwrap();
     assert_eq!((&document["valid"], &document["busy"]["exceeded"]), (&false.into(), &true.into()));
+    let unknown = report_beside(OtherWork::default(), &measured);
+    assert!(!unknown.valid && unknown.faults.is_empty(), "{:?}", unknown.faults);
+    assert!(printed(&unknown).contains("Other work on the machine is unknown"));
     measured[0].2.offline.as_mut().unwrap().bit_identical = false;
     assert_eq!(report_beside(busy, &measured).faults.len(), 1);
 }

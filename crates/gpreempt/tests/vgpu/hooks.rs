@@ -143,7 +143,7 @@ fn calls_work_when_the_first_thread_has_ended() {
         // SAFETY: a child of a fork with one thread, which starts another and ends its first.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: `late` takes no argument, and the calls write to no memory but `thread`.
+            // SAFETY: the child has one thread, which starts another with a function that lives as long as the program.
             unsafe {
                 let mut thread = std::mem::zeroed();
                 libc::pthread_create(&raw mut thread, std::ptr::null(), late, std::ptr::null_mut());
