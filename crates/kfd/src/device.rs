@@ -1,8 +1,8 @@
 //! `/dev/kfd`: open, version check, and the one place that calls `ioctl`.
 //!
 //! Everything that talks to the driver goes through [`KfdDevice::call`]: the debug operations of [`Kfd`](crate::Kfd)
-//! and the compute runtime built on this crate. Tests of interrupted calls use [`call_once`]. Calls use the C library's `open` and `ioctl`, never raw system calls:
-//! the virtual gpu hooks those symbols, and a raw call would pass it by.
+//! and the compute runtime built on this crate. Tests of interrupted calls use [`call_once`]. Calls use the C library's
+//! `open` and `ioctl`, never raw system calls: the virtual gpu hooks those symbols, and a raw call would pass it by.
 
 use std::fs::{File, OpenOptions};
 use std::io;

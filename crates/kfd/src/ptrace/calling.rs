@@ -34,8 +34,8 @@ pub(super) fn may_be_interrupted(pid: Pid) -> bool {
     ThreadCall::read(pid.0, pid.0).is_some_and(goes_on)
 }
 
-/// Whether what a thread does goes on after a stop. A thread that runs is rarely inside a call, and then not in one that
-/// waits. One that is blocked outside of any call waits for a page.
+/// Whether what a thread does goes on after a stop. A thread that runs is rarely inside a call, and then not in one
+/// that waits. One that is blocked outside of any call waits for a page.
 fn goes_on(call: ThreadCall) -> bool {
     match call {
         ThreadCall::Running => true,
