@@ -1,11 +1,12 @@
 //! Executes plans: entries become commands to the actuator, its answers become reports to the core.
 
-use gpreempt_core::{Action, ActuatorKind, Entry, Nanos, Reason, Report};
+use gpreempt_core::{Action, Entry, Nanos, Reason, Report};
 use gpreempt_proto::EventKind;
 use kfd::Pid;
 
 use crate::actuate::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind};
 use crate::clock;
+use crate::config::ACTUATOR;
 use crate::control::wire::ToWire as _;
 
 use super::sessions::{Loss, Ticket};
@@ -15,15 +16,12 @@ use super::{Host, must_succeed};
 /// How long a gpu is left alone after the driver said that it is being reset.
 const RESET: Nanos = Nanos::from_secs(1);
 
-/// The actuator of a stock kernel: one cycle per process and gpu, each way.
-const COST: ActuatorKind = ActuatorKind::DebugTrap;
-
 impl Host {
     /// Asks the core and carries out what it says. `seen` is when the last look began.
     pub(super) fn decide(&mut self, seen: Nanos, now: Nanos) {
         // Where nothing is new the core says so at once, which would hide what a decision costs.
         let weighs = self.pending.take_core_informed() || self.timers.is_core_due(now);
-        let plan = self.core.decide(now, &COST);
+        let plan = self.core.decide(now, &ACTUATOR);
         self.timers.set_core_wake(plan.wake);
         self.overcommitted = plan.overcommitted;
         if weighs {

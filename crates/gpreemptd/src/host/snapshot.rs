@@ -1,11 +1,12 @@
 //! Builds the status snapshot from what is known. It polls nothing and tells the core nothing: a client that asks for
 //! the status changes no decision, and no memory is read that is not read anyway.
 
-use gpreempt_core::{Activity, ActuatorKind, Level, Nanos, bounds};
+use gpreempt_core::{Activity, Level, Nanos, bounds};
 use gpreempt_proto::{
     Bounds, Breaker, GpuStatus, JobStatus, QueueClass, QueueStatus, State, Status, TenantStatus, VERSION, Why,
 };
 
+use crate::config::ACTUATOR;
 use crate::control::wire::ToWire as _;
 use crate::record::CpuTimes;
 
@@ -98,7 +99,7 @@ impl Host {
             .collect();
         let longest = gpus
             .into_iter()
-            .filter_map(|gpu| self.core.inversion_bound(gpu, job, detection, &ActuatorKind::DebugTrap))
+            .filter_map(|gpu| self.core.inversion_bound(gpu, job, detection, &ACTUATOR))
             .map(|terms| bounds::inversion(&terms))
             .max();
         let starvation = self.core.starvation_bound(job, detection).map(|terms| bounds::starvation(&terms));

@@ -171,7 +171,7 @@ pub(super) enum Session {
 pub(super) struct Process {
     pub(super) identity: Identity,
     pub(super) user: String,
-    pub(super) treatment: Option<Assignment>,
+    pub(super) assignment: Option<Assignment>,
     pub(super) session: Session,
     /// Sessions refused in a row.
     pub(super) refusals: u32,
