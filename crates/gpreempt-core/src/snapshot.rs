@@ -6,7 +6,7 @@ use crate::plan::Reason;
 use crate::policy;
 use crate::scheduler::Scheduler;
 use crate::state::{GpuSlot, JobSlot, Phase, Storage};
-use crate::{GpuId, GpuSet, JobId, Level, Nanos};
+use crate::{GpuIndex, GpuSet, JobId, Level, Nanos};
 
 /// State of a job, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub struct GpuSnapshot {
 
 impl<S: Storage> Scheduler<S> {
     /// Returns the state of a gpu as of the last decision; `None` if it does not exist.
-    pub fn gpu(&mut self, id: GpuId) -> Option<GpuSnapshot> {
+    pub fn gpu(&mut self, id: GpuIndex) -> Option<GpuSnapshot> {
         let tables = self.storage.tables();
         let gpu = tables.gpu(id)?;
         Some(GpuSnapshot {
@@ -71,7 +71,7 @@ impl<S: Storage> Scheduler<S> {
     /// Returns the reason for which the policy of `gpu` could ever stop `lower` for `upper`; `None` if it never would,
     /// or if one of them does not exist. Hosts ask this to decide which tenants to observe closely and which processes
     /// to attach; they know no policy themselves.
-    pub fn could_displace(&mut self, upper: JobId, lower: JobId, gpu: GpuId) -> Option<Reason> {
+    pub fn could_displace(&mut self, upper: JobId, lower: JobId, gpu: GpuIndex) -> Option<Reason> {
         if upper == lower {
             return None;
         }
@@ -82,7 +82,7 @@ impl<S: Storage> Scheduler<S> {
     }
 
     /// Returns whether the policy of `gpu` could ever stop the job although no other job wants the gpu.
-    pub fn could_throttle(&mut self, id: JobId, gpu: GpuId) -> bool {
+    pub fn could_throttle(&mut self, id: JobId, gpu: GpuIndex) -> bool {
         let mut tables = self.storage.tables();
         let Some(job) = tables.find_job(id).copied() else { return false };
         tables.gpu(gpu).is_some_and(|gpu| policy::of(gpu.params.policy).throttles(&job))
@@ -92,7 +92,7 @@ impl<S: Storage> Scheduler<S> {
     /// observes every `detection`. `None` if the job or the gpu does not exist.
     pub fn inversion_bound(
         &mut self,
-        gpu: GpuId,
+        gpu: GpuIndex,
         upper: JobId,
         detection: Nanos,
         cost: &dyn Cost,
@@ -113,7 +113,7 @@ impl<S: Storage> Scheduler<S> {
         // A job is stopped as a whole, so the cycles of its other gpus count too, and the budgets may refill one after
         // the other.
         for (id, slot) in tables.gpus.iter().enumerate().filter(|(_, slot)| slot.live) {
-            let id = GpuId(u8::try_from(id).unwrap_or(u8::MAX));
+            let id = GpuIndex(u8::try_from(id).unwrap_or(u8::MAX));
             let mut all = Batch::EMPTY;
             let mut ageing = 0u32;
             for tenant in tables.tenants.iter().filter(|tenant| tenant.live && tenant.gpu == id) {

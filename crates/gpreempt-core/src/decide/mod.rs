@@ -78,7 +78,7 @@ fn order(tables: &mut Tables<'_>, jobs: usize) {
 pub(crate) fn overcommitted(tables: &Tables<'_>) -> GpuSet {
     let mut over = GpuSet::EMPTY;
     for index in 0..GpuSet::CAPACITY.min(tables.gpus.len()) {
-        let id = crate::GpuId(u8::try_from(index).unwrap_or(u8::MAX));
+        let id = crate::GpuIndex(u8::try_from(index).unwrap_or(u8::MAX));
         if tables.gpu(id).is_none_or(|gpu| gpu.params.policy != PolicyKind::Deadline) {
             continue;
         }

@@ -2,7 +2,7 @@
 
 use gpreempt_core::bounds::{self, Inversion, Starvation};
 use gpreempt_core::{
-    Batch, Cost, Entry, GpuId, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos, Observation, Parts, PolicyKind,
+    Batch, Cost, Entry, GpuIndex, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos, Observation, Parts, PolicyKind,
     Scheduler, TenantSlot,
 };
 
@@ -59,7 +59,7 @@ impl Config {
     }
 
     fn evaluate(&self, params: &GpuParams) -> Result<Vec<Option<RuleBounds>>, gpreempt_core::Error> {
-        let (gpu, actuator, detection) = (GpuId(0), ACTUATOR, self.detection());
+        let (gpu, actuator, detection) = (GpuIndex(0), ACTUATOR, self.detection());
         let count = self.rules.len();
         let mut core = Scheduler::new(Parts {
             gpus: [GpuSlot::default()],

@@ -1,6 +1,6 @@
 //! Warnings about settings that are valid but unlikely to be intended.
 
-use gpreempt_core::{Batch, Cost, GpuId, JobParams, Level, Nanos, Permille, PolicyKind};
+use gpreempt_core::{Batch, Cost, GpuIndex, JobParams, Level, Nanos, Permille, PolicyKind};
 use gpreempt_proto::Mode;
 
 use super::{ACTUATOR, Account, Config, Glob, GpuRule, Grouping, Requests, Rule, RuleSettings, Trusted};
@@ -129,7 +129,7 @@ impl Config {
             return warnings;
         }
         let one = Batch::EMPTY.and(1);
-        let needed = ACTUATOR.cycles(GpuId(0), one, one);
+        let needed = ACTUATOR.cycles(GpuIndex(0), one, one);
         if params.cycle_burst < needed {
             let burst = params.cycle_burst;
             warnings

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use gpreempt_core::{GpuId, JobId, Reason};
+use gpreempt_core::{GpuIndex, JobId, Reason};
 
 use super::world::Core;
 
@@ -24,7 +24,7 @@ pub(super) struct Displacements {
 
 impl Displacements {
     /// Asks the core about all pairs of `jobs`, which have tenants on `gpu`.
-    pub(super) fn ask(core: &mut Core, gpu: GpuId, jobs: &HashSet<JobId>) -> Displacements {
+    pub(super) fn ask(core: &mut Core, gpu: GpuIndex, jobs: &HashSet<JobId>) -> Displacements {
         let mut answers = Displacements::default();
         for &lower in jobs {
             if core.could_throttle(lower, gpu) {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use gpreempt_core::{
-    Action, Activity, Entry, GpuId, GpuParams, GpuSet, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Parts,
-    Permille, Scheduler, TenantId, TenantSlot, Why,
+    Action, Activity, Entry, GpuParams, GpuSet, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Parts, Permille,
+    Scheduler, TenantId, TenantSlot, Why,
 };
 use kfd::{Pid, ProcessMemory};
 
@@ -43,8 +43,8 @@ impl GpuIndex {
     }
 
     /// Returns the core's name for it.
-    pub(super) fn slot(self) -> GpuId {
-        GpuId(self.0)
+    pub(super) fn slot(self) -> gpreempt_core::GpuIndex {
+        gpreempt_core::GpuIndex(self.0)
     }
 }
 
