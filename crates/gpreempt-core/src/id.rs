@@ -50,6 +50,15 @@ impl Permille {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuIndex(pub u8);
 
+impl GpuIndex {
+    /// Returns the index; `None` at [`GpuSet::CAPACITY`] and above.
+    #[must_use]
+    pub const fn new(index: usize) -> Option<GpuIndex> {
+        // Below the capacity it fits.
+        if index < GpuSet::CAPACITY { Some(GpuIndex(index as u8)) } else { None }
+    }
+}
+
 /// Identifies a job. The generation makes an id that outlived its job match nothing, instead of the next job in its
 /// slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

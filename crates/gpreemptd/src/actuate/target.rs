@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kfd::{
-    Batch, Calls, Error, Event, Grace, Kfd, Pid, QueueId, QueueResult, QueueSnapshotEntry, RuntimeState, Tracer,
+    Batch, Calls, Error, Event, GpuId, Grace, Kfd, Pid, QueueId, QueueResult, QueueSnapshotEntry, RuntimeState, Tracer,
 };
 
 use super::json_lines::line;
@@ -228,7 +228,7 @@ impl Ear {
 fn traced(queues: &[QueueSnapshotEntry]) -> Vec<TracedQueue> {
     let queue = |entry: &QueueSnapshotEntry| TracedQueue {
         queue: entry.queue_id,
-        gpu: entry.gpu_id,
+        gpu: GpuId(entry.gpu_id),
         kind: entry.queue_type.0,
         ring: entry.ring_base_address,
         bytes: entry.ring_size.into(),

@@ -122,10 +122,10 @@ pub struct Process {
 }
 
 /// What a process has on one gpu.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
     /// The gpu.
-    pub gpu: u32,
+    pub gpu: GpuId,
     /// Compute queues.
     pub compute: Vec<QueueId>,
     /// Copy queues. They are never stopped.
@@ -137,6 +137,14 @@ pub struct Tenant {
     pub blind: Option<Blind>,
     /// Bytes of video memory.
     pub vram: u64,
+}
+
+impl Tenant {
+    /// Returns a tenant of `gpu` of which nothing is known yet.
+    #[must_use]
+    pub fn on(gpu: GpuId) -> Tenant {
+        Tenant { gpu, compute: Vec::new(), sdma: Vec::new(), rings: Vec::new(), blind: None, vram: 0 }
+    }
 }
 
 /// Why rings are not known.

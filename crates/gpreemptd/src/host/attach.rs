@@ -1,6 +1,6 @@
 //! Decides which processes need a debug session: only potential victims, only under contention, only in enforce mode.
 
-use gpreempt_core::{JobId, Nanos};
+use gpreempt_core::{GpuIndex, JobId, Nanos};
 use gpreempt_proto::{EventKind, Mode};
 use kfd::Pid;
 
@@ -9,7 +9,7 @@ use crate::clock;
 use crate::discovery::{ActuatorStart, DiscoveryRequest};
 
 use super::sessions::{Idleness, Loss, RESTART};
-use super::world::{GpuIndex, Session, Tenant, TenantKey};
+use super::world::{Session, Tenant, TenantKey};
 use super::{Host, must_succeed};
 
 /// Time before a refused session is tried again.

@@ -1,8 +1,8 @@
 //! Executes plans: entries become commands to the actuator, its answers become reports to the core.
 
-use gpreempt_core::{Action, Entry, Nanos, Reason, Report};
+use gpreempt_core::{Action, Entry, GpuIndex, Nanos, Reason, Report};
 use gpreempt_proto::EventKind;
-use kfd::Pid;
+use kfd::{GpuId, Pid};
 
 use crate::actuate::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind};
 use crate::clock;
@@ -10,7 +10,7 @@ use crate::config::ACTUATOR;
 use crate::control::wire::ToWire as _;
 
 use super::sessions::{Loss, Ticket};
-use super::world::{GpuIndex, TenantKey, World};
+use super::world::{TenantKey, World};
 use super::{Host, must_succeed};
 
 /// How long a gpu is left alone after the driver said that it is being reset.
@@ -197,7 +197,7 @@ impl Host {
     }
 
     /// When the work of a job on a gpu was first seen.
-    fn noticed(&self, job: &str, gpu: u32) -> Option<Nanos> {
+    fn noticed(&self, job: &str, gpu: GpuId) -> Option<Nanos> {
         let here =
             self.world.tenants.values().filter(|tenant| tenant.key.gpu == gpu && tenant.job.as_deref() == Some(job));
         here.filter(|tenant| tenant.last.activity.has_work()).map(|tenant| tenant.last.noticed_at).min()
@@ -243,7 +243,7 @@ impl Host {
     pub(super) fn reset(&mut self, gpu: GpuIndex, now: Nanos) {
         let Some(place) = self.world.gpus.get_mut(gpu) else { return };
         place.resetting_until = Some(now.plus(RESET));
-        must_succeed(self.core.set_resetting(place.index.slot(), true));
+        must_succeed(self.core.set_resetting(place.index, true));
         self.timers.wake_at(now.plus(RESET));
     }
 
@@ -276,7 +276,7 @@ impl Host {
             let Some(gpu) = self.world.gpus.get_mut(index) else { continue };
             if gpu.resetting_until.is_some_and(|until| now >= until) {
                 gpu.resetting_until = None;
-                must_succeed(self.core.set_resetting(index.slot(), false));
+                must_succeed(self.core.set_resetting(index, false));
             }
             gpu.breaker.quiet(now, &self.config.breaker);
             if gpu.breaker.retry(now) {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use gpreempt_core::{GpuSet, Level, Nanos};
+use gpreempt_core::{GpuIndex, GpuSet, Level, Nanos};
 use gpreempt_proto::EventKind;
-use kfd::{Pid, ProcessMemory, QueueId, QueueType};
+use kfd::{GpuId, Pid, ProcessMemory, QueueId, QueueType};
 
 use crate::actuate::TracedQueue;
 use crate::config::Assignment;
@@ -14,7 +14,7 @@ use crate::discovery::{self, Format, Ring};
 use crate::observe::TenantProbe;
 
 use super::overrides::override_key;
-use super::world::{Gpu, GpuIndex, Job, Process, Session, Tenant, TenantKey};
+use super::world::{Gpu, Job, Process, Session, Tenant, TenantKey};
 use super::{Host, must_succeed};
 
 impl Host {
@@ -24,7 +24,7 @@ impl Host {
             gpu.present = found.iter().any(|about| about.id == gpu.about.id);
         }
         for about in found {
-            if let Some(known) = self.world.gpus.find(about.id.0).and_then(|index| self.world.gpus.get_mut(index)) {
+            if let Some(known) = self.world.gpus.find(about.id).and_then(|index| self.world.gpus.get_mut(index)) {
                 known.about = about;
                 continue;
             }
@@ -34,8 +34,8 @@ impl Host {
             };
             let (params, managed) = (self.config.gpu(&about.address), self.config.manages(&about.address));
             // It fails if there was none.
-            let _ = self.core.remove_gpu(index.slot());
-            if let Err(error) = self.core.set_gpu(index.slot(), params) {
+            let _ = self.core.remove_gpu(index);
+            if let Err(error) = self.core.set_gpu(index, params) {
                 tracing::error!("gpu {}: {error}", about.address);
                 continue;
             }
@@ -154,7 +154,7 @@ impl Host {
 
     /// A session told which queues a process has.
     pub(super) fn set_traced(&mut self, pid: Pid, queues: &[TracedQueue], now: Nanos) {
-        let gpus: BTreeSet<u32> = queues.iter().map(|queue| queue.gpu).collect();
+        let gpus: BTreeSet<GpuId> = queues.iter().map(|queue| queue.gpu).collect();
         let keys: BTreeSet<TenantKey> = self.world.tenants_of(pid).map(|tenant| tenant.key).collect();
         for key in keys {
             if !queues.iter().any(|queue| queue.gpu == key.gpu && is_compute(queue)) {
@@ -167,13 +167,12 @@ impl Host {
                 continue;
             }
             let key = TenantKey { pid, gpu };
-            let old = self.world.tenants.get(&key).map(|tenant| tenant.about.clone()).unwrap_or_default();
+            let known = self.world.tenants.get(&key).map(|tenant| tenant.about.clone());
             let about = discovery::Tenant {
-                gpu,
                 compute: here().map(|queue| QueueId(queue.queue)).collect(),
                 rings: here().map(ring).collect(),
                 blind: None,
-                ..old
+                ..known.unwrap_or_else(|| discovery::Tenant::on(gpu))
             };
             if self.world.tenants.contains_key(&key) {
                 self.set_queues(key, about, now);
@@ -187,7 +186,7 @@ impl Host {
     pub(super) fn place_tenant(&mut self, key: TenantKey, now: Nanos) {
         let Some(tenant) = self.world.tenants.get(&key) else { return };
         let Some(gpu) = self.world.gpus.get(tenant.gpu).filter(|gpu| gpu.managed) else { return };
-        let slot = gpu.index.slot();
+        let slot = gpu.index;
         let Some(process) = self.world.processes.get(&key.pid).filter(|process| !process.unmanaged) else { return };
         let Some(assignment) = process.assignment.clone() else { return };
         let (uid, started) = (process.identity.uid, process.identity.started);
@@ -332,7 +331,7 @@ impl Host {
     pub(super) fn reapply_rules(&mut self, now: Nanos) {
         for gpu in self.world.gpus.iter_mut() {
             (gpu.params, gpu.managed) = (self.config.gpu(&gpu.about.address), self.config.manages(&gpu.about.address));
-            must_succeed(self.core.set_gpu(gpu.index.slot(), gpu.params));
+            must_succeed(self.core.set_gpu(gpu.index, gpu.params));
         }
         let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
         pids.into_iter().for_each(|pid| self.reapply_rules_to(pid, now));

@@ -1,8 +1,8 @@
 //! Polls rings: the activity of each tenant, and when bursts begin and end.
 
-use gpreempt_core::{Activity, JobId, Nanos, Observation, Permille, Reason};
+use gpreempt_core::{Activity, GpuIndex, JobId, Nanos, Observation, Permille, Reason};
 use gpreempt_proto::{EventKind, Mode};
-use kfd::{GpuId, Pid};
+use kfd::Pid;
 
 use crate::clock;
 use crate::control::wire::ToWire as _;
@@ -12,7 +12,7 @@ use crate::observe::{TenantActivity, TenantProbe};
 use super::Host;
 use super::burst_log::Edges;
 use super::must_succeed;
-use super::world::{GpuIndex, Session, Tenant, TenantKey};
+use super::world::{Session, Tenant, TenantKey};
 
 /// The driver's occupancy is dear (it stops the gpu's registers for a moment): not more often than this for one tenant.
 const SAMPLE_EVERY: Nanos = Nanos::from_millis(1);
@@ -156,12 +156,12 @@ impl Host {
             return;
         }
         tenant.sampling = true;
-        self.discovery.tell(DiscoveryRequest::SampleOccupancy(vec![(key.pid, GpuId(key.gpu))]));
+        self.discovery.tell(DiscoveryRequest::SampleOccupancy(vec![(key.pid, key.gpu)]));
     }
 
     /// The driver answered.
     pub(super) fn sampled(&mut self, sample: OccupancySample, now: Nanos) {
-        let key = TenantKey { pid: sample.pid, gpu: sample.gpu.0 };
+        let key = TenantKey { pid: sample.pid, gpu: sample.gpu };
         let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         tenant.sampling = false;
         tenant.sampled_at = now;
@@ -288,7 +288,7 @@ impl Host {
         let record = self.publisher.gpu(&place.about);
         if self.config.mode == Mode::Observe {
             // What stopping costs comes off: a cycle, measured or estimated.
-            let cost = self.core.gpu(place.index.slot()).map_or(Nanos::ZERO, |gpu| gpu.cycle);
+            let cost = self.core.gpu(place.index).map_or(Nanos::ZERO, |gpu| gpu.cycle);
             let winnable = last.waited.since(cost);
             record.inversion.note(lasted);
             record.winnable.note(winnable);

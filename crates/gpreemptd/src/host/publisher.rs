@@ -39,7 +39,7 @@ impl StatusPublisher {
 
     /// Returns the statistics of a gpu.
     pub(super) fn gpu(&mut self, gpu: &discovery::DiscoveredGpu) -> &mut GpuRecord {
-        self.record.gpu(gpu.id.0, &gpu.address)
+        self.record.gpu(gpu.id, &gpu.address)
     }
 
     /// Adds the end of a stop to the audit log: `victim` was stopped for `stopped` on account of `cause`, or by hand.

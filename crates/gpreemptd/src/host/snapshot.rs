@@ -1,7 +1,7 @@
 //! Builds the status snapshot from what is known. It polls nothing and tells the core nothing: a client that asks for
 //! the status changes no decision, and no memory is read that is not read anyway.
 
-use gpreempt_core::{Activity, Level, Nanos, bounds};
+use gpreempt_core::{Activity, GpuIndex, Level, Nanos, bounds};
 use gpreempt_proto::{
     Bounds, Breaker, GpuStatus, JobStatus, QueueClass, QueueStatus, State, Status, TenantStatus, VERSION, Why,
 };
@@ -11,7 +11,7 @@ use crate::control::wire::ToWire as _;
 use crate::record::CpuTimes;
 
 use super::Host;
-use super::world::{Gpu, GpuIndex, Tenant};
+use super::world::{Gpu, Tenant};
 
 fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
@@ -52,7 +52,7 @@ impl Host {
     }
 
     fn gpu_status(&mut self, index: GpuIndex, now: Nanos) -> Option<GpuStatus> {
-        let core = self.core.gpu(index.slot());
+        let core = self.core.gpu(index);
         let holder = core.and_then(|gpu| gpu.holder).and_then(|job| self.world.job_name(job)).map(str::to_owned);
         let Gpu { about, params, breaker, measured, resetting_until, .. } = self.world.gpus.get(index)?;
         Some(GpuStatus {
@@ -67,7 +67,7 @@ impl Host {
                 .open()
                 .map(|(reason, until)| Breaker { message: reason.into(), retry_in_s: seconds(until.since(now)) }),
             resetting: resetting_until.is_some(),
-            overcommitted: self.overcommitted.has(index.slot()),
+            overcommitted: self.overcommitted.has(index),
         })
     }
 
@@ -95,7 +95,7 @@ impl Host {
             .tenants
             .values()
             .filter(|tenant| tenant.job.as_deref() == Some(name))
-            .filter_map(|tenant| self.world.gpus.get(tenant.gpu).map(|gpu| gpu.index.slot()))
+            .filter_map(|tenant| self.world.gpus.get(tenant.gpu).map(|gpu| gpu.index))
             .collect();
         let longest = gpus
             .into_iter()
@@ -120,7 +120,7 @@ impl Host {
         let compute = tenant.about.compute.iter().map(queue(QueueClass::Compute));
         TenantStatus {
             gpu: gpu.map(|gpu| gpu.about.address.clone()).unwrap_or_default(),
-            gpu_id: tenant.key.gpu,
+            gpu_id: tenant.key.gpu.0,
             pid: tenant.key.pid.0,
             container_pid: identity.container_pid,
             command: command(&identity.executable),
