@@ -20,7 +20,7 @@ const RETRY_PERMISSION: Nanos = Nanos::from_secs(10);
 const DOUBLINGS: u32 = 4;
 
 impl Host {
-    /// Notes where two levels meet, begins the sessions that are needed, and tells the core who can be stopped. Called
+    /// Notes where jobs compete, begins the sessions that are needed, and tells the core who can be stopped. Called
     /// after every change.
     pub(super) fn apply_changes(&mut self, now: Nanos) {
         self.world.classify_tenants(&mut self.core);

@@ -148,7 +148,7 @@ impl Host {
         (tenant.last.at.since(at) <= SAMPLE_VALID).then_some(share)
     }
 
-    /// Asks the driver how much of the gpu a tenant holds, if a decision hangs on it: where levels meet.
+    /// Asks the driver how much of the gpu a tenant holds, if a decision hangs on it: where jobs compete.
     fn sample(&mut self, key: TenantKey, now: Nanos) {
         let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         let contested = self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested);
@@ -159,12 +159,15 @@ impl Host {
         self.discovery.tell(DiscoveryRequest::SampleOccupancy(vec![(key.pid, key.gpu)]));
     }
 
-    /// The driver answered.
+    /// Takes the driver's answer. It may come after jobs ceased to compete, and then no memory of the tenant is read.
     pub(super) fn sampled(&mut self, sample: OccupancySample, now: Nanos) {
         let key = TenantKey { pid: sample.pid, gpu: sample.gpu };
         let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         tenant.sampling = false;
         tenant.sampled_at = now;
+        if !self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested) {
+            return;
+        }
         // Waves that are saved, or on their way back, tell nothing by being away.
         let (gpu, away) = (tenant.gpu, tenant.is_stopped() || tenant.ordered.is_some());
         if away || sample.occupied_cus == Some(0) && self.may_be_in_cycle(gpu, sample.at) {
