@@ -16,6 +16,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use sd_notify::NotifyState;
 
+use crate::actuate::LinkReaper;
 use crate::config::{Config, ConfigError};
 use crate::control::{Handle, Publisher, Server, ServerError};
 use crate::host::{Host, Setup};
@@ -123,6 +124,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
             discovery::Settings { scan: config.scan, variables: config.variables() },
             to_host.clone(),
         )?,
+        reaper: LinkReaper::start()?,
         program: std::env::current_exe()?,
         directory,
         board,

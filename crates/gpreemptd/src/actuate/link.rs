@@ -26,8 +26,8 @@ use crate::inbox::Input;
 /// How long guardian and actuator may take to end by themselves before they are ended.
 const FAREWELL: Duration = Duration::from_millis(1500);
 
-/// The actuator, as the deciding thread has it. Nothing here waits, except dropping, and that not for long: everything
-/// runs again when it returns.
+/// The actuator, as the deciding thread has it. Nothing here waits, except dropping: that waits for both processes, up
+/// to 3.5 s if they do not leave, and all queues run when it returns. See [`LinkReaper`](super::LinkReaper).
 #[derive(Debug)]
 pub struct Link {
     orders: UnixStream,
@@ -124,6 +124,14 @@ impl Link {
         }
     }
 
+    /// Asks the actuator to resume all queues and to end. Does not wait for that.
+    pub fn close(&mut self) {
+        // The actuator sees the end of its orders, lets everything run and leaves; the guardian sees that of the beats
+        // and gives it `SILENCE` for that.
+        let _ = self.orders.shutdown(Shutdown::Write);
+        self.beats = None;
+    }
+
     /// The actuator's process, once it has started.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
@@ -133,10 +141,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // The actuator sees the end of its orders, lets everything run and leaves; the guardian sees that of the beats
-        // and gives it `SILENCE` for that.
-        let _ = self.orders.shutdown(Shutdown::Write);
-        self.beats = None;
+        self.close();
         if self.over.recv_timeout(SILENCE + FAREWELL) == Err(RecvTimeoutError::Timeout) {
             self.processes.give_up("it did not leave");
             // Both are killed: this ends soon, unless a call of the driver does not.

@@ -4,7 +4,7 @@ use gpreempt_core::{GpuIndex, JobId, Nanos};
 use gpreempt_proto::{EventKind, Mode};
 use kfd::Pid;
 
-use crate::actuate::{ActuatorCommand, CommandRefusal, CommandRefusalKind, Link, TracedQueue};
+use crate::actuate::{ActuatorCommand, CommandRefusal, CommandRefusalKind, TracedQueue};
 use crate::clock;
 use crate::discovery::{ActuatorStart, DiscoveryRequest};
 
@@ -169,21 +169,10 @@ impl Host {
         }
     }
 
-    /// Dismisses the actuator: all queues run, and no process is traced. Returns its link, which ends it when dropped,
-    /// and may take a while for that.
-    pub(super) fn end_actuator(&mut self) -> Option<Link> {
-        let link = self.sessions.dismiss(clock::now());
-        if link.is_some() {
-            self.note_daemon(EventKind::Actuator { message: "ended: no process to manage".into() });
-        }
-        link
-    }
-
-    /// Ends the actuator without waiting for it.
+    /// Dismisses the actuator: all queues run, and no process is traced. Does not wait for it.
     pub(super) fn dismiss_actuator(&mut self) {
-        if let Some(link) = self.end_actuator() {
-            // Without a thread left it happens here, late but in order.
-            let _ = std::thread::Builder::new().name("farewell".into()).spawn(move || drop(link));
+        if self.sessions.dismiss(clock::now()) {
+            self.note_daemon(EventKind::Actuator { message: "ended: no process to manage".into() });
         }
     }
 

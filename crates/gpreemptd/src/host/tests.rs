@@ -61,6 +61,7 @@ fn world_with(rules: &str) -> Fixture {
         directory: directory.path().to_owned(),
         board: Publisher::new(100).unwrap(),
         discovery,
+        reaper: LinkReaper::start().unwrap(),
         alive: Arc::default(),
     };
     let mut host = Host::new(setup).unwrap();
