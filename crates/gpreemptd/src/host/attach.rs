@@ -8,7 +8,7 @@ use crate::actuate::{ActuatorCommand, CommandRefusal, CommandRefusalKind, Traced
 use crate::clock;
 use crate::discovery::{ActuatorStart, DiscoveryRequest};
 
-use super::sessions::{Idleness, Loss, RESTART};
+use super::sessions::{Dismissal, Idleness, Loss, RESTART};
 use super::world::{Session, Tenant, TenantKey};
 use super::{Host, must_succeed};
 
@@ -154,7 +154,7 @@ impl Host {
         }
         if self.config.mode == Mode::Observe {
             // The configuration changed meanwhile.
-            self.dismiss_actuator();
+            self.dismiss_actuator(Dismissal::Observing);
         }
         self.pending.members_changed();
     }
@@ -165,14 +165,14 @@ impl Host {
         match self.sessions.idleness(has_sessions, now) {
             Idleness::Busy => {}
             Idleness::Until(at) => self.timers.wake_at(at),
-            Idleness::Over => self.dismiss_actuator(),
+            Idleness::Over => self.dismiss_actuator(Dismissal::Idle),
         }
     }
 
-    /// Dismisses the actuator: all queues run, and no process is traced. Does not wait for it.
-    pub(super) fn dismiss_actuator(&mut self) {
+    /// Dismisses the actuator: all queues run, and no process is traced. Does not wait for it. The event says why.
+    pub(super) fn dismiss_actuator(&mut self, why: Dismissal) {
         if self.sessions.dismiss(clock::now()) {
-            self.note_daemon(EventKind::Actuator { message: "ended: no process to manage".into() });
+            self.note_daemon(EventKind::Actuator { message: format!("ended: {}", why.as_str()) });
         }
     }
 

@@ -129,8 +129,8 @@ impl Host {
             tenant.preempted += u64::from(tenant.stopped_at.is_none());
             tenant.stopped_at.get_or_insert(answered);
             tenant.why = Some(ticket.why);
-            let by_rule = || (ticket.why.reason != Reason::Held).then(|| ticket.why.reason.to_wire().to_string());
-            tenant.cause = by.clone().or_else(by_rule);
+            let reason = || (ticket.why.reason != Reason::Held).then(|| ticket.why.reason.to_wire().to_string());
+            tenant.cause = by.clone().or_else(reason);
         }
         let stopped_queues = Some(tenant.stopped_queues());
         let (core, count) = (tenant.core, u32::from(tenant.stopped_queues()));

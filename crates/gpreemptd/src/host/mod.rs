@@ -56,7 +56,7 @@ use burst_log::BurstLog;
 use overrides::OverrideStore;
 use pending::Pending;
 use publisher::StatusPublisher;
-use sessions::Sessions;
+use sessions::{Dismissal, Sessions};
 use timers::Timers;
 use world::{Core, World};
 
@@ -157,7 +157,7 @@ impl Host {
             self.act(now);
             self.alive.store(now.0, Ordering::Relaxed);
         }
-        self.dismiss_actuator();
+        self.dismiss_actuator(Dismissal::Shutdown);
         self.publisher.flush_audit(Nanos::NEVER);
         // Dropping `sessions` waits until every actuator has ended.
     }
@@ -275,7 +275,7 @@ impl Host {
         if was == Mode::Enforce && self.config.mode == Mode::Observe {
             let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
             pids.into_iter().for_each(|pid| self.close_session(pid));
-            self.dismiss_actuator();
+            self.dismiss_actuator(Dismissal::Observing);
         }
     }
 

@@ -49,6 +49,27 @@ enum State {
     Up(Link),
 }
 
+/// Why an actuator is dismissed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dismissal {
+    /// It has had no session for a while.
+    Idle,
+    /// The mode is observe now.
+    Observing,
+    /// The daemon ends.
+    Shutdown,
+}
+
+impl Dismissal {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Dismissal::Idle => "no process to manage",
+            Dismissal::Observing => "the daemon only observes now",
+            Dismissal::Shutdown => "the daemon ends",
+        }
+    }
+}
+
 /// What to do about an actuator without sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Idleness {

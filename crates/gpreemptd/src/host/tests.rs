@@ -363,3 +363,28 @@ fn a_job_that_meets_another_on_one_gpu_is_watched_on_all_its_gpus() {
     world.host.apply_changes(world.now);
     assert_eq!(contested(&world), [true, true, false], "the job stops as a whole, so its other gpu matters");
 }
+
+#[test]
+fn the_log_says_why_an_actuator_was_dismissed() {
+    let dismissed = |end: fn(&mut Fixture)| {
+        let mut world = world();
+        let (to, _inputs) = std::sync::mpsc::channel();
+        let link = crate::actuate::Link::start(std::path::Path::new("/bin/false"), to).unwrap();
+        world.host.take(Input::Discovery(DiscoveryEvent::ActuatorStart(ActuatorStart::Started(link))), world.now);
+        world.host.act(world.now);
+        end(&mut world);
+        assert!(!world.host.sessions.is_up());
+        let message = |event: gpreempt_proto::Event| match event.kind {
+            EventKind::Actuator { message } => Some(message),
+            _ => None,
+        };
+        world.host.publisher.events().into_iter().filter_map(message).collect::<Vec<String>>()
+    };
+    assert_eq!(dismissed(|world| world.pass(Nanos::from_secs(6))), ["ended: no process to manage"]);
+    let observe = |world: &mut Fixture| {
+        let mut config = world.host.config.clone();
+        config.mode = Mode::Observe;
+        world.host.take(Input::Configured(Box::new(config)), world.now);
+    };
+    assert_eq!(dismissed(observe), ["ended: the daemon only observes now"]);
+}
