@@ -111,12 +111,12 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let signals = block_signals()?;
     let server = Server::bind(&socket)?;
     let (to_host, inbox) = mpsc::channel();
-    let board = Publisher::new(config.log_events)?;
+    let publisher = Publisher::new(config.log_events)?;
     let reload = {
         let options = options.clone();
         move || load(&options).map_err(|error| error.to_string())
     };
-    let serving = server.start(Arc::clone(&board), to_host.clone(), Box::new(reload))?;
+    let serving = server.start(Arc::clone(&publisher), to_host.clone(), Box::new(reload))?;
     let mode = config.mode;
     let alive = Arc::new(AtomicU64::new(0));
     let host = Host::new(Setup {
@@ -127,7 +127,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         reaper: LinkReaper::start()?,
         program: std::env::current_exe()?,
         directory,
-        board,
+        publisher,
         alive: Arc::clone(&alive),
         config,
     })

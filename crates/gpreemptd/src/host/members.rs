@@ -65,9 +65,9 @@ impl Host {
             self.reapply_rules_to(pid, now);
         }
         let traced_by = self.world.processes.get(&pid).and_then(|process| process.traced_by);
-        let let_go = self.debugger(traced_by).is_some() && self.debugger(found.traced_by).is_none();
+        let debugger_left = self.debugger(traced_by).is_some() && self.debugger(found.traced_by).is_none();
         if let Some(process) = self.world.processes.get_mut(&pid) {
-            if let (true, Session::Refused { retry_at, .. }) = (let_go, &mut process.session) {
+            if let (true, Session::Refused { retry_at, .. }) = (debugger_left, &mut process.session) {
                 *retry_at = now;
             }
             process.traced_by = found.traced_by;

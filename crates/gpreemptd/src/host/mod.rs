@@ -75,8 +75,8 @@ pub struct Setup {
     pub program: PathBuf,
     /// Where levels and holds set by hand are kept.
     pub directory: PathBuf,
-    /// Where it publishes.
-    pub board: Arc<Publisher>,
+    /// Takes status, statistics and events for clients.
+    pub publisher: Arc<Publisher>,
     /// The discovery thread, already running.
     pub discovery: Discovery,
     /// The thread that waits for actuators to end, already running.
@@ -115,7 +115,7 @@ impl Host {
     ///
     /// If the core refuses its memory, which means that this program is wrong.
     pub fn new(setup: Setup) -> Result<Host, gpreempt_core::Error> {
-        let Setup { config, program, directory, board, discovery, reaper, alive } = setup;
+        let Setup { config, program, directory, publisher, discovery, reaper, alive } = setup;
         let started = clock::now();
         Ok(Host {
             config,
@@ -124,7 +124,7 @@ impl Host {
             world: World::default(),
             discovery,
             alive,
-            publisher: StatusPublisher::new(board, started),
+            publisher: StatusPublisher::new(publisher, started),
             overrides: OverrideStore::open(&directory),
             timers: Timers::new(),
             sessions: Sessions::new(reaper),

@@ -59,7 +59,7 @@ fn world_with(rules: &str) -> Fixture {
         config: Config::parse("test", rules).unwrap(),
         program: "/nonexistent/gpreempt".into(),
         directory: directory.path().to_owned(),
-        board: Publisher::new(100).unwrap(),
+        publisher: Publisher::new(100).unwrap(),
         discovery,
         reaper: LinkReaper::start().unwrap(),
         alive: Arc::default(),
