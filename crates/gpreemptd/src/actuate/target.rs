@@ -229,7 +229,7 @@ fn traced(queues: &[QueueSnapshotEntry]) -> Vec<TracedQueue> {
     let queue = |entry: &QueueSnapshotEntry| TracedQueue {
         queue: entry.queue_id,
         gpu: GpuId(entry.gpu_id),
-        kind: entry.queue_type.0,
+        kind: entry.queue_type,
         ring: entry.ring_base_address,
         bytes: entry.ring_size.into(),
         rptr: entry.read_pointer_address,

@@ -157,12 +157,12 @@ impl Host {
         let gpus: BTreeSet<GpuId> = queues.iter().map(|queue| queue.gpu).collect();
         let keys: BTreeSet<TenantKey> = self.world.tenants_of(pid).map(|tenant| tenant.key).collect();
         for key in keys {
-            if !queues.iter().any(|queue| queue.gpu == key.gpu && is_compute(queue)) {
+            if !queues.iter().any(|queue| queue.gpu == key.gpu && queue.kind.is_compute()) {
                 self.remove_tenant(key, now);
             }
         }
         for gpu in gpus {
-            let here = || queues.iter().filter(move |queue| queue.gpu == gpu && is_compute(queue));
+            let here = || queues.iter().filter(move |queue| queue.gpu == gpu && queue.kind.is_compute());
             if here().next().is_none() {
                 continue;
             }
@@ -377,11 +377,7 @@ fn see(old: Option<TenantProbe>, memory: Option<Arc<ProcessMemory>>, rings: &[Ri
     }
 }
 
-fn is_compute(queue: &TracedQueue) -> bool {
-    matches!(QueueType(queue.kind), QueueType::COMPUTE | QueueType::COMPUTE_AQL)
-}
-
 fn ring(queue: &TracedQueue) -> Ring {
-    let format = if QueueType(queue.kind) == QueueType::COMPUTE_AQL { Format::Aql } else { Format::Pm4 };
+    let format = if queue.kind == QueueType::COMPUTE_AQL { Format::Aql } else { Format::Pm4 };
     Ring { format, base: queue.ring, bytes: queue.bytes, rptr: queue.rptr, wptr: queue.wptr }
 }
