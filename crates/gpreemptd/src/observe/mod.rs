@@ -24,7 +24,7 @@ mod ring;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use probe::{IgnoredRing, TenantProbe, Unreadable};
+pub use probe::{TenantProbe, Unreadable};
 
 /// What one poll of a tenant found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
