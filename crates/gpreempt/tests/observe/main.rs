@@ -27,7 +27,7 @@ fn rings(pid: Pid) -> Vec<Ring> {
     compute.filter_map(ring).collect()
 }
 
-/// An probe on a process that has a compute queue, which is idle; and the queue.
+/// A probe of a process that has a compute queue, which is idle; and the queue.
 fn watch(actor: &mut Actor) -> (TenantProbe, u32) {
     actor.ask("open");
     let queue = actor.queue(7);

@@ -198,7 +198,7 @@ pub struct OccupancySample {
 /// A request of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiscoveryRequest {
-    /// OccupancySample these; answered by one [`DiscoveryEvent::Occupancy`] each.
+    /// Sample the occupancy of these tenants; answered by one [`DiscoveryEvent::Occupancy`] each.
     SampleOccupancy(Vec<(Pid, GpuId)>),
     /// Rings of this process cannot be read where they were: look for them again.
     RingsLost(Pid),
@@ -216,7 +216,7 @@ pub enum DiscoveryRequest {
     Configure {
         /// See [`Config`](crate::config::Config).
         scan: Duration,
-        /// Names.
+        /// Environment variables to read of every process.
         variables: Vec<String>,
     },
 }

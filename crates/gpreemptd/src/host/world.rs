@@ -303,7 +303,7 @@ impl Job {
     }
 }
 
-/// Everything.
+/// All gpus, processes, tenants and jobs, related by their keys.
 #[derive(Debug, Default)]
 pub(super) struct World {
     pub(super) gpus: Gpus,

@@ -10,7 +10,7 @@
 //!   is asked for with [`TenantActivity::unsure`] and hands over with [`TenantProbe::sampled`]. Programs use signals
 //!   again, so none is trusted for ever.
 //!
-//! An [`TenantProbe`] joins the rings of one tenant. Copy queues are none of its rings: a tenant that only copies is
+//! A [`TenantProbe`] joins the rings of one tenant. Copy queues are none of its rings: a tenant that only copies is
 //! idle.
 
 use gpreempt_core::{Activity, Nanos};
