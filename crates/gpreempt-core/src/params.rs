@@ -1,5 +1,6 @@
 //! Settings of the operator, for each job and for each gpu. All of them may change at any time.
 
+use crate::policy;
 use crate::{Level, Nanos, Permille};
 
 /// How long a job waits before the core spends a cycle on it.
@@ -169,8 +170,7 @@ impl GpuParams {
     /// Returns the length of a turn; zero if jobs of one level run together.
     #[must_use]
     pub fn turn_length(&self) -> Nanos {
-        let fair = self.policy == PolicyKind::Fair && self.slice == Nanos::ZERO;
-        if fair { GpuParams::FAIR_SLICE } else { self.slice }
+        if self.slice == Nanos::ZERO { policy::of(self.policy).default_slice() } else { self.slice }
     }
 
     /// Returns whether victims may be spared because of what they occupy.

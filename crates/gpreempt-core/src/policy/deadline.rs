@@ -35,6 +35,11 @@ impl Policy for Deadline {
         }
     }
 
+    fn demand(&self, job: &JobParams) -> u64 {
+        let span = job.period.min(job.relative_deadline());
+        job.runtime.times(1000).0.checked_div(span.0).unwrap_or(0)
+    }
+
     fn work_began(&self, job: &mut JobSlot, _idle: Nanos, now: Nanos) {
         let params = job.params;
         let next = job.account.release.plus(params.period);
@@ -76,10 +81,4 @@ fn release(job: &mut JobSlot, at: Nanos, params: &JobParams) {
     job.account.release = at;
     job.account.deadline = at.plus(params.relative_deadline());
     job.account.used = Nanos::ZERO;
-}
-
-/// Returns the thousandths of a gpu that a job needs between release and deadline.
-pub(crate) fn utilisation(params: &JobParams) -> u64 {
-    let span = params.period.min(params.relative_deadline());
-    params.runtime.times(1000).0.checked_div(span.0).unwrap_or(0)
 }

@@ -9,7 +9,7 @@
 use super::{CLASS_SHIFT, IN_SLICE, KEY_MASK, Policy, Span, earlier_first, in_slice, slice_end};
 use crate::plan::Reason;
 use crate::state::{GpuSlot, JobSlot, Phase};
-use crate::{Nanos, Permille};
+use crate::{GpuParams, Nanos, Permille};
 
 pub(super) struct Fair;
 
@@ -44,6 +44,14 @@ impl Policy for Fair {
 
     fn throttles(&self, job: &JobSlot) -> bool {
         job.params.limit < Permille::ALL
+    }
+
+    fn shares_time(&self) -> bool {
+        true
+    }
+
+    fn default_slice(&self) -> Nanos {
+        GpuParams::FAIR_SLICE
     }
 
     fn work_began(&self, job: &mut JobSlot, idle: Nanos, _now: Nanos) {
