@@ -8,7 +8,6 @@ use super::{Moment, emit, reserve, resume};
 use crate::bounds;
 use crate::cost::Batch;
 use crate::plan::{Bound, Reason, Why};
-use crate::policy;
 use crate::state::{GpuSlot, JobSlot, Phase, Stop, Tables};
 use crate::{GpuIndex, Nanos, Patience, Permille};
 
@@ -173,7 +172,7 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
         let Some(upper) = tables.job(gpu.now.holder).filter(|_| gpu.now.holder != index) else {
             continue;
         };
-        let Some(reason) = policy::of(gpu.params.policy).displaces(upper, job, gpu) else {
+        let Some(reason) = gpu.params.could_displace(&upper.params, &job.params) else {
             continue;
         };
         let stop = Stop { cause: gpu.now.holder, cause_generation: upper.generation, reason };

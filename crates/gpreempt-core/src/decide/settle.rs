@@ -18,7 +18,7 @@ pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
             let entitled = if policy.shares_time() { entitlement(job, gpus) } else { 0 };
             let span = Span { length: passed, ran: job.works && job.phase == Phase::Running, entitled };
             // The gpu's policy may have changed to one without limits.
-            job.throttled &= policy.throttles(job);
+            job.throttled &= policy.throttles(&job.params);
             policy.charge(job, span);
             note_bursts(job, gpu, works, moment);
         }

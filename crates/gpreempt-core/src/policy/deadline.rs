@@ -8,7 +8,7 @@
 use super::{CLASS_SHIFT, Policy, Span, earlier_first};
 use crate::plan::Reason;
 use crate::state::{GpuSlot, JobSlot, Phase};
-use crate::{JobParams, Nanos};
+use crate::{GpuParams, JobParams, Nanos};
 
 pub(super) struct Deadline;
 
@@ -25,14 +25,18 @@ impl Policy for Deadline {
         (CLASS << CLASS_SHIFT) | key
     }
 
-    fn displaces(&self, upper: &JobSlot, lower: &JobSlot, _gpu: &GpuSlot) -> Option<Reason> {
-        if upper.params.has_deadline() {
+    fn displaces(&self, upper: &JobParams, lower: &JobParams, _gpu: &GpuParams) -> Option<Reason> {
+        if upper.has_deadline() {
             Some(Reason::EarlierDeadline)
-        } else if upper.params.level > lower.params.level && !lower.params.has_deadline() {
+        } else if upper.level > lower.level && !lower.has_deadline() {
             Some(Reason::HigherWants)
         } else {
             None
         }
+    }
+
+    fn has_deadlines(&self) -> bool {
+        true
     }
 
     fn demand(&self, job: &JobParams) -> u64 {

@@ -11,7 +11,7 @@ mod priority;
 
 use crate::plan::Reason;
 use crate::state::{GpuSlot, JobSlot, Phase};
-use crate::{JobParams, Nanos, PolicyKind};
+use crate::{GpuParams, JobParams, Nanos, PolicyKind};
 
 /// The time since the last decision, as a job spent it.
 #[derive(Clone, Copy, Debug)]
@@ -29,17 +29,26 @@ pub(crate) trait Policy: Sync {
     /// Returns the rank of the job; larger goes first. The slot's index breaks ties, so the order is total.
     fn rank(&self, job: &JobSlot, gpu: &GpuSlot, now: Nanos) -> u64;
 
-    /// Returns the reason for which `upper`, if it ranks higher and wants the gpu, may stop `lower` on `gpu`. Depends
-    /// on settings only, not on what the jobs do.
-    fn displaces(&self, upper: &JobSlot, lower: &JobSlot, gpu: &GpuSlot) -> Option<Reason>;
+    /// Returns the reason for which `upper`, if it ranks higher and wants the gpu, may stop `lower` on `gpu`.
+    fn displaces(&self, upper: &JobParams, lower: &JobParams, gpu: &GpuParams) -> Option<Reason>;
 
     /// Returns whether the policy may stop `job` although no other job wants its gpu.
-    fn throttles(&self, _job: &JobSlot) -> bool {
+    fn throttles(&self, _job: &JobParams) -> bool {
+        false
+    }
+
+    /// Returns whether levels alone decide which job goes first: only then is there a bound on inversions.
+    fn ranks_by_level(&self) -> bool {
         false
     }
 
     /// Returns whether the policy divides a gpu's time into shares: only then is [`Span::entitled`] computed.
     fn shares_time(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the policy reads the period, the deadline and the runtime of jobs.
+    fn has_deadlines(&self) -> bool {
         false
     }
 

@@ -7,6 +7,8 @@ use std::vec::Vec;
 
 use super::world::{Done, World};
 use crate::bounds;
+use crate::snapshot;
+use crate::state::Storage as _;
 use crate::{Action, GpuIndex, Nanos, Phase, Reason};
 
 /// A promised property.
@@ -279,11 +281,10 @@ fn plan_time(world: &World) -> Nanos {
 
 /// Returns the refill term of the crate's bound, which is the same for every job of the machine.
 fn refill_time(world: &mut World) -> Nanos {
-    let Some(job) = world.jobs.first().map(|job| job.id) else {
+    if world.jobs.is_empty() {
         return Nanos::ZERO;
-    };
-    let terms = world.core.inversion_bound(GpuIndex(0), job, world.scenario.period, &world.scenario.actuator);
-    terms.map_or(Nanos::ZERO, |terms| terms.refill)
+    }
+    snapshot::refill(&world.core.storage.tables(), &world.scenario.actuator)
 }
 
 /// Returns whether `upper` wants a gpu on which `lower` runs, no higher job keeps `upper` from it, and `lower` could be

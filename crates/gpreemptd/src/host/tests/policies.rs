@@ -118,6 +118,22 @@ fn observe_mode_reports_the_stops_of_every_policy_with_the_reason_of_the_core() 
     }
 }
 
+/// `config print` shows the same bounds.
+#[test]
+fn the_status_has_a_bound_on_inversions_only_where_levels_decide() {
+    for (policy, bounded) in [("", true), ("policy = \"fair\"", false), ("policy = \"deadline\"", false)] {
+        let mut world = fixture("enforce", policy);
+        world.process(10, OWNER, PLAIN);
+        world.process(11, OWNER, HIGH);
+        world.host.act(world.now);
+        for job in world.host.status(world.now).jobs {
+            assert_eq!(job.bounds.unwrap().inversion_ms.is_some(), bounded, "{policy}: {}", job.job);
+        }
+        let printed = world.host.config.print();
+        assert_eq!(printed.contains("waits for lower levels"), bounded, "{printed}");
+    }
+}
+
 /// A sample is asked for where jobs compete, and answered by another thread.
 #[test]
 fn a_sample_that_comes_after_the_competition_reads_no_memory() {
