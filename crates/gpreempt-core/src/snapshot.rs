@@ -25,6 +25,8 @@ pub struct JobSnapshot {
     pub works: bool,
     /// Number of jobs stopped for this one.
     pub victims: u16,
+    /// Whether the job has used its limit up: it is to be stopped, if it can be.
+    pub throttled: bool,
 }
 
 /// State of a gpu, for display.
@@ -65,6 +67,7 @@ impl<S: Storage> Scheduler<S> {
             cause: tables.cause_id(job.stop),
             works: job.works,
             victims: job.now.victims,
+            throttled: job.throttled,
         })
     }
 

@@ -58,6 +58,11 @@ impl Displacements {
         self.stoppable.contains(&job)
     }
 
+    /// Returns whether the policy could stop any job although no other job wants the gpu.
+    pub(super) fn any_throttled(&self) -> bool {
+        !self.throttled.is_empty()
+    }
+
     /// Returns whether a decision depends on when work of the job comes: it could stop another job, or use its limit
     /// up.
     pub(super) fn must_be_watched(&self, job: JobId) -> bool {

@@ -1,7 +1,7 @@
 //! Executes plans: entries become commands to the actuator, its answers become reports to the core.
 
 use gpreempt_core::{Action, Entry, GpuIndex, Nanos, Reason, Report};
-use gpreempt_proto::EventKind;
+use gpreempt_proto::{EventKind, Mode};
 use kfd::{GpuId, Pid};
 
 use crate::actuate::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind};
@@ -24,16 +24,36 @@ impl Host {
         let plan = self.core.decide(now, &ACTUATOR);
         self.timers.set_core_wake(plan.wake);
         self.overcommitted = plan.overcommitted;
+        let entries = plan.entries.to_vec();
         if weighs {
             self.publisher.daemon().decision.note(clock::now().since(now));
+            self.report_limits();
         }
-        if plan.entries.is_empty() {
+        if entries.is_empty() {
             return;
         }
-        let entries = plan.entries.to_vec();
         self.publisher.daemon().decisions += 1;
         for entry in &entries {
             self.order(entry, seen);
+        }
+    }
+
+    /// In observe mode, reports the stops of jobs that have just used their limit up.
+    fn report_limits(&mut self) {
+        if self.config.mode != Mode::Observe || !self.world.gpus.iter().any(|gpu| gpu.displacements.any_throttled()) {
+            return;
+        }
+        let mut stopped = Vec::new();
+        for (name, job) in &mut self.world.jobs {
+            let throttled = self.core.job(job.core).is_some_and(|job| job.throttled);
+            if throttled && !job.over_limit {
+                let members = self.world.tenants.values().filter(|tenant| tenant.job.as_ref() == Some(name));
+                stopped.extend(members.filter(|tenant| tenant.runs()).map(|tenant| tenant.key));
+            }
+            job.over_limit = throttled;
+        }
+        for key in stopped {
+            self.note(key, EventKind::WouldPreempt { reason: Reason::LimitReached.to_wire(), by: None });
         }
     }
 

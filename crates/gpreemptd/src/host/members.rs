@@ -248,6 +248,7 @@ impl Host {
             trusted: self.overrides.current().trusted.contains(&kept),
             override_key: kept,
             held_until: None,
+            over_limit: false,
             pids: BTreeSet::new(),
             uid,
         };

@@ -286,6 +286,8 @@ pub(super) struct Job {
     /// The name under which that is kept.
     pub(super) override_key: String,
     pub(super) held_until: Option<Nanos>,
+    /// It had used its limit up at the last decision. Kept in observe mode only.
+    pub(super) over_limit: bool,
     pub(super) pids: BTreeSet<Pid>,
     /// Whose it is.
     pub(super) uid: u32,

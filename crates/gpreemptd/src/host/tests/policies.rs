@@ -118,6 +118,31 @@ fn observe_mode_reports_the_stops_of_every_policy_with_the_reason_of_the_core() 
     }
 }
 
+#[test]
+fn observe_mode_reports_a_stop_for_each_time_that_a_job_uses_its_limit_up() {
+    let mut world = world_with(
+        "mode = \"observe\"\n[[gpu]]\ngpu = \"*\"\npolicy = \"fair\"\n\
+         [[rule]]\nname = \"plain\"\nuid = 1000\nlevel = 3\nlimit = 0.5\n",
+    );
+    world.process(10, OWNER, PLAIN);
+    world.host.act(world.now);
+    assert!(world.gpu().contested, "it is polled although it is alone");
+    let spend = |world: &mut Fixture, activity: Activity| {
+        world.host.world.tenants.get_mut(&tenant(10)).unwrap().last.activity = activity;
+        for _ in 0..20 {
+            world.host.observe_again(tenant(10), world.now);
+            world.host.pending.core_informed();
+            world.host.decide(world.now, world.now);
+            world.now = world.now.plus(Nanos::from_millis(10));
+        }
+    };
+    for times in 1..3 {
+        spend(&mut world, Activity::Running);
+        assert_eq!(world.reported(), vec![(10, Reason::LimitReached.to_wire().to_string()); times]);
+        spend(&mut world, Activity::Idle);
+    }
+}
+
 /// `config print` shows the same bounds.
 #[test]
 fn the_status_has_a_bound_on_inversions_only_where_levels_decide() {
