@@ -186,8 +186,8 @@ impl GpuParams {
         if self.slice == Nanos::ZERO { policy::of(self.policy).default_slice() } else { self.slice }
     }
 
-    /// Returns the reason for which the policy could ever stop a job with the settings `lower` for one with the settings
-    /// `upper`; `None` if it never would. Depends on settings only, not on what the jobs do.
+    /// Returns the reason for which the policy could ever stop a job with the settings `lower` for one with the
+    /// settings `upper`; `None` if it never would. Depends on settings only, not on what the jobs do.
     #[must_use]
     pub fn could_displace(&self, upper: &JobParams, lower: &JobParams) -> Option<Reason> {
         policy::of(self.policy).displaces(upper, lower, self)

@@ -91,8 +91,8 @@ impl<S: Storage> Scheduler<S> {
     }
 
     /// Returns the terms of the bound on inversions that `upper` suffers on `gpu` from lower jobs, when the host
-    /// observes every `detection`. `None` if the gpu's policy does not go by levels alone, so that there is no bound, or
-    /// if the job or the gpu does not exist.
+    /// observes every `detection`. `None` if the gpu's policy does not go by levels alone, so that there is no bound,
+    /// or if the job or the gpu does not exist.
     pub fn inversion_bound(
         &mut self,
         gpu: GpuIndex,

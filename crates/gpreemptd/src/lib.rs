@@ -11,9 +11,9 @@
 //! ```
 //!
 //! One thread decides ([`host`]). It waits for its inbox; it opens no file, starts no process and waits for none. It
-//! reads rings through descriptors that are open already, and writes log records to stderr: [`host`] says what can delay
-//! these. What may take long (files of the driver, states of other processes, the end of the actuator, the driver's
-//! calls, sockets, the disk) happens in other threads and comes back as an [`Input`].
+//! reads rings through descriptors that are open already, and writes log records to stderr: [`host`] says what can
+//! delay these. What may take long (files of the driver, states of other processes, the end of the actuator, the
+//! driver's calls, sockets, the disk) happens in other threads and comes back as an [`Input`].
 //!
 //! [`Input`]: inbox::Input
 #![forbid(unsafe_code)]

@@ -1,9 +1,9 @@
 //! Scheduling policies. A policy is one file that implements [`Policy`].
 //!
 //! A policy answers two questions: the rank of a job in the total order of jobs, and whether a job that wants a gpu may
-//! stop a job of lower rank there. The other methods have defaults for policies without shares, limits and deadlines; no
-//! other module asks which policy it is. Everything else (patience, exempt time, budgets, turns of aged jobs, failures) is
-//! common to all policies and belongs to `decide`.
+//! stop a job of lower rank there. The other methods have defaults for policies without shares, limits and deadlines;
+//! no other module asks which policy it is. Everything else (patience, exempt time, budgets, turns of aged jobs,
+//! failures) is common to all policies and belongs to `decide`.
 
 mod deadline;
 mod fair;

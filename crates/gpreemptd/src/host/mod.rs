@@ -10,8 +10,8 @@
 //! The thread waits for its inbox. It opens no file, starts no process, waits for none, and takes no lock that is held
 //! during a system call that may wait. Two of its system calls can be delayed from outside all the same:
 //!
-//! - Reading the memory of a tenant, through a descriptor that the discovery thread has opened. It takes the lock of the
-//!   tenant's address space and faults pages in, which a file system of the tenant's (FUSE) can delay.
+//! - Reading the memory of a tenant, through a descriptor that the discovery thread has opened. It takes the lock of
+//!   the tenant's address space and faults pages in, which a file system of the tenant's (FUSE) can delay.
 //! - Writing log and audit records to stderr, which waits while a pipe there is full.
 //!
 //! A delay of 500 ms makes the guardian end the actuator, so that all queues run.

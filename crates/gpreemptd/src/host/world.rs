@@ -31,8 +31,8 @@ pub(super) struct TenantKey {
     pub(super) gpu: GpuId,
 }
 
-/// All gpus seen so far, each at the index that it has in the core. One that is gone keeps its place until another takes
-/// it.
+/// All gpus seen so far, each at the index that it has in the core. One that is gone keeps its place until another
+/// takes it.
 #[derive(Debug, Default)]
 pub(super) struct Gpus(Vec<Gpu>);
 
