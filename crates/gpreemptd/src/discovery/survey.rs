@@ -80,9 +80,7 @@ impl Survey {
         for pid in &pids {
             match self.look(*pid, &depth, now, warnings, found) {
                 Ok(is_new) => changed |= is_new,
-                Err(error) => {
-                    warnings.warn(error.to_string());
-                }
+                Err(error) => warnings.warn(error.to_string()),
             }
         }
         let wanted = self.known.iter_mut().flat_map(|(pid, known)| known.wanted(*pid)).collect();
@@ -133,9 +131,7 @@ impl Survey {
             match Program::read(pid, &self.variables) {
                 Ok(Some(program)) => known.set_program(program),
                 Ok(None) => {}
-                Err(error) => {
-                    warnings.warn(unknown_process(pid, &error));
-                }
+                Err(error) => warnings.warn(unknown_process(pid, &error)),
             }
             changed = true;
         } else if depth.slow {

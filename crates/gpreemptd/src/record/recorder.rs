@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gpreempt_core::Nanos;
 use gpreempt_proto::{Actuation, DaemonStats, GpuStats, Stats};
+use kfd::GpuId;
 
 use super::{CpuTimes, Times};
 
@@ -100,7 +101,7 @@ pub struct Recorder {
     started: Nanos,
     /// The daemon itself.
     pub daemon: DaemonRecord,
-    gpus: BTreeMap<u32, GpuRecord>,
+    gpus: BTreeMap<GpuId, GpuRecord>,
 }
 
 impl Recorder {
@@ -110,9 +111,9 @@ impl Recorder {
         Recorder { started, daemon: DaemonRecord::default(), gpus: BTreeMap::new() }
     }
 
-    /// The record of a gpu, by the driver's number. The address may change when gpus are partitioned anew.
-    pub fn gpu(&mut self, gpu_id: u32, address: &str) -> &mut GpuRecord {
-        let record = self.gpus.entry(gpu_id).or_default();
+    /// The record of a gpu. The address may change when gpus are partitioned anew.
+    pub fn gpu(&mut self, gpu: GpuId, address: &str) -> &mut GpuRecord {
+        let record = self.gpus.entry(gpu).or_default();
         if record.address != address {
             address.clone_into(&mut record.address);
         }
@@ -156,9 +157,9 @@ mod tests {
     #[test]
     fn stats_tell_each_gpu_what_was_counted_for_it() {
         let mut recorder = Recorder::new(Nanos::from_secs(10));
-        recorder.gpu(7, "0000:c1:00.0").preempts += 2;
-        recorder.gpu(3, "0000:d1:00.0").resume.note(Nanos::from_micros(250));
-        recorder.gpu(7, "0000:c1:00.0").preempt.note(Nanos::from_micros(400));
+        recorder.gpu(GpuId(7), "0000:c1:00.0").preempts += 2;
+        recorder.gpu(GpuId(3), "0000:d1:00.0").resume.note(Nanos::from_micros(250));
+        recorder.gpu(GpuId(7), "0000:c1:00.0").preempt.note(Nanos::from_micros(400));
         recorder.daemon.watch_period = Some(Nanos::from_micros(200));
         let cpu =
             CpuTimes { daemon: Duration::from_millis(1500), watch: Duration::from_secs(1), ..CpuTimes::default() };
@@ -177,8 +178,8 @@ mod tests {
     #[test]
     fn a_gpu_with_a_new_address_keeps_its_counts() {
         let mut recorder = Recorder::new(Nanos::ZERO);
-        recorder.gpu(7, "0000:c1:00.0").cycles = 5;
-        recorder.gpu(7, "0000:c1:00.0/1").cycles += 1;
+        recorder.gpu(GpuId(7), "0000:c1:00.0").cycles = 5;
+        recorder.gpu(GpuId(7), "0000:c1:00.0/1").cycles += 1;
         let stats = recorder.stats(Nanos::ZERO, CpuTimes::default());
         let [gpu] = &stats.gpus[..] else { panic!("{stats:?}") };
         assert_eq!((gpu.gpu.as_str(), gpu.cycles), ("0000:c1:00.0/1", 6));
