@@ -7,7 +7,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use gpreempt_core::{
-    Action, Activity, ActuatorKind, Entry, GpuId, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos, Observation,
+    Action, Activity, ActuatorKind, Entry, GpuIndex, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos, Observation,
     Parts, PolicyKind, Report, Scheduler, TenantId, TenantSlot,
 };
 
@@ -37,7 +37,7 @@ impl Bench {
         let slice = if policy == PolicyKind::Fair { Nanos::from_millis(10) } else { Nanos::ZERO };
         for gpu in 0..gpus {
             let params = GpuParams { policy, slice, ..GpuParams::default() };
-            core.set_gpu(GpuId(gpu as u8), params).expect("slot exists");
+            core.set_gpu(GpuIndex(gpu as u8), params).expect("slot exists");
         }
         let tenants = (0..count)
             .map(|i| {
@@ -45,7 +45,7 @@ impl Bench {
                 let period =
                     if policy == PolicyKind::Deadline { Nanos::from_millis(10 + (i % 7) as u64) } else { Nanos::ZERO };
                 let job = core.add_job(JobParams { level, period, ..JobParams::default() }).expect("room");
-                core.add_tenant(job, GpuId((i % gpus) as u8), true).expect("room")
+                core.add_tenant(job, GpuIndex((i % gpus) as u8), true).expect("room")
             })
             .collect();
         Bench { core, tenants, stopped: vec![0; count], queues_each, now: Nanos::from_secs(1), ticks: 0 }

@@ -1,6 +1,6 @@
 //! The cost of executing a plan, in runlist cycles, for each kind of actuator.
 
-use crate::GpuId;
+use crate::GpuIndex;
 
 /// Tenants and queues of one gpu on which a plan acts together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Batch {
 /// The cost function of an actuator. The host passes it to every decision.
 pub trait Cost {
     /// Returns the runlist cycles on `gpu` of one plan that preempts `preempt` and resumes `resume`.
-    fn cycles(&self, gpu: GpuId, preempt: Batch, resume: Batch) -> u32;
+    fn cycles(&self, gpu: GpuIndex, preempt: Batch, resume: Batch) -> u32;
 }
 
 /// Kinds of actuator: the driver interface through which a host stops and resumes queues. Each has its own cost.
@@ -58,7 +58,7 @@ pub enum ActuatorKind {
 }
 
 impl Cost for ActuatorKind {
-    fn cycles(&self, _gpu: GpuId, preempt: Batch, resume: Batch) -> u32 {
+    fn cycles(&self, _gpu: GpuIndex, preempt: Batch, resume: Batch) -> u32 {
         let all = preempt.plus(resume);
         match self {
             ActuatorKind::DebugTrap => all.tenants,

@@ -48,7 +48,16 @@ impl Permille {
 
 /// A gpu: the index of its slot in the host's storage, below [`GpuSet::CAPACITY`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GpuId(pub u8);
+pub struct GpuIndex(pub u8);
+
+impl GpuIndex {
+    /// Returns the index; `None` at [`GpuSet::CAPACITY`] and above.
+    #[must_use]
+    pub const fn new(index: usize) -> Option<GpuIndex> {
+        // Below the capacity it fits.
+        if index < GpuSet::CAPACITY { Some(GpuIndex(index as u8)) } else { None }
+    }
+}
 
 /// Identifies a job. The generation makes an id that outlived its job match nothing, instead of the next job in its
 /// slot.
@@ -93,7 +102,7 @@ impl GpuSet {
 
     /// Returns the set of one gpu; empty if the id is out of range.
     #[must_use]
-    pub const fn one(gpu: GpuId) -> GpuSet {
+    pub const fn one(gpu: GpuIndex) -> GpuSet {
         if (gpu.0 as usize) < GpuSet::CAPACITY { GpuSet(1 << (gpu.0 & 63)) } else { GpuSet::EMPTY }
     }
 
@@ -105,7 +114,7 @@ impl GpuSet {
 
     /// Returns whether the set has `gpu`.
     #[must_use]
-    pub const fn has(self, gpu: GpuId) -> bool {
+    pub const fn has(self, gpu: GpuIndex) -> bool {
         self.0 & GpuSet::one(gpu).0 != 0
     }
 
@@ -129,14 +138,14 @@ impl GpuSet {
 
     /// Returns the gpu with the lowest number; `None` if the set is empty.
     #[must_use]
-    pub const fn first(self) -> Option<GpuId> {
+    pub const fn first(self) -> Option<GpuIndex> {
         // At most 63, which fits.
-        if self.0 == 0 { None } else { Some(GpuId(self.0.trailing_zeros() as u8)) }
+        if self.0 == 0 { None } else { Some(GpuIndex(self.0.trailing_zeros() as u8)) }
     }
 }
 
 impl IntoIterator for GpuSet {
-    type Item = GpuId;
+    type Item = GpuIndex;
     type IntoIter = Gpus;
 
     fn into_iter(self) -> Gpus {
@@ -149,9 +158,9 @@ impl IntoIterator for GpuSet {
 pub struct Gpus(GpuSet);
 
 impl Iterator for Gpus {
-    type Item = GpuId;
+    type Item = GpuIndex;
 
-    fn next(&mut self) -> Option<GpuId> {
+    fn next(&mut self) -> Option<GpuIndex> {
         let gpu = self.0.first()?;
         self.0 = self.0.without(GpuSet::one(gpu));
         Some(gpu)

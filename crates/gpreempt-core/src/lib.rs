@@ -21,7 +21,7 @@
 //!     plan: [Entry::EMPTY; 2],
 //! };
 //! let mut core = Scheduler::new(storage)?;
-//! let gpu = GpuId(0);
+//! let gpu = GpuIndex(0);
 //! core.set_gpu(gpu, GpuParams::default())?;
 //! let level = |n| Level::new(n).unwrap_or_default();
 //! let at_once = Patience::Fixed(Nanos::ZERO);
@@ -92,7 +92,7 @@ mod state;
 mod time;
 
 pub use cost::{ActuatorKind, Batch, Cost};
-pub use id::{GpuId, GpuSet, Gpus, JobId, Level, Permille, TenantId};
+pub use id::{GpuIndex, GpuSet, Gpus, JobId, Level, Permille, TenantId};
 pub use observe::{Activity, Observation, Report};
 pub use params::{GpuParams, JobParams, Patience, PolicyKind};
 pub use plan::{Action, Bound, Entry, Plan, Reason, Why};

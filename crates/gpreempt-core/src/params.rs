@@ -1,5 +1,7 @@
 //! Settings of the operator, for each job and for each gpu. All of them may change at any time.
 
+use crate::plan::Reason;
+use crate::policy;
 use crate::{Level, Nanos, Permille};
 
 /// How long a job waits before the core spends a cycle on it.
@@ -134,6 +136,18 @@ impl PolicyKind {
             PolicyKind::Deadline => "deadline",
         }
     }
+
+    /// Returns whether the policy reads [`JobParams::weight`], [`JobParams::request`] and [`JobParams::limit`].
+    #[must_use]
+    pub fn has_shares(self) -> bool {
+        policy::of(self).shares_time()
+    }
+
+    /// Returns whether the policy reads [`JobParams::period`], [`JobParams::deadline`] and [`JobParams::runtime`].
+    #[must_use]
+    pub fn has_deadlines(self) -> bool {
+        policy::of(self).has_deadlines()
+    }
 }
 
 /// Settings of a gpu.
@@ -169,8 +183,20 @@ impl GpuParams {
     /// Returns the length of a turn; zero if jobs of one level run together.
     #[must_use]
     pub fn turn_length(&self) -> Nanos {
-        let fair = self.policy == PolicyKind::Fair && self.slice == Nanos::ZERO;
-        if fair { GpuParams::FAIR_SLICE } else { self.slice }
+        if self.slice == Nanos::ZERO { policy::of(self.policy).default_slice() } else { self.slice }
+    }
+
+    /// Returns the reason for which the policy could ever stop a job with the settings `lower` for one with the
+    /// settings `upper`; `None` if it never would. Depends on settings only, not on what the jobs do.
+    #[must_use]
+    pub fn could_displace(&self, upper: &JobParams, lower: &JobParams) -> Option<Reason> {
+        policy::of(self.policy).displaces(upper, lower, self)
+    }
+
+    /// Returns whether the policy could ever stop a job with these settings although no other job wants the gpu.
+    #[must_use]
+    pub fn could_throttle(&self, job: &JobParams) -> bool {
+        policy::of(self.policy).throttles(job)
     }
 
     /// Returns whether victims may be spared because of what they occupy.

@@ -1,6 +1,6 @@
 //! Plans: the output of the core. A plan lists the tenants to preempt and to resume, each with its reason.
 
-use crate::{GpuId, GpuSet, JobId, Nanos, TenantId};
+use crate::{GpuIndex, GpuSet, JobId, Nanos, TenantId};
 
 /// What to do with a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub struct Entry {
     /// The tenant's job.
     pub job: JobId,
     /// The tenant's gpu.
-    pub gpu: GpuId,
+    pub gpu: GpuIndex,
     /// The action.
     pub action: Action,
     /// Cause, reason and time of the entry.
@@ -100,7 +100,7 @@ impl Entry {
     pub const EMPTY: Entry = Entry {
         tenant: TenantId { index: u32::MAX, generation: 0 },
         job: JobId { index: u32::MAX, generation: 0 },
-        gpu: GpuId(0),
+        gpu: GpuIndex(0),
         action: Action::Resume,
         why: Why { cause: None, reason: Reason::NothingAbove, bound: Bound::Detection, after: Nanos::ZERO },
         weight: 0,

@@ -5,7 +5,7 @@ use crate::cost::Cost;
 use crate::decide::{self, Found, Moment};
 use crate::plan::{Action, Plan};
 use crate::state::{GpuSlot, JobSlot, NONE, Phase, Storage, Tables, TenantSlot};
-use crate::{Activity, GpuId, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Report, TenantId};
+use crate::{Activity, GpuIndex, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Report, TenantId};
 
 /// Errors of the scheduler's calls. A call that fails changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl<S: Storage> Scheduler<S> {
     ///
     /// # Errors
     /// [`Error::UnknownGpu`] if the storage has no such slot.
-    pub fn set_gpu(&mut self, id: GpuId, params: GpuParams) -> Result<(), Error> {
+    pub fn set_gpu(&mut self, id: GpuIndex, params: GpuParams) -> Result<(), Error> {
         let now = self.last;
         let gpu = self.storage.tables().gpus.get_mut(usize::from(id.0)).ok_or(Error::UnknownGpu)?;
         if !gpu.live || gpu.params.cycles_per_second != params.cycles_per_second {
@@ -112,7 +112,7 @@ impl<S: Storage> Scheduler<S> {
     ///
     /// # Errors
     /// [`Error::UnknownGpu`], [`Error::GpuInUse`].
-    pub fn remove_gpu(&mut self, id: GpuId) -> Result<(), Error> {
+    pub fn remove_gpu(&mut self, id: GpuIndex) -> Result<(), Error> {
         let mut tables = self.storage.tables();
         if tables.tenants.iter().any(|tenant| tenant.live && tenant.gpu == id) {
             return Err(Error::GpuInUse);
@@ -126,7 +126,7 @@ impl<S: Storage> Scheduler<S> {
     ///
     /// # Errors
     /// [`Error::UnknownGpu`].
-    pub fn set_resetting(&mut self, id: GpuId, resetting: bool) -> Result<(), Error> {
+    pub fn set_resetting(&mut self, id: GpuIndex, resetting: bool) -> Result<(), Error> {
         self.storage.tables().gpu_mut(id).ok_or(Error::UnknownGpu)?.resetting = resetting;
         self.changed();
         Ok(())
@@ -202,7 +202,7 @@ impl<S: Storage> Scheduler<S> {
     ///
     /// # Errors
     /// [`Error::UnknownJob`], [`Error::UnknownGpu`], [`Error::Full`].
-    pub fn add_tenant(&mut self, job: JobId, gpu: GpuId, stoppable: bool) -> Result<TenantId, Error> {
+    pub fn add_tenant(&mut self, job: JobId, gpu: GpuIndex, stoppable: bool) -> Result<TenantId, Error> {
         let mut tables = self.storage.tables();
         tables.gpu(gpu).ok_or(Error::UnknownGpu)?;
         tables.find_job(job).ok_or(Error::UnknownJob)?;

@@ -5,8 +5,8 @@ use crate::cost::{Batch, Cost};
 use crate::plan::Reason;
 use crate::policy;
 use crate::scheduler::Scheduler;
-use crate::state::{GpuSlot, JobSlot, Phase, Storage};
-use crate::{GpuId, GpuSet, JobId, Level, Nanos};
+use crate::state::{GpuSlot, JobSlot, Phase, Storage, Tables};
+use crate::{GpuIndex, GpuSet, JobId, Level, Nanos};
 
 /// State of a job, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct JobSnapshot {
     pub works: bool,
     /// Number of jobs stopped for this one.
     pub victims: u16,
+    /// Whether the job has used its limit up: it is to be stopped, if it can be.
+    pub throttled: bool,
 }
 
 /// State of a gpu, for display.
@@ -42,7 +44,7 @@ pub struct GpuSnapshot {
 
 impl<S: Storage> Scheduler<S> {
     /// Returns the state of a gpu as of the last decision; `None` if it does not exist.
-    pub fn gpu(&mut self, id: GpuId) -> Option<GpuSnapshot> {
+    pub fn gpu(&mut self, id: GpuIndex) -> Option<GpuSnapshot> {
         let tables = self.storage.tables();
         let gpu = tables.gpu(id)?;
         Some(GpuSnapshot {
@@ -65,41 +67,44 @@ impl<S: Storage> Scheduler<S> {
             cause: tables.cause_id(job.stop),
             works: job.works,
             victims: job.now.victims,
+            throttled: job.throttled,
         })
     }
 
     /// Returns the reason for which the policy of `gpu` could ever stop `lower` for `upper`; `None` if it never would,
     /// or if one of them does not exist. Hosts ask this to decide which tenants to observe closely and which processes
     /// to attach; they know no policy themselves.
-    pub fn could_displace(&mut self, upper: JobId, lower: JobId, gpu: GpuId) -> Option<Reason> {
+    pub fn could_displace(&mut self, upper: JobId, lower: JobId, gpu: GpuIndex) -> Option<Reason> {
         if upper == lower {
             return None;
         }
         let mut tables = self.storage.tables();
-        let (upper, lower) = (*tables.find_job(upper)?, *tables.find_job(lower)?);
-        let gpu = tables.gpu(gpu)?;
-        policy::of(gpu.params.policy).displaces(&upper, &lower, gpu)
+        let (upper, lower) = (tables.find_job(upper)?.params, tables.find_job(lower)?.params);
+        tables.gpu(gpu)?.params.could_displace(&upper, &lower)
     }
 
     /// Returns whether the policy of `gpu` could ever stop the job although no other job wants the gpu.
-    pub fn could_throttle(&mut self, id: JobId, gpu: GpuId) -> bool {
+    pub fn could_throttle(&mut self, id: JobId, gpu: GpuIndex) -> bool {
         let mut tables = self.storage.tables();
-        let Some(job) = tables.find_job(id).copied() else { return false };
-        tables.gpu(gpu).is_some_and(|gpu| policy::of(gpu.params.policy).throttles(&job))
+        let Some(params) = tables.find_job(id).map(|job| job.params) else { return false };
+        tables.gpu(gpu).is_some_and(|gpu| gpu.params.could_throttle(&params))
     }
 
     /// Returns the terms of the bound on inversions that `upper` suffers on `gpu` from lower jobs, when the host
-    /// observes every `detection`. `None` if the job or the gpu does not exist.
+    /// observes every `detection`. `None` if the gpu's policy does not go by levels alone, so that there is no bound,
+    /// or if the job or the gpu does not exist.
     pub fn inversion_bound(
         &mut self,
-        gpu: GpuId,
+        gpu: GpuIndex,
         upper: JobId,
         detection: Nanos,
         cost: &dyn Cost,
     ) -> Option<bounds::Inversion> {
         let mut tables = self.storage.tables();
         let upper = *tables.find_job(upper)?;
-        tables.gpu(gpu)?;
+        if !policy::of(tables.gpu(gpu)?.params.policy).ranks_by_level() {
+            return None;
+        }
         let patience = upper.params.patience.longest();
         let mut terms = bounds::Inversion { detection, patience, ..bounds::Inversion::default() };
         let below = |job: &&JobSlot| job.live && job.params.level < upper.params.level && job.now.gpus.has(gpu);
@@ -110,35 +115,35 @@ impl<S: Storage> Scheduler<S> {
             terms.turn = terms.turn.max(job.params.turn());
             gpus = gpus.with(job.now.gpus);
         }
-        // A job is stopped as a whole, so the cycles of its other gpus count too, and the budgets may refill one after
-        // the other.
+        // A job is stopped as a whole, so the cycles of its other gpus count too.
         for (id, slot) in tables.gpus.iter().enumerate().filter(|(_, slot)| slot.live) {
-            let id = GpuId(u8::try_from(id).unwrap_or(u8::MAX));
-            let mut all = Batch::EMPTY;
-            let mut ageing = 0u32;
-            for tenant in tables.tenants.iter().filter(|tenant| tenant.live && tenant.gpu == id) {
-                all = all.and(tenant.seen.queues);
-                let one = Batch::EMPTY.and(tenant.seen.queues);
-                let round_trip = cost.cycles(id, one, Batch::EMPTY).saturating_add(cost.cycles(id, Batch::EMPTY, one));
-                let turns = tables.job(tenant.job).map_or(0, |job| bounds::ageing(&job.params, round_trip));
-                ageing = ageing.saturating_add(turns);
-            }
-            let (once, both) = (cost.cycles(id, all, Batch::EMPTY), cost.cycles(id, all, all));
-            terms.refill = terms.refill.plus(bounds::refill(&slot.params, both.saturating_add(once), ageing));
+            let id = GpuIndex(u8::try_from(id).unwrap_or(u8::MAX));
             if !gpus.has(id) {
                 continue;
             }
+            let Cycles { once, both, .. } = cycles_of_all(&tables, id, cost);
             plan = plan.max(slot.cycle_time().times(u64::from(both)));
             if slot.params.spares() {
                 let price = slot.cycle_time().times(2 * u64::from(once));
                 terms.small = terms.small.max(bounds::small(price, None));
             }
         }
+        terms.refill = refill(&tables, cost);
         // One plan may be in progress when the next is made; exempt times and turns do not include their cycles.
         terms.cost = plan.times(2);
         terms.exempt = terms.exempt.plus(plan);
         terms.turn = terms.turn.plus(plan);
         Some(terms)
+    }
+
+    /// Returns the bound on the deviation of a job's time on `gpu` from its share, when the host observes every
+    /// `detection`. `None` if the gpu's policy has no shares, or if the gpu does not exist.
+    pub fn share_error_bound(&mut self, gpu: GpuIndex, detection: Nanos) -> Option<Nanos> {
+        let tables = self.storage.tables();
+        let slot = tables.gpu(gpu).filter(|slot| slot.params.policy.has_shares())?;
+        let jobs = tables.jobs.iter().filter(|job| job.live && job.now.gpus.has(gpu)).count();
+        let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
+        Some(bounds::share_error(jobs, slot.params.turn_length(), detection, slot.cycle_time()))
     }
 
     /// Returns the terms of the bound on how long higher jobs keep a job stopped, when the host observes every
@@ -160,4 +165,39 @@ impl<S: Storage> Scheduler<S> {
         terms.cycle = tables.gpus.iter().filter(|gpu| gpu.live).map(GpuSlot::cycle_time).max().unwrap_or(Nanos::ZERO);
         Some(terms)
     }
+}
+
+/// Cycles that the tenants of one gpu take.
+struct Cycles {
+    /// To stop all of them.
+    once: u32,
+    /// To stop and resume all of them.
+    both: u32,
+    /// Each second, for turns of aged jobs.
+    ageing: u32,
+}
+
+fn cycles_of_all(tables: &Tables<'_>, gpu: GpuIndex, cost: &dyn Cost) -> Cycles {
+    let mut all = Batch::EMPTY;
+    let mut ageing = 0u32;
+    for tenant in tables.tenants.iter().filter(|tenant| tenant.live && tenant.gpu == gpu) {
+        all = all.and(tenant.seen.queues);
+        let one = Batch::EMPTY.and(tenant.seen.queues);
+        let round_trip = cost.cycles(gpu, one, Batch::EMPTY).saturating_add(cost.cycles(gpu, Batch::EMPTY, one));
+        let turns = tables.job(tenant.job).map_or(0, |job| bounds::ageing(&job.params, round_trip));
+        ageing = ageing.saturating_add(turns);
+    }
+    Cycles { once: cost.cycles(gpu, all, Batch::EMPTY), both: cost.cycles(gpu, all, all), ageing }
+}
+
+/// Returns how long the cycle budgets take to refill, under any policy. Those of all gpus may refill one after the
+/// other.
+pub(crate) fn refill(tables: &Tables<'_>, cost: &dyn Cost) -> Nanos {
+    let mut time = Nanos::ZERO;
+    for (id, slot) in tables.gpus.iter().enumerate().filter(|(_, slot)| slot.live) {
+        let id = GpuIndex(u8::try_from(id).unwrap_or(u8::MAX));
+        let Cycles { once, both, ageing } = cycles_of_all(tables, id, cost);
+        time = time.plus(bounds::refill(&slot.params, both.saturating_add(once), ageing));
+    }
+    time
 }

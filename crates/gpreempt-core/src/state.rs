@@ -5,7 +5,7 @@ use crate::cost::Batch;
 use crate::learn::Habits;
 use crate::plan::{Reason, Why};
 use crate::{
-    Action, Activity, Entry, GpuId, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Permille, TenantId,
+    Action, Activity, Entry, GpuIndex, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Permille, TenantId,
 };
 
 /// The index of no slot.
@@ -253,7 +253,7 @@ pub struct TenantSlot {
     pub(crate) generation: u32,
     pub(crate) job: u32,
     pub(crate) next: u32,
-    pub(crate) gpu: GpuId,
+    pub(crate) gpu: GpuIndex,
     pub(crate) seen: Observation,
     /// Time of the last observation that found it running.
     pub(crate) ran_at: Nanos,
@@ -350,11 +350,11 @@ where
 }
 
 impl Tables<'_> {
-    pub(crate) fn gpu(&self, id: GpuId) -> Option<&GpuSlot> {
+    pub(crate) fn gpu(&self, id: GpuIndex) -> Option<&GpuSlot> {
         self.gpus.get(usize::from(id.0)).filter(|gpu| gpu.live)
     }
 
-    pub(crate) fn gpu_mut(&mut self, id: GpuId) -> Option<&mut GpuSlot> {
+    pub(crate) fn gpu_mut(&mut self, id: GpuIndex) -> Option<&mut GpuSlot> {
         self.gpus.get_mut(usize::from(id.0)).filter(|gpu| gpu.live)
     }
 

@@ -4,8 +4,8 @@
 //! change the result. A change of the core that is meant to change plans computes the constant anew and says why.
 
 use gpreempt_core::{
-    Action, Activity, ActuatorKind, Bound, Entry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
-    Observation, Parts, Patience, Permille, PolicyKind, Reason, Report, Scheduler, TenantId, TenantSlot,
+    Action, Activity, ActuatorKind, Bound, Entry, GpuIndex, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level,
+    Nanos, Observation, Parts, Patience, Permille, PolicyKind, Reason, Report, Scheduler, TenantId, TenantSlot,
 };
 
 /// Checksum over [`PLANS`] plans, computed with the sources of commit 3e469db.
@@ -191,7 +191,7 @@ impl History {
         for gpu in 0..GPUS {
             // Most machines have one policy, some have a policy for each gpu.
             let policy = if seed % 4 == 3 { policies[random.index(3)] } else { policies[(seed % 4) as usize] };
-            core.set_gpu(GpuId(gpu as u8), gpu_params(&mut random, policy)).expect("a slot");
+            core.set_gpu(GpuIndex(gpu as u8), gpu_params(&mut random, policy)).expect("a slot");
         }
         let actuator = [ActuatorKind::DebugTrap, ActuatorKind::Combined, ActuatorKind::PerQueue][random.index(3)];
         let now = Nanos::from_millis(1);
@@ -208,7 +208,7 @@ impl History {
     }
 
     fn add_tenant(&mut self, job: usize) {
-        let gpu = GpuId(self.random.index(GPUS) as u8);
+        let gpu = GpuIndex(self.random.index(GPUS) as u8);
         let stoppable = !self.random.one_in(12);
         let queues = 1 + self.random.below(4) as u16;
         // A machine that is full has no room for more.
@@ -257,7 +257,7 @@ impl History {
             }
             4 => self.core.release(self.jobs[job]).expect("known"),
             5 => {
-                let (gpu, resetting) = (GpuId(self.random.index(GPUS) as u8), self.random.one_in(3));
+                let (gpu, resetting) = (GpuIndex(self.random.index(GPUS) as u8), self.random.one_in(3));
                 self.core.set_resetting(gpu, resetting).expect("known");
             }
             6 => self.tenants[at].look.queues += 1,

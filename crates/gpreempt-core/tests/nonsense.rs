@@ -4,8 +4,8 @@
 mod support;
 
 use gpreempt_core::{
-    Action, Activity, ActuatorKind, GpuId, GpuParams, JobId, JobParams, Level, Nanos, Observation, Patience, Permille,
-    PolicyKind, Report, TenantId,
+    Action, Activity, ActuatorKind, GpuIndex, GpuParams, JobId, JobParams, Level, Nanos, Observation, Patience,
+    Permille, PolicyKind, Report, TenantId,
 };
 use proptest::prelude::*;
 
@@ -142,15 +142,15 @@ proptest! {
         for call in calls {
             // An error is a valid answer here.
             match call {
-                Call::SetGpu(gpu, params) => { let _ = core.set_gpu(GpuId(gpu), params); }
-                Call::Resetting(gpu, on) => { let _ = core.set_resetting(GpuId(gpu), on); }
-                Call::RemoveGpu(gpu) => { let _ = core.remove_gpu(GpuId(gpu)); }
+                Call::SetGpu(gpu, params) => { let _ = core.set_gpu(GpuIndex(gpu), params); }
+                Call::Resetting(gpu, on) => { let _ = core.set_resetting(GpuIndex(gpu), on); }
+                Call::RemoveGpu(gpu) => { let _ = core.remove_gpu(GpuIndex(gpu)); }
                 Call::AddJob(params) => jobs.extend(core.add_job(params)),
                 Call::SetJob(job, params) => { let _ = pick(&jobs, job).map(|job| core.set_job(job, params)); }
                 Call::RemoveJob(job) => { let _ = pick(&jobs, job).map(|job| core.remove_job(job)); }
                 Call::AddTenant(job, gpu, stoppable) => {
                     if let Some(job) = pick(&jobs, job) {
-                        tenants.extend(core.add_tenant(job, GpuId(gpu), stoppable));
+                        tenants.extend(core.add_tenant(job, GpuIndex(gpu), stoppable));
                     }
                 }
                 Call::RemoveTenant(tenant) => {
@@ -173,9 +173,9 @@ proptest! {
                 }
                 Call::Bounds(job, gpu) => {
                     if let Some(job) = pick(&jobs, job) {
-                        let _ = core.inversion_bound(GpuId(gpu), job, Nanos::NEVER, &ActuatorKind::PerQueue);
+                        let _ = core.inversion_bound(GpuIndex(gpu), job, Nanos::NEVER, &ActuatorKind::PerQueue);
                         let _ = core.starvation_bound(job, Nanos::NEVER);
-                        let _ = (core.job(job), core.gpu(GpuId(gpu)));
+                        let _ = (core.job(job), core.gpu(GpuIndex(gpu)));
                     }
                 }
             }

@@ -4,7 +4,7 @@
 mod support;
 
 use gpreempt_core::{
-    Action, Activity, ActuatorKind, GpuId, GpuParams, JobParams, Nanos, Observation, Patience, Permille, PolicyKind,
+    Action, Activity, ActuatorKind, GpuIndex, GpuParams, JobParams, Nanos, Observation, Patience, Permille, PolicyKind,
     Report, bounds,
 };
 use support::{Stage, at_level, empty_core, ms};
@@ -35,7 +35,7 @@ fn a_limit_ends_with_the_policy_that_knows_limits() {
         }
     }
     assert!(s.is_stopped(a));
-    s.core.set_gpu(GpuId(0), GpuParams { linger_max: Nanos::ZERO, ..GpuParams::default() }).expect("known");
+    s.core.set_gpu(GpuIndex(0), GpuParams { linger_max: Nanos::ZERO, ..GpuParams::default() }).expect("known");
     for t in 200..60_000 {
         s.at(ms(t));
     }
@@ -47,7 +47,7 @@ fn a_limit_ends_when_the_job_leaves_the_gpu_that_has_it() {
         2,
         GpuParams { policy: PolicyKind::Fair, slice: ms(10), linger_max: Nanos::ZERO, ..GpuParams::default() },
     );
-    s.core.set_gpu(GpuId(1), GpuParams { linger_max: Nanos::ZERO, ..GpuParams::default() }).expect("known");
+    s.core.set_gpu(GpuIndex(1), GpuParams { linger_max: Nanos::ZERO, ..GpuParams::default() }).expect("known");
     let (_, a) = s.job(JobParams { limit: Permille::new(200), ..at_level(3) }, &[0, 1]);
     s.does(a, Activity::Running);
     s.does(a + 1, Activity::Running);
@@ -227,11 +227,13 @@ fn a_job_on_two_gpus_gets_its_slice_beside_equals_out_of_phase() {
 fn a_slow_resume_does_not_eat_the_exempt_time() {
     // reports come 5 ms after the plan; min_run 1 ms; max_stop 20 ms
     let mut core = empty_core();
-    core.set_gpu(GpuId(0), GpuParams { linger_max: Nanos::ZERO, ..GpuParams::default() }).expect("known");
+    core.set_gpu(GpuIndex(0), GpuParams { linger_max: Nanos::ZERO, ..GpuParams::default() }).expect("known");
     let on = core.add_job(at_level(12)).expect("known");
     let low = core.add_job(JobParams { min_run: ms(1), max_stop: ms(20), ..at_level(3) }).expect("known");
-    let (a, b) =
-        (core.add_tenant(on, GpuId(0), true).expect("known"), core.add_tenant(low, GpuId(0), true).expect("known"));
+    let (a, b) = (
+        core.add_tenant(on, GpuIndex(0), true).expect("known"),
+        core.add_tenant(low, GpuIndex(0), true).expect("known"),
+    );
     let us = Nanos::from_micros;
     let (mut stopped, mut call): (u16, Option<(Nanos, Action)>) = (0, None);
     let mut seen = vec![];
@@ -383,7 +385,7 @@ fn a_job_ranked_by_another_gpus_policy_does_not_shadow_the_levels_of_this_one() 
     let mut s = Stage::new(2, GpuParams { linger_max: Nanos::ZERO, ..GpuParams::default() });
     s.core
         .set_gpu(
-            GpuId(0),
+            GpuIndex(0),
             GpuParams { policy: PolicyKind::Fair, slice: ms(10), linger_max: Nanos::ZERO, ..GpuParams::default() },
         )
         .expect("known");
@@ -470,7 +472,7 @@ fn a_new_job_starts_with_its_limit_untouched() {
     for t in 2..1000 {
         s.core
             .set_gpu(
-                GpuId(0),
+                GpuIndex(0),
                 GpuParams { policy: PolicyKind::Fair, slice: ms(10), linger_max: Nanos::ZERO, ..GpuParams::default() },
             )
             .expect("known");
@@ -512,26 +514,29 @@ fn a_burst_that_ends_between_two_looks_is_still_a_new_release() {
 #[test]
 fn deadlines_shorter_than_the_period_count_against_the_gpu() {
     let mut core = empty_core();
-    core.set_gpu(GpuId(0), GpuParams { policy: PolicyKind::Deadline, ..GpuParams::default() }).expect("known");
+    core.set_gpu(GpuIndex(0), GpuParams { policy: PolicyKind::Deadline, ..GpuParams::default() }).expect("known");
     for _ in 0..2 {
         let j =
             core.add_job(JobParams { period: ms(10), deadline: ms(5), runtime: ms(4), ..at_level(1) }).expect("known");
-        core.add_tenant(j, GpuId(0), true).expect("known");
+        core.add_tenant(j, GpuIndex(0), true).expect("known");
     }
-    assert!(core.decide(ms(1), &ActuatorKind::DebugTrap).overcommitted.has(GpuId(0)), "8 ms of work due within 5 ms");
+    assert!(
+        core.decide(ms(1), &ActuatorKind::DebugTrap).overcommitted.has(GpuIndex(0)),
+        "8 ms of work due within 5 ms"
+    );
 }
 #[test]
 fn overcommitment_is_said_after_a_reset_too() {
     let mut core = empty_core();
-    core.set_gpu(GpuId(0), GpuParams { policy: PolicyKind::Deadline, ..GpuParams::default() }).expect("known");
-    core.set_resetting(GpuId(0), true).expect("known");
+    core.set_gpu(GpuIndex(0), GpuParams { policy: PolicyKind::Deadline, ..GpuParams::default() }).expect("known");
+    core.set_resetting(GpuIndex(0), true).expect("known");
     for _ in 0..2 {
         let j = core.add_job(JobParams { period: ms(10), runtime: ms(8), ..at_level(1) }).expect("known");
-        core.add_tenant(j, GpuId(0), true).expect("known");
+        core.add_tenant(j, GpuIndex(0), true).expect("known");
     }
     core.decide(ms(1), &ActuatorKind::DebugTrap);
-    core.set_resetting(GpuId(0), false).expect("known");
-    assert!(core.decide(ms(2), &ActuatorKind::DebugTrap).overcommitted.has(GpuId(0)));
+    core.set_resetting(GpuIndex(0), false).expect("known");
+    assert!(core.decide(ms(2), &ActuatorKind::DebugTrap).overcommitted.has(GpuIndex(0)));
 }
 
 #[test]
@@ -539,13 +544,15 @@ fn a_look_that_shows_the_result_replaces_a_lost_report() {
     // job on two gpus; stop on gpu 1 is carried out but the report is lost; upper goes idle at once
     let mut core = empty_core();
     for g in 0..2 {
-        core.set_gpu(GpuId(g), GpuParams { linger_max: Nanos::ZERO, ..GpuParams::default() }).expect("known");
+        core.set_gpu(GpuIndex(g), GpuParams { linger_max: Nanos::ZERO, ..GpuParams::default() }).expect("known");
     }
     let on = core.add_job(at_level(12)).expect("known");
     let low = core.add_job(at_level(3)).expect("known");
-    let a = core.add_tenant(on, GpuId(0), true).expect("known");
-    let b =
-        [core.add_tenant(low, GpuId(0), true).expect("known"), core.add_tenant(low, GpuId(1), true).expect("known")];
+    let a = core.add_tenant(on, GpuIndex(0), true).expect("known");
+    let b = [
+        core.add_tenant(low, GpuIndex(0), true).expect("known"),
+        core.add_tenant(low, GpuIndex(1), true).expect("known"),
+    ];
     let mut stopped = [0u16; 2];
     let mut first = None;
     for t in 1..20_000u64 {
@@ -600,7 +607,7 @@ fn the_printed_bound_covers_victims_that_are_not_measured_yet() {
     let (_, b) = s.job(at_level(3), &[0]);
     s.at(ms(1));
     let bound =
-        bounds::inversion(&s.core.inversion_bound(GpuId(0), aj, ms(1), &ActuatorKind::DebugTrap).expect("known"));
+        bounds::inversion(&s.core.inversion_bound(GpuIndex(0), aj, ms(1), &ActuatorKind::DebugTrap).expect("known"));
     s.holds_share(b, 2);
     s.does(b, Activity::Running);
     s.at(ms(2));

@@ -4,7 +4,7 @@
 mod support;
 
 use gpreempt_core::{
-    Action, Activity, Bound, GpuId, GpuParams, JobParams, Level, Nanos, Patience, Permille, PolicyKind, Reason,
+    Action, Activity, Bound, GpuIndex, GpuParams, JobParams, Level, Nanos, Patience, Permille, PolicyKind, Reason,
 };
 use support::{Stage, at_level, ms};
 
@@ -24,7 +24,7 @@ fn a_wanting_higher_job_stops_every_lower_job_where_they_meet_and_no_other() {
     let plan = stage.at(ms(3));
     assert_eq!(plan.len(), 2);
     for entry in &plan {
-        assert_eq!((entry.action, entry.gpu), (Action::Preempt, GpuId(0)));
+        assert_eq!((entry.action, entry.gpu), (Action::Preempt, GpuIndex(0)));
         assert_eq!((entry.why.cause, entry.why.reason), (Some(online), Reason::HigherWants));
     }
     assert!(stage.is_stopped(b) && stage.is_stopped(c) && !stage.is_stopped(elsewhere));
@@ -44,7 +44,7 @@ fn equal_levels_coexist_unless_a_slice_is_asked_for() {
     stage.does(b, Activity::Running);
     assert!(stage.at(ms(2)).is_empty());
 
-    stage.core.set_gpu(GpuId(0), GpuParams { slice: ms(10), ..GpuParams::default() }).expect("known");
+    stage.core.set_gpu(GpuIndex(0), GpuParams { slice: ms(10), ..GpuParams::default() }).expect("known");
     let mut ran = [0u32; 2];
     for tick in 3..1003 {
         stage.at(ms(tick));
@@ -250,10 +250,10 @@ fn lower_jobs_are_left_running_while_stopping_them_would_cost_the_higher_one_mor
 #[test]
 fn exempt_time_begins_when_the_job_really_runs_again() {
     let mut core = support::empty_core();
-    core.set_gpu(GpuId(0), GpuParams { linger_max: Nanos::ZERO, ..GpuParams::default() }).expect("a slot");
+    core.set_gpu(GpuIndex(0), GpuParams { linger_max: Nanos::ZERO, ..GpuParams::default() }).expect("a slot");
     let online = core.add_job(at_level(12)).expect("room");
     let low = core.add_job(JobParams { min_run: ms(3), ..at_level(3) }).expect("room");
-    let (a, b) = (core.add_tenant(online, GpuId(0), true), core.add_tenant(low, GpuId(0), true));
+    let (a, b) = (core.add_tenant(online, GpuIndex(0), true), core.add_tenant(low, GpuIndex(0), true));
     let (a, b) = (a.expect("room"), b.expect("room"));
     let look = |at, activity, stopped_queues| gpreempt_core::Observation {
         at,
@@ -385,7 +385,7 @@ fn levels_and_members_change_while_jobs_are_stopped() {
 
     // A tenant changes its job under a new id, with its queues as they are.
     stage.core.remove_tenant(stage.actors[online].id).expect("known");
-    stage.actors[online].id = stage.core.add_tenant(low_job, GpuId(0), true).expect("room");
+    stage.actors[online].id = stage.core.add_tenant(low_job, GpuIndex(0), true).expect("room");
     stage.at(ms(5));
     assert!(!stage.is_stopped(online), "a member of the running job runs");
     assert!(stage.core.remove_job(online_job).is_ok());
@@ -398,9 +398,9 @@ fn nothing_is_decided_for_a_gpu_in_reset_and_all_is_well_after_it() {
     let (_, low) = stage.job(at_level(3), &[0]);
     stage.does(low, Activity::Running);
     stage.does(online, Activity::Running);
-    stage.core.set_resetting(GpuId(0), true).expect("known");
+    stage.core.set_resetting(GpuIndex(0), true).expect("known");
     assert!(stage.at(ms(2)).is_empty());
-    stage.core.set_resetting(GpuId(0), false).expect("known");
+    stage.core.set_resetting(GpuIndex(0), false).expect("known");
     assert_eq!(stage.at(ms(3)).len(), 1);
     assert!(stage.is_stopped(low));
 }
@@ -411,12 +411,12 @@ fn a_gpu_is_given_up_when_its_last_tenant_is_gone() {
     let (job, actor) = stage.job(at_level(3), &[0]);
     stage.does(actor, Activity::Running);
     stage.at(ms(2));
-    assert_eq!(stage.core.gpu(GpuId(0)).and_then(|gpu| gpu.holder), Some(job));
-    assert!(stage.core.remove_gpu(GpuId(0)).is_err(), "a tenant works there");
+    assert_eq!(stage.core.gpu(GpuIndex(0)).and_then(|gpu| gpu.holder), Some(job));
+    assert!(stage.core.remove_gpu(GpuIndex(0)).is_err(), "a tenant works there");
     stage.core.remove_tenant(stage.actors[actor].id).expect("known");
-    stage.core.remove_gpu(GpuId(0)).expect("empty");
-    assert!(stage.core.gpu(GpuId(0)).is_none());
-    assert!(stage.core.add_tenant(job, GpuId(0), true).is_err());
+    stage.core.remove_gpu(GpuIndex(0)).expect("empty");
+    assert!(stage.core.gpu(GpuIndex(0)).is_none());
+    assert!(stage.core.add_tenant(job, GpuIndex(0), true).is_err());
 }
 
 #[test]
@@ -442,7 +442,7 @@ fn bounds_are_reported_for_what_is_there() {
     stage.does(b, Activity::Running);
     stage.at(ms(2));
     let cost = gpreempt_core::ActuatorKind::DebugTrap;
-    let inversion = stage.core.inversion_bound(GpuId(0), online, ms(5), &cost).expect("both exist");
+    let inversion = stage.core.inversion_bound(GpuIndex(0), online, ms(5), &cost).expect("both exist");
     assert_eq!((inversion.detection, inversion.patience), (ms(5), ms(1)));
     assert!(inversion.exempt > ms(7), "the cycles of the plan come on top");
     assert_eq!(inversion.refill, Nanos::ZERO, "no budget, no refill");
@@ -456,9 +456,9 @@ fn who_could_displace_whom_follows_the_policy_of_the_gpu() {
     let reasons = |params: GpuParams, a: JobParams, b: JobParams| {
         let mut stage = Stage::new(1, params);
         let ((a, _), (b, _)) = (stage.job(a, &[0]), stage.job(b, &[0]));
-        let gpu = GpuId(0);
+        let gpu = GpuIndex(0);
         assert_eq!(stage.core.could_displace(a, a, gpu), None, "a job does not displace itself");
-        assert_eq!(stage.core.could_displace(a, b, GpuId(3)), None, "there is no such gpu");
+        assert_eq!(stage.core.could_displace(a, b, GpuIndex(3)), None, "there is no such gpu");
         (stage.core.could_displace(a, b, gpu), stage.core.could_displace(b, a, gpu))
     };
     let (high, low) = (at_level(9), at_level(2));
@@ -481,7 +481,7 @@ fn only_the_fair_policy_throttles_and_only_jobs_with_a_limit() {
     for (policy, expected) in [(PolicyKind::Priority, false), (PolicyKind::Fair, true), (PolicyKind::Deadline, false)] {
         let mut stage = Stage::new(1, GpuParams { policy, ..GpuParams::default() });
         let ((limited, _), (free, _)) = (stage.job(limited, &[0]), stage.job(at_level(2), &[0]));
-        assert_eq!(stage.core.could_throttle(limited, GpuId(0)), expected, "{policy:?}");
-        assert!(!stage.core.could_throttle(free, GpuId(0)), "{policy:?}");
+        assert_eq!(stage.core.could_throttle(limited, GpuIndex(0)), expected, "{policy:?}");
+        assert!(!stage.core.could_throttle(free, GpuIndex(0)), "{policy:?}");
     }
 }

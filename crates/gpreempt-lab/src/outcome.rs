@@ -32,7 +32,7 @@ pub struct RunOutcome {
     pub trace: Vec<TraceEvent>,
 }
 
-/// One task's share of an [`RunOutcome`].
+/// One task's share of a [`RunOutcome`].
 #[derive(Clone, Debug)]
 pub struct TaskOutcome {
     /// The task's name.

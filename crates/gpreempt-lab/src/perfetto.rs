@@ -8,7 +8,7 @@
 use std::io::{self, Write};
 
 use gpreempt_core::Nanos;
-use serde::Serialize;
+use gpreempt_output::perfetto::{ChromeEvent, List};
 use serde_json::{Value, json};
 
 use crate::outcome::{RunOutcome, TraceEvent, TraceKind};
@@ -16,37 +16,6 @@ use crate::workload::Workload;
 
 /// The thread of the machine itself; tasks follow.
 const MACHINE_THREAD: usize = 0;
-
-/// One entry of `traceEvents`.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct ChromeEvent<'a> {
-    /// Label.
-    pub name: &'a str,
-    /// Phase: the kind of the entry ("X", "b", "e", "i", "M").
-    pub ph: &'a str,
-    /// Process, from 1.
-    pub pid: usize,
-    /// Thread within the process.
-    pub tid: usize,
-    /// Category; pairs asynchronous events together with `id`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cat: Option<&'a str>,
-    /// Start, in microseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ts: Option<f64>,
-    /// Length, in microseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dur: Option<f64>,
-    /// Pairs the ends of an asynchronous event.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// Scope of an instant: its thread.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub s: Option<&'a str>,
-    /// Details that viewers show for a selected entry.
-    #[serde(skip_serializing_if = "Value::is_null")]
-    pub args: Value,
-}
 
 /// Writes the trace of a recorded run.
 ///
@@ -64,55 +33,6 @@ pub fn write(outcome: &RunOutcome, workload: &Workload, mut writer: impl Write) 
         write_event(event, workload, &mut list)?;
     }
     list.end()
-}
-
-/// A trace that is being written, one entry per line.
-#[derive(Debug)]
-pub struct List<W> {
-    writer: W,
-    empty: bool,
-}
-
-impl<W: Write> List<W> {
-    /// Begins a trace; `about` describes its origin.
-    ///
-    /// # Errors
-    /// Errors of the writer.
-    pub fn begin(mut writer: W, about: &Value) -> io::Result<List<W>> {
-        write!(writer, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{about},\"traceEvents\":[")?;
-        Ok(List { writer, empty: true })
-    }
-
-    /// Ends the trace.
-    ///
-    /// # Errors
-    /// Errors of the writer.
-    pub fn end(mut self) -> io::Result<()> {
-        writeln!(self.writer, "\n]}}")?;
-        self.writer.flush()
-    }
-
-    /// Adds both ends of an asynchronous event: it may overlap others of its thread. Entries with the same category and
-    /// `id` belong together.
-    ///
-    /// # Errors
-    /// Errors of the writer.
-    pub fn push_span(&mut self, event: &ChromeEvent<'_>) -> io::Result<()> {
-        self.push(&ChromeEvent { ph: "b", dur: None, ..event.clone() })?;
-        let end = event.ts.zip(event.dur).map(|(start, length)| start + length);
-        self.push(&ChromeEvent { ph: "e", ts: end, dur: None, args: Value::Null, ..event.clone() })
-    }
-
-    /// Adds an entry.
-    ///
-    /// # Errors
-    /// Errors of the writer.
-    pub fn push(&mut self, event: &ChromeEvent<'_>) -> io::Result<()> {
-        let separator = if self.empty { "\n" } else { ",\n" };
-        self.empty = false;
-        self.writer.write_all(separator.as_bytes())?;
-        serde_json::to_writer(&mut self.writer, event).map_err(io::Error::from)
-    }
 }
 
 /// Writes the names and the order of processes and threads.

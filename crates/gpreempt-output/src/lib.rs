@@ -1,6 +1,7 @@
-//! What the `gpreempt` command prints: tables, numbers with units, JSON documents, progress.
+//! What the `gpreempt` command prints: tables, numbers with units, JSON documents, progress; and traces that it writes.
 #![forbid(unsafe_code)]
 
+pub mod perfetto;
 mod user_error;
 
 use std::io::{IsTerminal, Write};

@@ -32,9 +32,9 @@ pub struct Event {
 pub enum EventKind {
     /// A tenant was seen for the first time.
     Appeared {
-        /// Its level; absent if no rule matches.
+        /// Its level; absent if no rule gives it one.
         level: Option<u8>,
-        /// The rule of the configuration that matches; absent if none does.
+        /// The rule of the configuration that gives the level; absent if none does.
         rule: Option<String>,
     },
     /// A tenant ended.
@@ -53,7 +53,7 @@ pub enum EventKind {
         took_us: f64,
         /// Queues stopped.
         queues: u32,
-        /// When the look ended that detected the work which caused the stop, in nanoseconds of `CLOCK_MONOTONIC`.
+        /// When the poll ended that detected the work which caused the stop, in nanoseconds of `CLOCK_MONOTONIC`.
         /// Absent for holds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seen_ns: Option<u64>,
@@ -108,7 +108,7 @@ pub enum EventKind {
     },
     /// A hold ended.
     Released,
-    /// The operator told the daemon to leave a process alone.
+    /// The operator took a process out of scheduling.
     Unmanaged {
         /// The operator.
         by_uid: u32,

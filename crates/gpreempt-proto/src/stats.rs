@@ -41,21 +41,21 @@ pub struct DaemonStats {
     pub watch_cpu_s: f64,
     /// Processor time of the actuator, in seconds.
     pub actuator_cpu_s: f64,
-    /// Looks at rings.
-    pub looks: u64,
+    /// Polls of the rings.
+    pub polls: u64,
     /// Scans of all processes and queues.
     pub scans: u64,
     /// Decisions of the core.
     pub decisions: u64,
     /// Urgent notifications.
     pub notifications: u64,
-    /// Present time between two looks at the rings, in microseconds; absent while no ring is polled.
+    /// Present time between two polls of the rings, in microseconds; absent while no ring is polled.
     pub watch_period_us: Option<f64>,
     /// Delay of the deciding thread's wake-ups behind their timers.
     pub wakeup: Distribution,
-    /// Duration of a look.
+    /// Duration of a poll.
     #[serde(default)]
-    pub look: Distribution,
+    pub poll: Distribution,
     /// Duration of a decision of the core with new observations.
     #[serde(default)]
     pub decision: Distribution,
@@ -72,8 +72,8 @@ pub struct GpuStats {
     pub gpu: String,
     /// Inversions seen.
     pub inversions: u64,
-    /// Inversions left alone, as samples of the latency without gpreempt.
-    pub sampled: u64,
+    /// Control bursts: inversions that the daemon did not end, to measure the latency without gpreempt.
+    pub control_bursts: u64,
     /// Tenants stopped.
     pub preempts: u64,
     /// Tenants resumed.
@@ -82,9 +82,9 @@ pub struct GpuStats {
     pub failures: u64,
     /// Runlist cycles caused by the daemon's calls.
     pub cycles: u64,
-    /// From the first sign of work to the look that saw it: at most the time between two looks.
+    /// From the first sign of work to the poll that saw it: at most the time between two polls.
     pub detection: Distribution,
-    /// From that look to the command that left the daemon.
+    /// From that poll to the command that left the daemon.
     pub plan: Distribution,
     /// From that command to the driver's answer.
     pub actuation: Actuation,
@@ -99,8 +99,8 @@ pub struct GpuStats {
     pub winnable: Distribution,
     /// Duration of bursts of protected work that the daemon acted upon.
     pub burst_protected: Distribution,
-    /// Duration of the bursts that were left alone as samples.
-    pub burst_sampled: Distribution,
+    /// Duration of control bursts.
+    pub burst_control: Distribution,
 }
 
 /// Time that the driver took.

@@ -112,9 +112,10 @@ pub struct TenantStatus {
     pub user: String,
     /// Its uid.
     pub uid: u32,
-    /// Its job; absent for processes that no rule matches.
+    /// Its job; absent while the tenant is not scheduled: no rule gives its process a level, the process or the gpu is
+    /// unmanaged, or there is no room for another job.
     pub job: Option<String>,
-    /// Its level; absent for processes that no rule matches.
+    /// Its level; absent where `job` is.
     pub level: Option<u8>,
     /// What it does.
     pub state: State,

@@ -136,7 +136,7 @@ pub enum State {
     Evicted,
     /// gpreempt stopped it.
     Stopped,
-    /// Not polled: no other job competes with it, or its queues cannot be read.
+    /// Not polled: no other job competes with it on the gpu, or its rings are not known or not polled yet.
     Unknown,
     /// A state that this version does not know.
     #[serde(other)]

@@ -29,7 +29,7 @@ use std::time::Duration;
 use kfd::ptrace::Tracee;
 use kfd::{ExceptionMask, Grace, Kfd, Pid, QueueId};
 use kfd_abi::debug::{RuntimeEnableArgs, RuntimeMode};
-use kfd_abi::ioctl::{Argument, Request};
+use kfd_abi::ioctl::Argument;
 use kfd_abi::queue::{DestroyQueueArgs, GetQueueWaveStateArgs, SetCuMaskArgs, UpdateQueueArgs};
 use kfd_runtime::{
     Arguments, Buffer, CodeObject, CopyQueue, Executable, Launch, Order, Placement, Queue, Runtime, Signal,
@@ -111,15 +111,10 @@ fn catch_user_signals() {
     }
 }
 
-/// Calls the driver once, whatever interrupts it.
+/// Calls the driver once, whatever interrupts it: the director may want to see `EINTR`.
 fn call<A: Argument>(kfd: &File, args: &mut A) -> Result<()> {
-    let Request(request) = A::COMMAND.request();
-    // SAFETY: the argument is as large as the request says; addresses in it are those of memory of this process.
-    let result = unsafe { libc::ioctl(kfd.as_raw_fd(), request.into(), std::ptr::from_mut(args)) };
-    if result < 0 {
-        return Err((&std::io::Error::last_os_error()).into());
-    }
-    Ok(())
+    // SAFETY: addresses in the argument are those of memory of this process.
+    unsafe { kfd::device::call_once(kfd, args) }.map(drop).map_err(|error| (&error).into())
 }
 
 /// A queue with the program that walks, so that a job needs nothing but a packet.

@@ -54,7 +54,7 @@ impl Rules {
         let Rules { mode, daemon, job, gpu, before, breaker } = self;
         format!(
             "mode = \"{mode}\"\n{daemon}\n\
-             [breaker]\n{breaker}\nsample_one_in = 0\n{before}\n\
+             [breaker]\n{breaker}\ncontrol_one_in = 0\n{before}\n\
              [[rule]]\nname = \"scene\"\nuser = \"*\"\nenvironment = {{ GPREEMPT_LEVEL = \"*\" }}\n\
              level = 0\nmax_level = 15\n{job}\n\
              [[gpu]]\ngpu = \"*\"\n{gpu}\n"
@@ -111,7 +111,6 @@ impl<'s> TestDaemon<'s> {
     }
 
     /// Sends a signal to the process that was started.
-    /// Sends a signal to a process.
     ///
     /// # Panics
     /// If the process is gone.

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kfd::{Pid, QueueSnapshotEntry};
-use linux_host::process;
+use linux_host::process::{self, ThreadCall};
 use serde_json::Value;
 
 use crate::actor;
@@ -324,12 +324,11 @@ impl Drop for Actor {
 /// A thread of a process that is inside this call of the driver, as `/proc/PID/task/TID/syscall` shows it.
 #[must_use]
 pub fn waiting_thread(pid: Pid, command: kfd_abi::ioctl::Command) -> Option<i32> {
-    let request = format!("{:#x}", command.request().0);
-    let waits = |thread: &u32| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).unwrap_or_default();
-        // 16 is ioctl, its second argument the request.
-        let words: Vec<&str> = text.split_whitespace().collect();
-        words.first() == Some(&"16") && words.get(2) == Some(&request.as_str())
+    let waits = |thread: &u32| match ThreadCall::read(pid.0, *thread) {
+        Some(ThreadCall::Inside { number: libc::SYS_ioctl, arguments: [_, request, ..] }) => {
+            request == u64::from(command.request().0)
+        }
+        _ => false,
     };
     process::threads(pid.0).find(waits).map(u32::cast_signed)
 }

@@ -16,6 +16,8 @@ pub mod soak;
 pub mod storm;
 pub mod stress;
 
+#[cfg(test)]
+mod document;
 mod random;
 
 use gpreempt_output as output;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 pub(crate) use control::{
-    Config, ConfigFile, Daemon, Hold, Launch, Log, Notify, OneProcess, Reach, Release, Report, Set, Watch, Whom,
+    Config, ConfigFile, Daemon, Hold, Launch, Log, Notify, OneProcess, Reach, Release, Report, Selector, Set, Watch,
 };
 use gpreempt_trials::bench::BenchArgs;
 use gpreempt_trials::demo::DemoArgs;
@@ -91,10 +91,11 @@ pub(crate) enum Command {
 
     /// List processes on the gpus: level, state, and why stopped.
     ///
-    /// One line for each process and gpu. States: running, wants (its work waits for the gpu), blocked (its next packet
-    /// is a barrier whose signal has not fired), evicted (the driver took it off the gpu for lack of memory), idle,
-    /// stopped, unknown (not polled: no other job competes, or its queues cannot be read). Level `-` means that no rule
-    /// matches: the process is never stopped and never protected. Users see their own processes, operators see all.
+    /// One line for each process and gpu. States: running, wants (its work waits for the gpu), blocked (it waits for
+    /// something that gpu time does not bring), evicted (the driver took its memory), idle, stopped, unknown (no
+    /// other job competes on the gpu, or the rings are not known or not polled yet). Level `-` means that
+    /// the process is never stopped and never protected: no rule gives it a level, it or the gpu is unmanaged, or there
+    /// is no room for another job. Users see their own processes, operators see all.
     Ps(Report),
 
     /// Run a program at a level.
@@ -117,7 +118,7 @@ pub(crate) enum Command {
     /// End a hold early.
     Release(Release),
 
-    /// Leave a process alone: never stopped, never protected.
+    /// Take a process out of scheduling: never stopped, never protected.
     ///
     /// The daemon resumes and detaches from the process, for instance so that a debugger can attach. Lasts until
     /// `gpreempt manage` or the end of the process, across restarts of the daemon. Only for operators: root and the

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use gpreempt_proto::{Answer, Client, ClientError, PATIENCE, Request, Stats, Status, Target, socket_path};
 use serde::Serialize;
 
-use crate::cli::{Cli, Reach, Report, Whom};
+use crate::cli::{Cli, Reach, Report, Selector};
 use crate::output;
 
 /// JSON document of a command that changes something.
@@ -59,10 +59,10 @@ pub(crate) fn order(request: Request, report: &Report, out: &mut impl Write) -> 
 /// # Errors
 ///
 /// A usage error if they name none.
-pub(crate) fn target(whom: &Whom) -> Result<Target> {
+pub(crate) fn target(selector: &Selector) -> Result<Target> {
     let message = "no process or job named; give --pid PID or --job NAME";
     let missing = || Cli::command().error(ErrorKind::MissingRequiredArgument, message);
-    Ok(whom.target().ok_or_else(missing)?)
+    Ok(selector.target().ok_or_else(missing)?)
 }
 
 /// Returns the error for an answer that does not belong to the request.

@@ -24,7 +24,7 @@ fn what(kind: &EventKind) -> String {
             )
         }
         EventKind::Appeared { level: None, .. } => {
-            "appeared; matches no rule: never stopped, never protected".to_owned()
+            "appeared; no rule gives it a level: never stopped, never protected".to_owned()
         }
         EventKind::Gone => "gone".to_owned(),
         EventKind::Preempted { reason, by, bound, after_us, took_us, queues, seen_ns: _ } => format!(
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_says_who_for_whom_why_and_how_long() {
+    fn a_stop_is_shown_with_process_cause_reason_and_duration() {
         let kind = EventKind::Preempted {
             reason: Reason::HigherWants,
             by: Some("serve".into()),

@@ -9,6 +9,6 @@ use crate::cli::Hold;
 use crate::client;
 
 pub(crate) fn run(options: &Hold, out: &mut impl Write) -> Result<()> {
-    let target = client::target(&options.whom)?;
+    let target = client::target(&options.selector)?;
     client::order(Request::Hold { target, seconds: options.seconds }, &options.report, out)
 }

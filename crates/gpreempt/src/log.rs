@@ -23,7 +23,7 @@ pub(crate) fn run(options: &Log, out: &mut impl Write) -> Result<()> {
     let before_now = |time: Duration| clock::wall_ms().saturating_sub(time.as_millis().try_into().unwrap_or(u64::MAX));
     let request = Request::Log {
         since_ms: options.since.map(before_now),
-        target: options.whom.target(),
+        target: options.selector.target(),
         limit: usize::try_from(options.limit).ok(),
     };
     match client::connect(&options.report.reach)?.call(request)? {

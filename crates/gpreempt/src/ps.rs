@@ -137,19 +137,16 @@ fn notes(status: &Status) -> Vec<String> {
         }
     }
     // A process has a line for each gpu.
-    let unmatched: BTreeSet<u32> =
-        status.tenants.iter().filter(|tenant| tenant.level.is_none()).map(|tenant| tenant.pid).collect();
-    let unmatched = unmatched.len() as u64;
-    if unmatched > 0 {
-        let processes = count(unmatched, "process matches", "processes match");
-        notes.push(format!("{processes} no rule (level -): never stopped, never protected."));
+    let processes = |filter: fn(&&TenantStatus) -> bool| {
+        let pids: BTreeSet<u32> = status.tenants.iter().filter(filter).map(|tenant| tenant.pid).collect();
+        (!pids.is_empty()).then(|| count(pids.len() as u64, "process", "processes"))
+    };
+    if let Some(processes) = processes(|tenant| tenant.level.is_none()) {
+        notes.push(format!("{processes} without a level (-): never stopped, never protected."));
     }
-    let is_unpolled = |tenant: &&TenantStatus| tenant.state == State::Unknown && tenant.level.is_some();
-    let unpolled: BTreeSet<u32> = status.tenants.iter().filter(is_unpolled).map(|tenant| tenant.pid).collect();
-    if !unpolled.is_empty() {
-        let processes = count(unpolled.len() as u64, "process competes", "processes compete");
+    if let Some(processes) = processes(|tenant| tenant.level.is_some() && tenant.state == State::Unknown) {
         notes.push(format!(
-            "{processes} with no other job on a gpu: the queues are not polled, so the state is unknown."
+            "{processes} in state unknown: no other job competes on the gpu, or the rings are not known or not polled yet."
         ));
     }
     notes
@@ -270,7 +267,7 @@ mod tests {
         let mut status = status();
         status.tenants = vec![tenant(1, "a", Some(3), State::Unknown), tenant(1, "a", Some(3), State::Unknown)];
         let text = written(&status, None);
-        assert_eq!(text.matches("1 process competes with no other job on a gpu").count(), 1, "{text}");
+        assert_eq!(text.matches("1 process in state unknown: no other job competes").count(), 1, "{text}");
     }
 
     #[test]

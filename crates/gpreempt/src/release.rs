@@ -18,6 +18,6 @@ pub(crate) fn run(options: &Release, out: &mut impl Write) -> Result<()> {
         );
         return Err(Cli::command().error(ErrorKind::UnknownArgument, message).into());
     }
-    let target = client::target(&options.whom)?;
+    let target = client::target(&options.selector)?;
     client::order(Request::Release { target }, &options.report, out)
 }

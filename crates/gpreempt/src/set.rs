@@ -9,6 +9,6 @@ use crate::cli::Set;
 use crate::client;
 
 pub(crate) fn run(options: &Set, out: &mut impl Write) -> Result<()> {
-    let target = client::target(&options.whom)?;
+    let target = client::target(&options.selector)?;
     client::order(Request::Set { target, level: options.level }, &options.report, out)
 }

@@ -59,7 +59,7 @@ fn daemon(stats: &DaemonStats) -> [String; 3] {
         ),
         format!(
             "{}, {}, {}, {}; now {period}.",
-            count(stats.looks, "look", "looks"),
+            count(stats.polls, "poll", "polls"),
             count(stats.scans, "scan", "scans"),
             count(stats.decisions, "decision", "decisions"),
             count(stats.notifications, "notification", "notifications")
@@ -73,9 +73,10 @@ fn daemon(stats: &DaemonStats) -> [String; 3] {
 }
 
 fn counters(gpus: &[GpuStats]) -> Table {
-    let mut table = output::table(&["gpu", "inversions", "left alone", "preempts", "resumes", "failures", "cycles"]);
+    let mut table =
+        output::table(&["gpu", "inversions", "control bursts", "preempts", "resumes", "failures", "cycles"]);
     for gpu in gpus {
-        let numbers = [gpu.inversions, gpu.sampled, gpu.preempts, gpu.resumes, gpu.failures, gpu.cycles];
+        let numbers = [gpu.inversions, gpu.control_bursts, gpu.preempts, gpu.resumes, gpu.failures, gpu.cycles];
         table.add_row(std::iter::once(Cell::new(&gpu.gpu)).chain(numbers.map(number)));
     }
     table
@@ -100,7 +101,7 @@ fn times(stats: &Stats) -> Table {
             add(&gpu.gpu, "winnable (estimate)", &gpu.winnable);
         }
         add(&gpu.gpu, "burst, protected", &gpu.burst_protected);
-        add(&gpu.gpu, "burst, left alone", &gpu.burst_sampled);
+        add(&gpu.gpu, "burst, control", &gpu.burst_control);
     }
     table
 }
@@ -118,7 +119,7 @@ mod tests {
             cpu_s: 12.0,
             watch_cpu_s: 9.0,
             actuator_cpu_s: 0.6,
-            looks: 123_456,
+            polls: 123_456,
             scans: 1,
             decisions: 300,
             watch_period_us: Some(200.0),
@@ -128,7 +129,7 @@ mod tests {
         let gpu = GpuStats {
             gpu: "0000:c1:00.0".into(),
             inversions: 100,
-            sampled: 1,
+            control_bursts: 1,
             preempts: 99,
             resumes: 98,
             cycles: 197,

@@ -1,6 +1,7 @@
 //! `gpreempt config`, and a daemon that is given a faulty configuration.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -45,5 +46,21 @@ fn a_fault_is_named_with_its_place_and_no_daemon_starts_with_it() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains(&format!("{name}:2:1: ")) && said.contains("scan_ms"), "{said}");
+    }
+}
+
+#[test]
+fn every_example_and_the_file_to_deploy_are_valid_and_give_no_warning() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let entries = fs::read_dir(root.join("examples")).expect("the examples");
+    let examples = entries.map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<PathBuf> = examples.filter(|path| path.extension() == Some("toml".as_ref())).collect();
+    assert!(files.len() >= 3, "{files:?}");
+    files.push(root.join("deploy/gpreempt.toml"));
+    for file in files {
+        let checked = gpreempt(&["config", "check", file.to_str().expect("a UTF-8 path"), "--json"]);
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+        let document: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
+        assert_eq!(document["warnings"], Value::Array(Vec::new()), "{}", file.display());
     }
 }

@@ -16,6 +16,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use sd_notify::NotifyState;
 
+use crate::actuate::LinkReaper;
 use crate::config::{Config, ConfigError};
 use crate::control::{Handle, Publisher, Server, ServerError};
 use crate::host::{Host, Setup};
@@ -110,12 +111,12 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let signals = block_signals()?;
     let server = Server::bind(&socket)?;
     let (to_host, inbox) = mpsc::channel();
-    let board = Publisher::new(config.log_events)?;
+    let publisher = Publisher::new(config.log_events)?;
     let reload = {
         let options = options.clone();
         move || load(&options).map_err(|error| error.to_string())
     };
-    let serving = server.start(Arc::clone(&board), to_host.clone(), Box::new(reload))?;
+    let serving = server.start(Arc::clone(&publisher), to_host.clone(), Box::new(reload))?;
     let mode = config.mode;
     let alive = Arc::new(AtomicU64::new(0));
     let host = Host::new(Setup {
@@ -123,9 +124,10 @@ pub fn run(options: &Options) -> Result<(), Error> {
             discovery::Settings { scan: config.scan, variables: config.variables() },
             to_host.clone(),
         )?,
+        reaper: LinkReaper::start()?,
         program: std::env::current_exe()?,
         directory,
-        board,
+        publisher,
         alive: Arc::clone(&alive),
         config,
     })

@@ -10,9 +10,10 @@
 //!     guardian ─── actuator process: one thread per target process, the only one that opens the driver and traces
 //! ```
 //!
-//! One thread decides ([`host`]). It reads rings through descriptors that are open already, and waits for nothing but
-//! its inbox: it opens no file and starts no process. What may take long (files of the driver, states of other
-//! processes, the driver's calls, sockets, the disk) happens in other threads and comes back as an [`Input`].
+//! One thread decides ([`host`]). It waits for its inbox; it opens no file, starts no process and waits for none. It
+//! reads rings through descriptors that are open already, and writes log records to stderr: [`host`] says what can
+//! delay these. What may take long (files of the driver, states of other processes, the end of the actuator, the
+//! driver's calls, sockets, the disk) happens in other threads and comes back as an [`Input`].
 //!
 //! [`Input`]: inbox::Input
 #![forbid(unsafe_code)]

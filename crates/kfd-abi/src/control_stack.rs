@@ -159,12 +159,6 @@ impl WaveWord {
         }
     }
 
-    /// Whether it uses scratch memory.
-    #[must_use]
-    pub const fn has_scratch(self) -> bool {
-        self.0 & WaveWord::SCRATCH != 0
-    }
-
     /// Whether it is the last wave of its group in the list.
     #[must_use]
     pub const fn is_last(self) -> bool {
@@ -208,7 +202,7 @@ mod tests {
         assert_eq!(wave.0, 0x123 | 5 << 9 | 1 << 15 | 1 << 17);
         assert_eq!(ControlWord::of(wave.0), ControlWord::Wave(wave));
         assert_eq!((wave.engine(Variant::Gfx90a), wave.scratch_slot()), (5, 0x123));
-        assert_eq!((wave.has_scratch(), wave.is_first(), wave.is_last()), (true, true, false));
+        assert_eq!((wave.is_first(), wave.is_last()), (true, false));
         assert_eq!((WaveWord(5 << 11).engine(Variant::Gfx900), WaveWord(5 << 11).engine(Variant::Gfx908)), (1, 5));
     }
 

@@ -217,14 +217,6 @@ pub fn read_queues_in(directory: &Path) -> io::Result<Vec<MqdProcess>> {
     Ok(parse_queues(&std::fs::read_to_string(directory.join("mqds"))?))
 }
 
-/// Reads the hardware slots of all gpus. The driver stops all work of a gpu for milliseconds to read them.
-///
-/// # Errors
-/// As [`read_queues`].
-pub fn read_slots() -> io::Result<Vec<HqdNode>> {
-    Ok(parse_slots(&std::fs::read_to_string(Path::new(DIRECTORY).join("hqds"))?))
-}
-
 /// The queues in the text of `mqds`.
 #[must_use]
 pub fn parse_queues(text: &str) -> Vec<MqdProcess> {
@@ -278,7 +270,7 @@ fn take_descriptor(queue: &mut MqdQueue, dump: &mut Vec<u8>) {
     }
 }
 
-/// The slots in the text of `hqds`.
+/// The slots in the text of `hqds`. The driver stops all work of a gpu for milliseconds to write that text.
 #[must_use]
 pub fn parse_slots(text: &str) -> Vec<HqdNode> {
     let mut nodes: Vec<HqdNode> = Vec::new();

@@ -1,8 +1,8 @@
 //! `/dev/kfd`: open, version check, and the one place that calls `ioctl`.
 //!
 //! Everything that talks to the driver goes through [`KfdDevice::call`]: the debug operations of [`Kfd`](crate::Kfd)
-//! and the compute runtime built on this crate. Calls use the C library's `open` and `ioctl`, never raw system calls:
-//! the virtual gpu hooks those symbols, and a raw call would pass it by.
+//! and the compute runtime built on this crate. Tests of interrupted calls use [`call_once`]. Calls use the C library's
+//! `open` and `ioctl`, never raw system calls: the virtual gpu hooks those symbols, and a raw call would pass it by.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -102,25 +102,37 @@ pub fn open(path: &Path) -> Result<File> {
 ///
 /// As [`KfdDevice::call`].
 unsafe fn ioctl<A: Argument>(file: &File, args: &mut A) -> io::Result<u32> {
-    const { assert!(A::SIZE == size_of::<A>(), "the argument's bytes are all defined") };
-    let Request(request) = A::COMMAND.request();
     loop {
-        // SAFETY: `args` is as large as the command says (checked where it is declared), its bytes are all defined, and
-        // the caller vouches for the addresses in it.
-        let result = unsafe { libc::ioctl(file.as_raw_fd(), request.into(), ptr::from_mut(args)) };
-        if let Ok(count) = u32::try_from(result) {
-            return Ok(count);
-        }
-        let error = io::Error::last_os_error();
-        let repeat = match error.raw_os_error() {
+        // SAFETY: the caller vouches for the addresses.
+        let result = unsafe { call_once(file, args) };
+        let repeat = match result.as_ref().err().and_then(io::Error::raw_os_error) {
             Some(libc::EINTR) => true,
             Some(libc::EAGAIN) => A::COMMAND.nr != DBG_TRAP.nr,
             _ => false,
         };
         if !repeat {
-            return Err(error);
+            return result;
         }
     }
+}
+
+/// Calls a command of an open driver once: the answer of a call that a signal interrupts is `EINTR`. For tests of
+/// exactly that; everything else uses [`KfdDevice::call`].
+///
+/// # Errors
+///
+/// The driver's answer.
+///
+/// # Safety
+///
+/// As [`KfdDevice::call`].
+pub unsafe fn call_once<A: Argument>(file: &File, args: &mut A) -> io::Result<u32> {
+    const { assert!(A::SIZE == size_of::<A>(), "the argument's bytes are all defined") };
+    let Request(request) = A::COMMAND.request();
+    // SAFETY: `args` is as large as the command says (checked where it is declared), its bytes are all defined, and the
+    // caller vouches for the addresses in it.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), request.into(), ptr::from_mut(args)) };
+    u32::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
 #[cfg(test)]

@@ -3,15 +3,10 @@
 //! A `DESTROY_QUEUE` of a queue that a debugger has suspended waits in the driver without any report. Only the system
 //! call that the thread is in shows it.
 
-use std::fs::File;
-use std::io::Read;
-
 use kfd_abi::ioctl::{DESTROY_QUEUE, Request};
+use linux_host::process::ThreadCall;
 
 use crate::id::Pid;
-
-/// Bytes of the longest text: a number of three digits and eight of eighteen.
-const LONGEST: usize = 256;
 
 /// A call that a thread is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,21 +28,19 @@ pub fn threads(pid: Pid) -> Vec<u32> {
 /// Returns the system call that a thread is in; `None` if the thread runs, is gone, or belongs to another user.
 #[must_use]
 pub fn call(pid: Pid, thread: u32) -> Option<WaitingCall> {
-    let mut bytes = [0; LONGEST];
-    let count = File::open(format!("/proc/{pid}/task/{thread}/syscall")).ok()?.read(&mut bytes).ok()?;
-    parse(std::str::from_utf8(bytes.get(..count)?).ok()?)
+    ThreadCall::read(pid.0, thread).and_then(recognise)
 }
 
-/// The file has the call's number, its arguments in hexadecimal, and two addresses; or one word.
-fn parse(text: &str) -> Option<WaitingCall> {
-    let mut words = text.split_ascii_whitespace();
-    let number: i64 = words.next()?.parse().ok()?;
-    let request = words.nth(1).and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
-    // The system ignores what is above 32 bits, and the driver everything but type and number.
-    let request = request.map(|request| Request(request as u32));
-    let destroys = |request: Request| request.class() == Request::KFD && request.nr() == DESTROY_QUEUE.nr;
+fn recognise(call: ThreadCall) -> Option<WaitingCall> {
+    let (number, request) = match call {
+        ThreadCall::Running => return None,
+        ThreadCall::Blocked => return Some(WaitingCall::Other),
+        // The system ignores what is above 32 bits, and the driver everything but type and number.
+        ThreadCall::Inside { number, arguments: [_, request, ..] } => (number, Request(request as u32)),
+    };
+    let destroys = request.class() == Request::KFD && request.nr() == DESTROY_QUEUE.nr;
     Some(match number {
-        libc::SYS_ioctl if request.is_some_and(destroys) => WaitingCall::DestroyQueue,
+        libc::SYS_ioctl if destroys => WaitingCall::DestroyQueue,
         libc::SYS_exit | libc::SYS_exit_group => WaitingCall::Exit,
         _ => WaitingCall::Other,
     })
@@ -56,6 +49,10 @@ fn parse(text: &str) -> Option<WaitingCall> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(text: &str) -> Option<WaitingCall> {
+        ThreadCall::parse(text).and_then(recognise)
+    }
 
     #[test]
     fn calls_are_recognised_in_the_kernels_file() {

@@ -6,9 +6,9 @@ use kfd_abi::memory::{AllocFlags, AllocMemoryArgs, MapMemoryArgs};
 use kfd_abi::mqd;
 use kfd_abi::process::AcquireVmArgs;
 use kfd_abi::queue::{CreateQueueArgs, QueueType};
-use vgpu::driver::{Call, Connected, Driver, FdKind, ProcessKey};
-use vgpu::profile::Profile;
-use vgpu::sysfs::Node;
+use vgpu_driver::profile::Profile;
+use vgpu_driver::sysfs::Node;
+use vgpu_driver::{Call, Connected, Driver, FdKind, ProcessKey};
 
 const PROGRAM: ProcessKey = ProcessKey { pid: 100, start: 1 };
 const BASE: u64 = 0x7000_0000_0000;

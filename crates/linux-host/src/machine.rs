@@ -1,4 +1,4 @@
-//! The machine as a whole, as `/proc/stat` shows it. See proc_stat(5).
+//! The machine as a whole, as `/proc/stat` and `/proc/loadavg` show it. See proc_stat(5) and proc_loadavg(5).
 
 use std::fs;
 
@@ -30,9 +30,26 @@ impl CpuTicks {
     }
 }
 
+/// Returns the number of threads that run, are ready to run, or wait for a disk, averaged over the last minute.
+#[must_use]
+pub fn load_average() -> Option<f64> {
+    parse_load(&fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+fn parse_load(text: &str) -> Option<f64> {
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_load_is_that_of_the_last_minute() {
+        assert_eq!(parse_load("2.97 1.88 0.92 3/412 12345\n"), Some(2.97));
+        assert_eq!((parse_load(""), parse_load("much\n")), (None, None));
+        assert!(load_average().is_some_and(|load| load >= 0.0));
+    }
 
     #[test]
     fn work_interrupts_steal_and_rest_are_told_apart() {

@@ -1,5 +1,6 @@
 //! Processes and threads as `/proc` shows them. See proc(5), proc_pid_stat(5) and proc_pid_status(5).
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -64,12 +65,6 @@ impl ProcStat {
         ProcStat::parse(&String::from_utf8_lossy(&read(pid, "stat").ok()?))
     }
 
-    /// Reads the line of the calling thread.
-    #[must_use]
-    pub fn of_this_thread() -> Option<ProcStat> {
-        ProcStat::parse(&fs::read_to_string("/proc/thread-self/stat").ok()?)
-    }
-
     /// Parses a line. The name stands in parentheses and may contain blanks and parentheses itself.
     #[must_use]
     pub fn parse(line: &str) -> Option<ProcStat> {
@@ -128,6 +123,8 @@ pub struct ProcStatus {
     pub pid_in_namespace: Option<u32>,
     /// Pending signals of thread and process as a mask; bit 0 is signal 1.
     pub pending: u64,
+    /// Effective capabilities as a mask; bit N is the capability of that number. `None` if the kernel shows none.
+    pub capabilities: Option<u64>,
 }
 
 impl ProcStatus {
@@ -153,6 +150,7 @@ impl ProcStatus {
                 "Gid" => status.gid = words.nth(1)?.parse().ok()?,
                 // From the namespace of the reader to that of the process.
                 "NSpid" => status.pid_in_namespace = words.skip(1).last().and_then(|word| word.parse().ok()),
+                "CapEff" => status.capabilities = Some(u64::from_str_radix(words.next()?, 16).ok()?),
                 "SigPnd" | "ShdPnd" => status.pending |= u64::from_str_radix(words.next()?, 16).ok()?,
                 _ => {}
             }
@@ -164,6 +162,66 @@ impl ProcStatus {
     #[must_use]
     pub fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
+    }
+}
+
+/// Most bytes of `/proc/PID/task/TID/syscall`: a number of three digits and eight of eighteen, with blanks.
+const LONGEST_CALL: usize = 256;
+
+/// What a thread does, as `/proc/PID/task/TID/syscall` shows it. See proc_pid_syscall(5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadCall {
+    /// It runs or is ready to, in user mode or inside a call.
+    Running,
+    /// It is blocked outside of any call, by a page fault for instance.
+    Blocked,
+    /// It is blocked inside a system call.
+    Inside {
+        /// Number of the call, as `libc::SYS_*`.
+        number: i64,
+        /// Its arguments. Those that the call does not have hold any value.
+        arguments: [u64; 6],
+    },
+}
+
+impl ThreadCall {
+    /// Reads the file of a thread; `None` if it is gone or belongs to another user. Does not allocate for the text.
+    #[must_use]
+    pub fn read(pid: u32, thread: u32) -> Option<ThreadCall> {
+        let mut bytes = [0; LONGEST_CALL];
+        let count = File::open(format!("/proc/{pid}/task/{thread}/syscall")).ok()?.read(&mut bytes).ok()?;
+        ThreadCall::parse(std::str::from_utf8(bytes.get(..count)?).ok()?)
+    }
+
+    /// Parses the file: a number, six arguments and two addresses in hexadecimal; or -1 and two addresses; or one word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<ThreadCall> {
+        let mut words = text.split_ascii_whitespace();
+        let number = match words.next()? {
+            "running" => return Some(ThreadCall::Running),
+            number => number.parse().ok()?,
+        };
+        if number == -1 {
+            return Some(ThreadCall::Blocked);
+        }
+        let mut arguments = [0; 6];
+        for argument in &mut arguments {
+            *argument = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+        }
+        Some(ThreadCall::Inside { number, arguments })
+    }
+}
+
+impl fmt::Display for ThreadCall {
+    /// Number and first two arguments of the call.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ThreadCall::Running => f.write_str("running"),
+            ThreadCall::Blocked => f.write_str("blocked"),
+            ThreadCall::Inside { number, arguments: [first, second, ..] } => {
+                write!(f, "{number} {first:#x} {second:#x}")
+            }
+        }
     }
 }
 
@@ -194,23 +252,11 @@ pub fn with_variable(name: &str, prefix: &str) -> impl Iterator<Item = u32> + us
 #[must_use]
 pub fn describe(pid: u32) -> String {
     let Some(stat) = ProcStat::read(pid) else { return format!("process {pid}: gone") };
-    let call = |thread: u32| {
-        let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).unwrap_or_default();
-        text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
-    };
+    let call =
+        |thread: u32| ThreadCall::read(pid, thread).map_or_else(|| "unknown".to_owned(), |call| call.to_string());
     let calls: Vec<String> = threads(pid).map(call).collect();
     let tracer = tracer(pid).map_or_else(|| "none".to_owned(), |tracer| tracer.to_string());
     format!("process {pid} ({}): state {}, tracer {tracer}, system calls [{}]", stat.comm, stat.state, calls.join("; "))
-}
-
-/// Processor time of the calling thread, in nanoseconds where the kernel keeps schedstat, else in clock ticks.
-#[must_use]
-pub fn this_thread_cpu() -> Option<Duration> {
-    let exact = fs::read_to_string("/proc/thread-self/schedstat").ok();
-    if let Some(nanos) = exact.and_then(|text| text.split_whitespace().next()?.parse().ok()) {
-        return Some(Duration::from_nanos(nanos));
-    }
-    ProcStat::of_this_thread()?.cpu()
 }
 
 #[cfg(test)]
@@ -242,10 +288,12 @@ mod tests {
     #[test]
     fn a_status_has_the_effective_ids_and_all_pending_signals() {
         let text = "Name:\tx\nState:\tt (tracing stop)\nTgid:\t5\nTracerPid:\t0\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\n\
-                    NSpid:\t5\t1\nSigPnd:\t0000000000000001\nShdPnd:\t0000000000004000\n";
+                    NSpid:\t5\t1\nSigPnd:\t0000000000000001\nShdPnd:\t0000000000004000\n\
+                    CapPrm:\t0000000000000001\nCapEff:\t0000000000880000\n";
         let status = ProcStatus::parse(text).expect("is whole");
         assert_eq!((status.state, status.thread_group, status.tracer), ('t', 5, None));
         assert_eq!((status.uid, status.gid, status.pid_in_namespace, status.pending), (2, 6, Some(1), 0x4001));
+        assert_eq!(status.capabilities, Some(1 << 19 | 1 << 23), "effective, not permitted");
         assert_eq!(ProcStatus::parse("State:\tS\n"), None, "there is no user");
         assert_eq!(ProcStatus::parse(""), None);
     }
@@ -253,8 +301,32 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_is_too_strange(text in any::<String>()) {
-            let _ = (ProcStat::parse(&text), ProcStatus::parse(&text));
+            let _ = (ProcStat::parse(&text), ProcStatus::parse(&text), ThreadCall::parse(&text));
         }
+    }
+
+    #[test]
+    fn a_call_has_six_arguments_or_is_none() {
+        let text = "16 0x3 0xc0084b03 0x7ffc 0x0 0x0 0xffffffffffffffff 0x7ffd 0x7f00\n";
+        let call = ThreadCall::parse(text).expect("is whole");
+        let arguments = [3, 0xc008_4b03, 0x7ffc, 0, 0, u64::MAX];
+        assert_eq!(call, ThreadCall::Inside { number: 16, arguments });
+        assert_eq!(call.to_string(), "16 0x3 0xc0084b03");
+        assert_eq!(ThreadCall::parse("running\n"), Some(ThreadCall::Running));
+        assert_eq!(ThreadCall::parse("-1 0x7ffd 0x7f00\n"), Some(ThreadCall::Blocked));
+        assert_eq!((ThreadCall::parse(""), ThreadCall::parse("16 0x3 0xc0084b03\n")), (None, None));
+    }
+
+    #[test]
+    fn a_child_that_reads_is_inside_a_call() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("starts");
+        let pid = child.id();
+        while !matches!(ThreadCall::read(pid, pid), Some(ThreadCall::Inside { arguments: [0, ..], .. })) {
+            std::thread::yield_now();
+        }
+        drop(child.stdin.take());
+        child.wait().expect("ends");
+        assert_eq!(ThreadCall::read(pid, pid), None);
     }
 
     #[test]
@@ -289,14 +361,12 @@ mod tests {
     }
 
     #[test]
-    fn work_shows_in_the_times_of_thread_and_process() {
+    fn work_shows_in_the_time_of_a_process() {
         let process = || ProcStat::read(std::process::id()).and_then(|stat| stat.cpu()).expect("lives");
-        let (thread, before) = (this_thread_cpu().expect("lives"), process());
-        let mut sum = 0u64;
-        // The times only move when work is done, however long that takes on a loaded machine.
-        while this_thread_cpu().expect("lives") < thread + Duration::from_millis(30) || process() <= before {
+        let (before, mut sum) = (process(), 0u64);
+        // The time only moves when work is done, however long that takes on a loaded machine.
+        while process() <= before {
             sum = (0..100_000u64).fold(sum, |sum, n| std::hint::black_box(sum.wrapping_add(n * n)));
         }
-        assert!(ProcStat::of_this_thread().is_some());
     }
 }

@@ -278,7 +278,7 @@ mod tests {
     /// The load of the second task.
     fn load<'d>(root: &Table<'d>) -> Table<'d> {
         let tasks = root.field("task").tables(9, &["load"]);
-        tasks[1].required("load").table(&["rate", "at_ms"]).expect("a table")
+        tasks[1].required("load").table(&["type", "rate", "at_ms"]).expect("a table")
     }
 
     #[test]
@@ -316,6 +316,17 @@ mod tests {
             (
                 first_line(|root| _ = root.required("absent_ms").duration(0.0..=9.0)),
                 "s.toml:1:1: absent_ms: found nothing, expected a number from 0 to 9 ms",
+            ),
+            // A key that is absent has no line: that of the nearest ancestor is given.
+            (
+                first_line(|root| _ = load(root).required("type").text("a type")),
+                "s.toml:10:8: task[1].load.type: found nothing, expected a type",
+            ),
+            (
+                first_line(|root| {
+                    _ = root.field("task").tables(9, &["load", "type"])[1].required("type").text("a type");
+                }),
+                "s.toml:9:1: task[1].type: found nothing, expected a type",
             ),
             (
                 first_line(|root| _ = load(root).field("rate").number(0.0..=9.0, " per second")),

@@ -11,6 +11,7 @@
 //!
 //! Processes are independent of each other except for what they share on real hardware too, video memory, system
 //! memory for gpus, and the slots of queues, and except that one may debug the other.
+#![forbid(unsafe_code)]
 
 mod call;
 mod complete;

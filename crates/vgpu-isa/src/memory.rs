@@ -45,7 +45,7 @@ pub struct Mapping {
 
 // SAFETY: a mapping is a description. Code that dereferences `host` is responsible for it (see `Space::insert`).
 unsafe impl Send for Mapping {}
-// SAFETY: a mapping is a description, also where threads share it. Code that dereferences `host` is responsible for it.
+// SAFETY: shared, it can only be read, and reading a description touches no memory behind it.
 unsafe impl Sync for Mapping {}
 
 /// The GPU address space of one process on one gpu.

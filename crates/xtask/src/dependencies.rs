@@ -1,10 +1,13 @@
 //! Licences, sources and advisories of the dependencies. The policy is deny.toml.
 //!
 //! Licences and sources are checked here, from `cargo metadata`, so that they need no tool. Advisories need cargo-deny
-//! and its database; where one of them is not to be had, the step says so and does not fail.
+//! and its database, a git repository on github.com. cargo-deny is used where it is installed. It is not installed
+//! here: that takes minutes of compiling, and on a machine that reaches package registries only, the database is
+//! missing still. Where advisories are not checked, one line says so and why, and the step does not fail.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -14,6 +17,9 @@ use crate::run::{command, root};
 
 /// The one source that dependencies may come from.
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+/// The database of advisories that cargo-deny uses.
+const DATABASE: &str = "https://github.com/RustSec/advisory-db";
 
 #[derive(Deserialize)]
 struct Policy {
@@ -57,7 +63,8 @@ pub(crate) fn dependencies() -> Result<()> {
         bail!("{}", problems.join("\n"));
     }
     println!("{} packages: licences and sources are allowed by deny.toml", metadata.packages.len());
-    advisories()
+    println!("advisories: {}", advisories(|| command("cargo"))?);
+    Ok(())
 }
 
 /// Names the first thing that the policy forbids about a package.
@@ -81,22 +88,24 @@ fn problem(package: &Package, allowed: &BTreeSet<String>) -> Option<String> {
     (!is_allowed).then(|| format!("{name} {version} has the licence {license:?}, which deny.toml does not allow"))
 }
 
-/// Asks cargo-deny for advisories, where it is installed and its database can be fetched.
-fn advisories() -> Result<()> {
-    if !command("cargo").args(["deny", "--version"]).output().is_ok_and(|output| output.status.success()) {
-        println!("advisories: not checked, cargo-deny is not installed (`cargo install cargo-deny`)");
-        return Ok(());
+/// Asks cargo-deny for advisories, and returns what is known then. `cargo` makes a command that starts cargo.
+///
+/// # Errors
+/// If there is an advisory, or cargo-deny fails for another reason than its database.
+fn advisories(cargo: impl Fn() -> Command) -> Result<String> {
+    let is_installed = cargo().args(["deny", "--version"]).output().is_ok_and(|output| output.status.success());
+    if !is_installed {
+        return Ok(format!("not checked: cargo-deny is not installed; it needs {DATABASE}, to be reached by git"));
     }
-    let output = command("cargo").args(["deny", "check", "advisories"]).output()?;
+    let output = cargo().args(["deny", "check", "advisories"]).output().context("cannot start cargo-deny")?;
     let printed = String::from_utf8_lossy(&output.stderr);
     if output.status.success() {
-        println!("advisories: none");
+        Ok("none".to_owned())
     } else if printed.contains("failed to fetch advisory database") {
-        println!("advisories: not checked, cargo-deny cannot fetch its database");
+        Ok(format!("not checked: cargo-deny cannot fetch {DATABASE}, a git repository that this machine cannot reach"))
     } else {
-        bail!("cargo-deny found advisories:\n{printed}");
+        bail!("cargo-deny found advisories:\n{}", printed.trim());
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -131,5 +140,41 @@ mod tests {
     fn a_package_from_elsewhere_is_a_problem() {
         let problem = problem_with(Some("MIT"), "git+https://example.org/a").expect("is forbidden");
         assert!(problem.contains("example.org"), "{problem}");
+    }
+
+    /// Asks for advisories with a cargo whose `deny` is this shell script.
+    fn advisories_with(script: &str) -> Result<String> {
+        let cargo = || {
+            let mut shell = Command::new("sh");
+            // cargo passes the subcommand's name on to the program.
+            shell.args(["-c", script, "cargo"]);
+            shell
+        };
+        advisories(cargo)
+    }
+
+    #[test]
+    fn a_machine_without_cargo_deny_says_so_and_passes() {
+        let said = advisories_with("echo 'error: no such command: `deny`' >&2; exit 101").expect("is no failure");
+        assert!(said.starts_with("not checked: cargo-deny is not installed") && said.contains(DATABASE), "{said}");
+        assert_eq!(said.lines().count(), 1);
+    }
+
+    #[test]
+    fn a_machine_that_cannot_reach_the_database_says_so_and_passes() {
+        let script = r#"test "$1 $2" = 'deny --version' && exit
+            echo "[ERROR] failed to fetch advisory database https://github.com/RustSec/advisory-db" >&2; exit 1"#;
+        let said = advisories_with(script).expect("is no failure");
+        assert!(said.contains("a git repository that this machine cannot reach"), "{said}");
+        assert_eq!(said.lines().count(), 1);
+    }
+
+    #[test]
+    fn an_installed_cargo_deny_decides() {
+        assert_eq!(advisories_with("exit 0").expect("no advisory"), "none");
+        let script = r#"test "$1 $2" = 'deny --version' && exit
+            test "$*" = 'deny check advisories' && echo 'error[vulnerability]: RUSTSEC-2099-0001' >&2; exit 1"#;
+        let error = advisories_with(script).expect_err("there is one").to_string();
+        assert!(error.contains("RUSTSEC-2099-0001"), "{error}");
     }
 }

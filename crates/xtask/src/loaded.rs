@@ -3,14 +3,17 @@
 //! A test that passes on an idle machine only is a test of the machine. This keeps them honest.
 
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use crate::run::command;
 
-/// The test binaries that run a virtual gpu, the daemon, and the stress test.
+/// The test binaries that run a virtual gpu or the daemon.
 const TESTS: &[&str] = &["test", "-p", "gpreempt", "--locked", "--test", "vgpu", "--test", "daemon"];
+/// What a round runs of them. The stress test is ignored by default because of its duration.
+const ROUND: &[&[&str]] =
+    &[TESTS, &["test", "-p", "gpreempt", "--locked", "--test", "vgpu", "--", "--ignored", "stress::"]];
 
 /// A process that spins until it is dropped.
 struct Busy(Child);
@@ -34,30 +37,40 @@ impl Drop for Busy {
 /// Builds the tests, then runs them `times` times beside `busy` spinning processes.
 ///
 /// # Errors
-/// If a test fails.
-pub(crate) fn loaded(times: u32, busy: u32) -> Result<()> {
-    repeat(TESTS, times, busy)
+/// If a test fails, or the rounds together take longer than `limit`.
+pub(crate) fn loaded(times: u32, busy: u32, limit: Duration) -> Result<()> {
+    run(&[TESTS, &["--no-run"]].concat())?;
+    repeat(ROUND, times, busy, limit)
 }
 
-fn repeat(tests: &[&str], times: u32, busy: u32) -> Result<()> {
-    run(tests, &["--no-run"])?;
+fn repeat(round: &[&[&str]], times: u32, busy: u32, limit: Duration) -> Result<()> {
     let busy = (0..busy).map(|_| Busy::start()).collect::<Result<Vec<_>>>()?;
-    for round in 1..=times {
-        let begin = Instant::now();
-        run(tests, &[]).with_context(|| format!("round {round} of {times} beside {} busy processes", busy.len()))?;
-        println!(
-            "round {round} of {times} beside {} busy processes: {:.0} s",
-            busy.len(),
-            begin.elapsed().as_secs_f64()
-        );
+    let begin = Instant::now();
+    for number in 1..=times {
+        let name = format!("round {number} of {times} beside {} busy processes", busy.len());
+        let round_begin = Instant::now();
+        for words in round {
+            run(words).with_context(|| name.clone())?;
+        }
+        println!("{name}: {:.0} s", round_begin.elapsed().as_secs_f64());
+        let elapsed = begin.elapsed();
+        if elapsed > limit {
+            bail!(
+                "{name} ended {:.0} s after the first began, {:.0} s at most (--minutes)",
+                elapsed.as_secs_f64(),
+                limit.as_secs_f64()
+            );
+        }
     }
     Ok(())
 }
 
-fn run(tests: &[&str], more: &[&str]) -> Result<()> {
-    let status = command("cargo").args(tests).args(more).status().context("cannot start cargo")?;
+fn run(words: &[&str]) -> Result<()> {
+    let line = words.join(" ");
+    println!("$ cargo {line}");
+    let status = command("cargo").args(words).status().context("cannot start cargo")?;
     if !status.success() {
-        bail!("`cargo {}` ended with {status}", tests.join(" "));
+        bail!("`cargo {line}` ended with {status}");
     }
     Ok(())
 }
@@ -79,6 +92,24 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_ends_the_rounds() {
-        assert!(repeat(&["--version"], 1, 0).is_err(), "`cargo --version --no-run` is no command");
+        let round: &[&[&str]] = &[&["--version"], &["no-such-command"]];
+        let error = format!("{:#}", repeat(round, 2, 0, Duration::MAX).expect_err("there is no such command"));
+        assert!(error.contains("round 1 of 2") && error.contains("cargo no-such-command"), "{error}");
+    }
+
+    #[test]
+    fn rounds_that_take_too_long_are_an_error() {
+        let round: &[&[&str]] = &[&["--version"]];
+        assert!(repeat(round, 2, 0, Duration::from_secs(600)).is_ok());
+        let error = format!("{:#}", repeat(round, 2, 0, Duration::ZERO).expect_err("everything takes time"));
+        assert!(error.contains("0 s at most"), "{error}");
+    }
+
+    #[test]
+    fn a_round_has_the_stress_test() {
+        let source = include_str!("../../gpreempt/tests/vgpu/stress.rs");
+        assert!(source.contains("#[ignore"), "the stress test is ignored by default");
+        let stress = ROUND.iter().find(|words| words.contains(&"--ignored")).expect("a command for ignored tests");
+        assert!(stress.ends_with(&["--ignored", "stress::"]), "{stress:?}");
     }
 }

@@ -12,6 +12,7 @@ mod test;
 mod tidy;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -44,7 +45,7 @@ enum Chore {
         full: bool,
     },
 
-    /// Repeat the tests that watch processes and clocks beside busy processes.
+    /// Repeat the tests that watch processes and clocks, and the stress test, beside busy processes.
     Loaded {
         /// How often to run them.
         #[arg(long, value_name = "N", default_value_t = 3)]
@@ -53,6 +54,10 @@ enum Chore {
         /// How many processes spin meanwhile.
         #[arg(long, value_name = "N", default_value_t = 2)]
         busy: u32,
+
+        /// How long the rounds may take together, building excluded.
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        minutes: u32,
     },
 
     /// Run an acceptance list: commands, and what must be true of their results.
@@ -89,7 +94,9 @@ fn main() -> ExitCode {
     let result = match Cli::parse().chore {
         Chore::Setup { plan } => setup::setup(plan),
         Chore::Test { full } => test::test(full),
-        Chore::Loaded { times, busy } => loaded::loaded(times, busy),
+        Chore::Loaded { times, busy, minutes } => {
+            loaded::loaded(times, busy, Duration::from_secs(60 * u64::from(minutes)))
+        }
         Chore::Accept { name, list } => accept::accept(name.as_deref(), list),
         Chore::Tidy => tidy::tidy(),
         Chore::Record { what: Recording::Demo } => record::demo(),

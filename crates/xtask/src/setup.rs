@@ -75,6 +75,8 @@ const REQUIREMENTS: &[Requirement] = &[
     Requirement { name: "lld 19", check: || version(&["ld.lld-19", "--version"]), install: Some(LLVM) },
     Requirement { name: "strace", check: || version(&["strace", "--version"]), install: Some(DEBUGGERS) },
     Requirement { name: "gdb", check: || version(&["gdb", "--version"]), install: Some(DEBUGGERS) },
+    // Debian ships the module apart from Python. tinygrad, which comes next, is installed with it.
+    Requirement { name: "Python's venv", check: venv_module, install: Some(Install::Apt(&["python3-venv"])) },
     Requirement {
         name: "tinygrad",
         check: tinygrad,
@@ -149,6 +151,11 @@ fn venv() -> PathBuf {
     env::var_os("GPREEMPT_VENV").map_or_else(|| root().join("target/venv"), PathBuf::from)
 }
 
+/// Checks that virtual environments can be made. The module `venv` alone is not enough: pip comes from `ensurepip`.
+fn venv_module() -> Result<String> {
+    version(&["python3", "-c", "import ensurepip, venv, platform; print('of Python', platform.python_version())"])
+}
+
 fn tinygrad() -> Result<String> {
     let python = venv().join("bin/python");
     let script =
@@ -159,12 +166,7 @@ fn tinygrad() -> Result<String> {
 fn install_venv(packages: &[&str]) -> Result<()> {
     let venv = venv();
     let directory = venv.to_string_lossy().into_owned();
-    let make = ["python3", "-m", "venv", &directory];
-    if run(&make).is_err() {
-        // Debian ships the module apart.
-        apt(&["python3-venv"])?;
-        run(&make)?;
-    }
+    run(&["python3", "-m", "venv", &directory])?;
     let pip = venv.join("bin/pip").to_string_lossy().into_owned();
     let mut words = vec![pip.as_str(), "install", "--quiet", "--disable-pip-version-check"];
     words.extend(packages);
@@ -249,10 +251,23 @@ mod tests {
     #[test]
     fn every_installation_says_where_it_goes() {
         for install in REQUIREMENTS.iter().filter_map(|requirement| requirement.install.as_ref()) {
+            let place = match install {
+                Install::Rustup(_) => "the Rust toolchain".to_owned(),
+                Install::Apt(_) => "the system".to_owned(),
+                Install::Rocm => rocm::directory().display().to_string(),
+                Install::Venv(_) => venv().display().to_string(),
+            };
             let text = install.description();
-            let places = ["the Rust toolchain", "the system", "target/"];
-            assert!(text.contains(" into ") && places.iter().any(|place| text.contains(place)), "{text}");
+            assert!(text.contains(&format!(" into {place}, ")), "{text}");
         }
+    }
+
+    #[test]
+    fn every_package_of_the_system_is_announced() {
+        let lines = plan(REQUIREMENTS.iter()).join("\n");
+        let tinygrad = lines.find("tinygrad==").expect("is planned");
+        let module = lines.find("python3-venv").expect("is planned");
+        assert!(module < tinygrad, "tinygrad needs a virtual environment:\n{lines}");
     }
 
     #[test]

@@ -8,9 +8,8 @@ use super::{Moment, emit, reserve, resume};
 use crate::bounds;
 use crate::cost::Batch;
 use crate::plan::{Bound, Reason, Why};
-use crate::policy;
 use crate::state::{GpuSlot, JobSlot, Phase, Stop, Tables};
-use crate::{GpuId, Nanos, Patience, Permille};
+use crate::{GpuIndex, Nanos, Patience, Permille};
 
 /// Shortest and longest time until a spared victim is examined again.
 const SOONEST_RECHECK: Nanos = Nanos::from_micros(100);
@@ -173,7 +172,7 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
         let Some(upper) = tables.job(gpu.now.holder).filter(|_| gpu.now.holder != index) else {
             continue;
         };
-        let Some(reason) = policy::of(gpu.params.policy).displaces(upper, job, gpu) else {
+        let Some(reason) = gpu.params.could_displace(&upper.params, &job.params) else {
             continue;
         };
         let stop = Stop { cause: gpu.now.holder, cause_generation: upper.generation, reason };
@@ -220,7 +219,7 @@ fn patience(upper: &JobSlot, gpu: &GpuSlot) -> Nanos {
 
 /// Returns whether the lower jobs on a gpu delay the upper job by less time than stopping them all would take. Only if
 /// the upper job is running: otherwise the kernels of the lower jobs may delay it for as long as they last.
-fn is_cheaper_left(tables: &Tables<'_>, moment: &Moment<'_>, id: GpuId, upper: &JobSlot, since: Nanos) -> bool {
+fn is_cheaper_left(tables: &Tables<'_>, moment: &Moment<'_>, id: GpuIndex, upper: &JobSlot, since: Nanos) -> bool {
     let Some(gpu) = tables.gpu(id).filter(|gpu| gpu.params.weigh && !gpu.now.unmeasured) else {
         return false;
     };
@@ -241,7 +240,14 @@ fn is_cheaper_left(tables: &Tables<'_>, moment: &Moment<'_>, id: GpuId, upper: &
 
 /// Returns when stopping the job frees more of the gpu than it costs. The gain grows with the time for which `upper`
 /// has waited, so the instant is finite.
-fn worth_at(tables: &Tables<'_>, moment: &Moment<'_>, index: u32, id: GpuId, upper: &JobSlot, since: Nanos) -> Nanos {
+fn worth_at(
+    tables: &Tables<'_>,
+    moment: &Moment<'_>,
+    index: u32,
+    id: GpuIndex,
+    upper: &JobSlot,
+    since: Nanos,
+) -> Nanos {
     let Some(gpu) = tables.gpu(id) else {
         return since;
     };

@@ -5,7 +5,7 @@ use crate::cost::Batch;
 use crate::order::sort_descending;
 use crate::plan::{Action, Bound, Entry, Reason, Why};
 use crate::state::{JobSlot, NONE, Phase, Tables, TenantSlot};
-use crate::{GpuId, JobId, Nanos, Permille, TenantId};
+use crate::{GpuIndex, JobId, Nanos, Permille, TenantId};
 
 /// Returns the action that brings a tenant into the phase of its job.
 fn mismatch(job: &JobSlot, tenant: &TenantSlot) -> Option<Action> {
@@ -61,7 +61,7 @@ pub(super) fn round_trip(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -
 }
 
 /// Returns the joint occupancy of the job's tenants on a gpu; `None` if one with work was not measured.
-pub(super) fn occupancy_on(tables: &Tables<'_>, index: u32, gpu: GpuId) -> Option<Permille> {
+pub(super) fn occupancy_on(tables: &Tables<'_>, index: u32, gpu: GpuIndex) -> Option<Permille> {
     let mut sum = Some(0u16);
     each_tenant(tables, index, |tenant| {
         if tenant.gpu == gpu && tenant.has_work() {
@@ -72,14 +72,14 @@ pub(super) fn occupancy_on(tables: &Tables<'_>, index: u32, gpu: GpuId) -> Optio
 }
 
 /// Returns whether a tenant of the job runs on a gpu, or ran a moment ago.
-pub(super) fn runs_lately_on(tables: &Tables<'_>, index: u32, gpu: GpuId, now: Nanos) -> bool {
+pub(super) fn runs_lately_on(tables: &Tables<'_>, index: u32, gpu: GpuIndex, now: Nanos) -> bool {
     let mut runs = false;
     each_tenant(tables, index, |tenant| runs |= tenant.gpu == gpu && tenant.runs_lately(now));
     runs
 }
 
 /// Returns the tenants of the job that would be stopped on a gpu.
-pub(super) fn loose_on(tables: &Tables<'_>, index: u32, gpu: GpuId) -> Batch {
+pub(super) fn loose_on(tables: &Tables<'_>, index: u32, gpu: GpuIndex) -> Batch {
     let mut batch = Batch::EMPTY;
     each_tenant(tables, index, |tenant| {
         if tenant.gpu == gpu && tenant.is_loose() {
@@ -299,7 +299,7 @@ fn charge(tables: &mut Tables<'_>, moment: &Moment<'_>) {
         if gpu.now.preempt.is_empty() && gpu.now.resume.is_empty() {
             continue;
         }
-        let id = GpuId(u8::try_from(index).unwrap_or(u8::MAX));
+        let id = GpuIndex(u8::try_from(index).unwrap_or(u8::MAX));
         let cycles = moment.cost.cycles(id, gpu.now.preempt, gpu.now.resume);
         gpu.bucket.spend(&gpu.params, cycles);
     }

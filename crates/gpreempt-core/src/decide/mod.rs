@@ -15,7 +15,7 @@ use crate::cost::Cost;
 use crate::order::sort_descending;
 use crate::policy;
 use crate::state::Tables;
-use crate::{GpuSet, Nanos, PolicyKind};
+use crate::{GpuSet, Nanos};
 
 /// Shortest time between two decisions that the core asks for.
 const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
@@ -74,19 +74,18 @@ fn order(tables: &mut Tables<'_>, jobs: usize) {
     sort_descending(order, |&index| (slots.get(index as usize).map_or(0, |job| job.rank), !index));
 }
 
-/// Returns the gpus whose deadline jobs together need more than all of the gpu's time.
+/// Returns the gpus whose jobs together need more than all of the gpu's time.
 pub(crate) fn overcommitted(tables: &Tables<'_>) -> GpuSet {
     let mut over = GpuSet::EMPTY;
     for index in 0..GpuSet::CAPACITY.min(tables.gpus.len()) {
-        let id = crate::GpuId(u8::try_from(index).unwrap_or(u8::MAX));
-        if tables.gpu(id).is_none_or(|gpu| gpu.params.policy != PolicyKind::Deadline) {
-            continue;
-        }
+        let id = crate::GpuIndex(u8::try_from(index).unwrap_or(u8::MAX));
+        let Some(gpu) = tables.gpu(id) else { continue };
+        let policy = policy::of(gpu.params.policy);
         let asked: u64 = tables
             .jobs
             .iter()
             .filter(|job| job.live && job.now.gpus.has(id))
-            .map(|job| policy::utilisation(&job.params))
+            .map(|job| policy.demand(&job.params))
             .fold(0, u64::saturating_add);
         if asked > 1000 {
             over = over.with(GpuSet::one(id));

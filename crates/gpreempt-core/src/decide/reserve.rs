@@ -3,7 +3,7 @@
 use super::Moment;
 use crate::policy;
 use crate::state::{GpuSlot, JobSlot, NONE, Tables};
-use crate::{GpuId, Nanos, PolicyKind};
+use crate::{GpuIndex, Nanos, PolicyKind};
 
 /// Reserves the gpus that the job wants, and for the linger time those it has stopped wanting.
 pub(super) fn reserve(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) {
@@ -67,7 +67,7 @@ pub(super) fn keep_stopped(tables: &mut Tables<'_>, index: u32) {
 }
 
 /// Prevents lower jobs from resuming on a gpu.
-fn linger(tables: &mut Tables<'_>, id: GpuId, index: u32) {
+fn linger(tables: &mut Tables<'_>, id: GpuIndex, index: u32) {
     if let Some(gpu) = tables.gpu_mut(id).filter(|gpu| gpu.now.lingerer == NONE) {
         gpu.now.lingerer = index;
     }

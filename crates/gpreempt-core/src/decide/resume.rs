@@ -3,7 +3,6 @@
 use super::{Moment, emit, reserve, turns};
 use crate::Nanos;
 use crate::plan::{Bound, Reason, Why};
-use crate::policy;
 use crate::state::{JobSlot, Phase, Stop, Tables};
 
 /// Time for which a job is not stopped after part of it refused.
@@ -93,7 +92,7 @@ fn in_the_way_of(tables: &Tables<'_>, index: u32) -> Option<Stop> {
         for cause in [gpu.now.holder, gpu.now.lingerer] {
             if cause != index
                 && let Some(upper) = tables.job(cause)
-                && let Some(reason) = policy::of(gpu.params.policy).displaces(upper, job, gpu)
+                && let Some(reason) = gpu.params.could_displace(&upper.params, &job.params)
             {
                 return Some(Stop { cause, cause_generation: upper.generation, reason });
             }

@@ -4,7 +4,7 @@
 use super::Moment;
 use crate::policy::{self, Span};
 use crate::state::{GpuSlot, JobSlot, NONE, Phase, Tables};
-use crate::{GpuSet, JobParams, Nanos, Permille, PolicyKind};
+use crate::{GpuSet, JobParams, Nanos, Permille};
 
 pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     let passed = moment.now.since(moment.last);
@@ -14,11 +14,12 @@ pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         let gpu = job.now.gpus.first().and_then(|id| gpus.get(usize::from(id.0)));
         let works = !job.now.working.is_empty();
         if let Some(gpu) = gpu {
-            let entitled = if gpu.params.policy == PolicyKind::Fair { entitlement(job, gpus) } else { 0 };
+            let policy = policy::of(gpu.params.policy);
+            let entitled = if policy.shares_time() { entitlement(job, gpus) } else { 0 };
             let span = Span { length: passed, ran: job.works && job.phase == Phase::Running, entitled };
-            // Only the fair policy has limits, and the gpu's policy may have changed.
-            job.throttled &= gpu.params.policy == PolicyKind::Fair;
-            policy::of(gpu.params.policy).charge(job, span);
+            // The gpu's policy may have changed to one without limits.
+            job.throttled &= policy.throttles(&job.params);
+            policy.charge(job, span);
             note_bursts(job, gpu, works, moment);
         }
         if works {
@@ -98,10 +99,10 @@ fn count_stop_share(job: &mut JobSlot, passed: Nanos, moment: &mut Moment<'_>) {
     }
 }
 
-/// Splits the time of gpus under the fair policy by requests and weights.
+/// Splits the time of gpus whose policy has shares by requests and weights.
 fn share_out(tables: &mut Tables<'_>) {
     let Tables { gpus, jobs, .. } = tables;
-    if !gpus.iter().any(|gpu| gpu.live && gpu.params.policy == PolicyKind::Fair) {
+    if !gpus.iter().any(|gpu| gpu.live && policy::of(gpu.params.policy).shares_time()) {
         return;
     }
     for job in jobs.iter().filter(|job| job.live) {

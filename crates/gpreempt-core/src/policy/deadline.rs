@@ -8,7 +8,7 @@
 use super::{CLASS_SHIFT, Policy, Span, earlier_first};
 use crate::plan::Reason;
 use crate::state::{GpuSlot, JobSlot, Phase};
-use crate::{JobParams, Nanos};
+use crate::{GpuParams, JobParams, Nanos};
 
 pub(super) struct Deadline;
 
@@ -25,14 +25,23 @@ impl Policy for Deadline {
         (CLASS << CLASS_SHIFT) | key
     }
 
-    fn displaces(&self, upper: &JobSlot, lower: &JobSlot, _gpu: &GpuSlot) -> Option<Reason> {
-        if upper.params.has_deadline() {
+    fn displaces(&self, upper: &JobParams, lower: &JobParams, _gpu: &GpuParams) -> Option<Reason> {
+        if upper.has_deadline() {
             Some(Reason::EarlierDeadline)
-        } else if upper.params.level > lower.params.level && !lower.params.has_deadline() {
+        } else if upper.level > lower.level && !lower.has_deadline() {
             Some(Reason::HigherWants)
         } else {
             None
         }
+    }
+
+    fn has_deadlines(&self) -> bool {
+        true
+    }
+
+    fn demand(&self, job: &JobParams) -> u64 {
+        let span = job.period.min(job.relative_deadline());
+        job.runtime.times(1000).0.checked_div(span.0).unwrap_or(0)
     }
 
     fn work_began(&self, job: &mut JobSlot, _idle: Nanos, now: Nanos) {
@@ -76,10 +85,4 @@ fn release(job: &mut JobSlot, at: Nanos, params: &JobParams) {
     job.account.release = at;
     job.account.deadline = at.plus(params.relative_deadline());
     job.account.used = Nanos::ZERO;
-}
-
-/// Returns the thousandths of a gpu that a job needs between release and deadline.
-pub(crate) fn utilisation(params: &JobParams) -> u64 {
-    let span = params.period.min(params.relative_deadline());
-    params.runtime.times(1000).0.checked_div(span.0).unwrap_or(0)
 }

@@ -9,7 +9,7 @@
 use super::{CLASS_SHIFT, IN_SLICE, KEY_MASK, Policy, Span, earlier_first, in_slice, slice_end};
 use crate::plan::Reason;
 use crate::state::{GpuSlot, JobSlot, Phase};
-use crate::{Nanos, Permille};
+use crate::{GpuParams, JobParams, Nanos, Permille};
 
 pub(super) struct Fair;
 
@@ -38,12 +38,20 @@ impl Policy for Fair {
         class | u64::try_from(middle.saturating_add(job.account.deficit)).unwrap_or(0).min(KEY_MASK)
     }
 
-    fn displaces(&self, _upper: &JobSlot, _lower: &JobSlot, _gpu: &GpuSlot) -> Option<Reason> {
+    fn displaces(&self, _upper: &JobParams, _lower: &JobParams, _gpu: &GpuParams) -> Option<Reason> {
         Some(Reason::ShareDue)
     }
 
-    fn throttles(&self, job: &JobSlot) -> bool {
-        job.params.limit < Permille::ALL
+    fn throttles(&self, job: &JobParams) -> bool {
+        job.limit < Permille::ALL
+    }
+
+    fn shares_time(&self) -> bool {
+        true
+    }
+
+    fn default_slice(&self) -> Nanos {
+        GpuParams::FAIR_SLICE
     }
 
     fn work_began(&self, job: &mut JobSlot, idle: Nanos, _now: Nanos) {

@@ -1,9 +1,9 @@
 //! Strict priority levels. Jobs of one level run together, or take turns of one slice, the longest waiting job first.
 
 use super::{CLASS_SHIFT, IN_SLICE, Policy, earlier_first, in_slice, slice_end};
-use crate::Nanos;
 use crate::plan::Reason;
 use crate::state::{GpuSlot, JobSlot, Phase};
+use crate::{GpuParams, JobParams, Nanos};
 
 pub(super) struct Priority;
 
@@ -20,14 +20,18 @@ impl Policy for Priority {
         class | earlier_first(last_served)
     }
 
-    fn displaces(&self, upper: &JobSlot, lower: &JobSlot, gpu: &GpuSlot) -> Option<Reason> {
-        if upper.params.level > lower.params.level {
+    fn displaces(&self, upper: &JobParams, lower: &JobParams, gpu: &GpuParams) -> Option<Reason> {
+        if upper.level > lower.level {
             Some(Reason::HigherWants)
-        } else if upper.params.level == lower.params.level && gpu.params.turn_length() > Nanos::ZERO {
+        } else if upper.level == lower.level && gpu.turn_length() > Nanos::ZERO {
             Some(Reason::SliceOver)
         } else {
             None
         }
+    }
+
+    fn ranks_by_level(&self) -> bool {
+        true
     }
 
     fn next_change(&self, job: &JobSlot, gpu: &GpuSlot, _now: Nanos) -> Nanos {

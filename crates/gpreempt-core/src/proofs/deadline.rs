@@ -9,7 +9,7 @@ use super::world::heap;
 use super::{holds, notices};
 use crate::mutant::Mutant;
 use crate::{
-    Action, Activity, ActuatorKind, GpuId, GpuParams, JobParams, Nanos, Observation, Patience, PolicyKind, Report,
+    Action, Activity, ActuatorKind, GpuIndex, GpuParams, JobParams, Nanos, Observation, Patience, PolicyKind, Report,
     TenantId,
 };
 
@@ -68,7 +68,7 @@ fn meets_deadlines(tasks: &[Task], releases: Releases) -> Result<(), String> {
         cycle_estimate: Nanos::ZERO,
         ..GpuParams::default()
     };
-    core.set_gpu(GpuId(0), gpu).unwrap();
+    core.set_gpu(GpuIndex(0), gpu).unwrap();
     let mut clients: Vec<Client> = tasks
         .iter()
         .map(|task| {
@@ -81,7 +81,7 @@ fn meets_deadlines(tasks: &[Task], releases: Releases) -> Result<(), String> {
                 ..JobParams::default()
             };
             let job = core.add_job(params).unwrap();
-            let tenant = core.add_tenant(job, GpuId(0), true).unwrap();
+            let tenant = core.add_tenant(job, GpuIndex(0), true).unwrap();
             let (start, zero) = (Nanos::from_millis(1), Nanos::ZERO);
             Client {
                 task: task.clone(),
@@ -172,14 +172,14 @@ fn missed_deadlines_notice_their_mutant() {
 fn asking_for_more_than_the_gpu_has_is_said() {
     let mut core = heap(2);
     for gpu in 0..2 {
-        core.set_gpu(GpuId(gpu), GpuParams { policy: PolicyKind::Deadline, ..GpuParams::default() }).unwrap();
+        core.set_gpu(GpuIndex(gpu), GpuParams { policy: PolicyKind::Deadline, ..GpuParams::default() }).unwrap();
     }
     for (gpu, runtime) in [(0, 6), (0, 5), (1, 10)] {
         let params =
             JobParams { period: Nanos::from_millis(10), runtime: Nanos::from_millis(runtime), ..JobParams::default() };
         let job = core.add_job(params).unwrap();
-        core.add_tenant(job, GpuId(gpu), true).unwrap();
+        core.add_tenant(job, GpuIndex(gpu), true).unwrap();
     }
     let over = core.decide(Nanos::from_millis(1), &ActuatorKind::DebugTrap).overcommitted;
-    assert!(over.has(GpuId(0)) && !over.has(GpuId(1)), "{over:?}");
+    assert!(over.has(GpuIndex(0)) && !over.has(GpuIndex(1)), "{over:?}");
 }

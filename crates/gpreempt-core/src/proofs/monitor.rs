@@ -7,7 +7,9 @@ use std::vec::Vec;
 
 use super::world::{Done, World};
 use crate::bounds;
-use crate::{Action, GpuId, Nanos, Phase, Reason};
+use crate::snapshot;
+use crate::state::Storage as _;
+use crate::{Action, GpuIndex, Nanos, Phase, Reason};
 
 /// A promised property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,7 +110,7 @@ impl Monitor {
     fn inversion(&mut self, world: &mut World) -> Check {
         for upper in 0..world.jobs.len() {
             for gpu in 0..world.resetting.len() {
-                let (id, job, period) = (GpuId(gpu as u8), world.jobs[upper].id, world.scenario.period);
+                let (id, job, period) = (GpuIndex(gpu as u8), world.jobs[upper].id, world.scenario.period);
                 let terms = world.core.inversion_bound(id, job, period, &world.scenario.actuator).unwrap();
                 for lower in 0..world.jobs.len() {
                     let holds = is_inverted(world, upper, lower, gpu);
@@ -180,7 +182,7 @@ impl Monitor {
 
     fn budget(&mut self, world: &World, plan: &[Done]) -> Check {
         for (gpu, params) in world.scenario.gpus.iter().enumerate() {
-            let id = GpuId(gpu as u8);
+            let id = GpuIndex(gpu as u8);
             let batch = |action| {
                 plan.iter()
                     .filter(|done| done.entry.gpu == id && done.entry.action == action)
@@ -257,7 +259,7 @@ fn stop_and_resumes(world: &World, gpu: usize) -> u32 {
     let cost = &world.scenario.actuator;
     let each = |tenant: &super::world::Tenant| {
         let one = crate::Batch::EMPTY.and(tenant.queues);
-        crate::Cost::cycles(cost, GpuId(gpu as u8), crate::Batch::EMPTY, one)
+        crate::Cost::cycles(cost, GpuIndex(gpu as u8), crate::Batch::EMPTY, one)
     };
     2 * world.tenants.iter().filter(|tenant| tenant.alive && tenant.gpu == gpu).map(each).sum::<u32>()
 }
@@ -279,11 +281,10 @@ fn plan_time(world: &World) -> Nanos {
 
 /// Returns the refill term of the crate's bound, which is the same for every job of the machine.
 fn refill_time(world: &mut World) -> Nanos {
-    let Some(job) = world.jobs.first().map(|job| job.id) else {
+    if world.jobs.is_empty() {
         return Nanos::ZERO;
-    };
-    let terms = world.core.inversion_bound(GpuId(0), job, world.scenario.period, &world.scenario.actuator);
-    terms.map_or(Nanos::ZERO, |terms| terms.refill)
+    }
+    snapshot::refill(&world.core.storage.tables(), &world.scenario.actuator)
 }
 
 /// Returns whether `upper` wants a gpu on which `lower` runs, no higher job keeps `upper` from it, and `lower` could be

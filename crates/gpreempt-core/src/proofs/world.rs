@@ -5,8 +5,8 @@ use std::vec::Vec;
 
 use super::scenario::{Event, Scenario};
 use crate::{
-    Action, Activity, ActuatorKind, Batch, Cost, Entry, GpuId, GpuSlot, JobId, JobParams, JobSlot, Nanos, Observation,
-    Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
+    Action, Activity, ActuatorKind, Batch, Cost, Entry, GpuIndex, GpuSlot, JobId, JobParams, JobSlot, Nanos,
+    Observation, Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
 };
 
 pub(super) type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
@@ -145,7 +145,7 @@ impl World {
         for (index, params) in scenario.gpus.iter().enumerate() {
             // The estimate is right from the start, so that bounds computed from it hold.
             let params = crate::GpuParams { cycle_estimate: scenario.cycle, ..*params };
-            world.core.set_gpu(GpuId(index as u8), params).unwrap();
+            world.core.set_gpu(GpuIndex(index as u8), params).unwrap();
         }
         for spec in &scenario.jobs {
             let id = world.core.add_job(spec.params).unwrap();
@@ -159,7 +159,7 @@ impl World {
     }
 
     fn add_tenant(&mut self, job: usize, gpu: usize, stoppable: bool, occupancy: Option<Permille>) {
-        let Ok(id) = self.core.add_tenant(self.jobs[job].id, GpuId(gpu as u8), stoppable) else {
+        let Ok(id) = self.core.add_tenant(self.jobs[job].id, GpuIndex(gpu as u8), stoppable) else {
             return;
         };
         self.tenants.push(Tenant {
@@ -220,7 +220,7 @@ impl World {
             Event::Reset(gpu, on) => {
                 let Some(gpu) = pick(gpu, gpus) else { return };
                 self.resetting[gpu] = on;
-                self.core.set_resetting(GpuId(gpu as u8), on).unwrap();
+                self.core.set_resetting(GpuIndex(gpu as u8), on).unwrap();
                 self.upset = self.now;
             }
             Event::Hold(..) | Event::Level(..) => self.change_job(event),
@@ -275,7 +275,7 @@ impl World {
     fn move_tenant(&mut self, at: usize, job: usize) {
         let tenant = &mut self.tenants[at];
         self.core.remove_tenant(tenant.id).unwrap();
-        tenant.id = self.core.add_tenant(self.jobs[job].id, GpuId(tenant.gpu as u8), tenant.stoppable).unwrap();
+        tenant.id = self.core.add_tenant(self.jobs[job].id, GpuIndex(tenant.gpu as u8), tenant.stoppable).unwrap();
         tenant.job = job;
         tenant.last_look.stopped_queues = tenant.stopped;
         self.core.observe(tenant.id, tenant.last_look).unwrap();
@@ -356,7 +356,7 @@ impl World {
         self.lost = self.lost.saturating_sub(1);
         let one = Batch::EMPTY.and(tenant.queues_for(action));
         let known = tenant.last_look.queues;
-        let cycles = self.scenario.actuator.cycles(GpuId(tenant.gpu as u8), one, Batch::EMPTY);
+        let cycles = self.scenario.actuator.cycles(GpuIndex(tenant.gpu as u8), one, Batch::EMPTY);
         let took = self.scenario.cycle.times(u64::from(cycles)).plus(core::mem::take(&mut self.slow));
         let ends = self.busy[tenant.gpu].max(self.now).plus(took);
         self.busy[tenant.gpu] = ends;

@@ -25,13 +25,13 @@ pub fn kernel_setup(
     params: GpuParams,
     job: JobParams,
 ) -> Result<TenantId, Error> {
-    core.set_gpu(GpuId(gpu), params)?;
-    core.set_resetting(GpuId(gpu), false)?;
+    core.set_gpu(GpuIndex(gpu), params)?;
+    core.set_resetting(GpuIndex(gpu), false)?;
     let id = core.add_job(job)?;
     core.set_job(id, job)?;
     core.hold(id, Nanos::NEVER)?;
     core.release(id)?;
-    let tenant = core.add_tenant(id, GpuId(gpu), true)?;
+    let tenant = core.add_tenant(id, GpuIndex(gpu), true)?;
     core.set_stoppable(tenant, false)?;
     Ok(tenant)
 }
@@ -39,7 +39,7 @@ pub fn kernel_setup(
 #[unsafe(no_mangle)]
 pub fn kernel_teardown(core: &mut Scheduler<Static>, tenant: TenantId, job: JobId) -> Result<(), Error> {
     core.remove_tenant(tenant)?;
-    core.remove_gpu(GpuId(0))?;
+    core.remove_gpu(GpuIndex(0))?;
     core.remove_job(job)
 }
 
@@ -61,8 +61,8 @@ pub fn kernel_tick(
 #[unsafe(no_mangle)]
 pub fn kernel_show(core: &mut Scheduler<Static>, job: JobId, gpu: u8, actuator: ActuatorKind) -> Option<u64> {
     let status = core.job(job)?;
-    let gpu_status = core.gpu(GpuId(gpu))?;
-    let inversion = core.inversion_bound(GpuId(gpu), job, Nanos::ZERO, &actuator)?;
+    let gpu_status = core.gpu(GpuIndex(gpu))?;
+    let inversion = core.inversion_bound(GpuIndex(gpu), job, Nanos::ZERO, &actuator)?;
     let starvation = core.starvation_bound(job, Nanos::ZERO)?;
     let total = bounds::inversion(&inversion).plus(bounds::starvation(&starvation));
     Some(total.plus(gpu_status.cycle).0.wrapping_add(u64::from(status.victims)))

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "every test file uses its own part of the machine")]
 
 use gpreempt_core::{
-    Action, Activity, ActuatorKind, Entry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
+    Action, Activity, ActuatorKind, Entry, GpuIndex, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
     Observation, Parts, Patience, Permille, Report, Scheduler, TenantId, TenantSlot,
 };
 
@@ -55,7 +55,7 @@ impl Stage {
     pub(crate) fn new(gpus: u8, params: GpuParams) -> Stage {
         let mut core = empty_core();
         for gpu in 0..gpus {
-            core.set_gpu(GpuId(gpu), params).expect("a slot");
+            core.set_gpu(GpuIndex(gpu), params).expect("a slot");
         }
         Stage { core, now: ms(1), actors: Vec::new(), wake: Nanos::NEVER, refuses: false }
     }
@@ -76,7 +76,7 @@ impl Stage {
     }
 
     pub(crate) fn actor(&mut self, job: JobId, gpu: u8, stoppable: bool) -> usize {
-        let id = self.core.add_tenant(job, GpuId(gpu), stoppable).expect("room");
+        let id = self.core.add_tenant(job, GpuIndex(gpu), stoppable).expect("room");
         let look = Observation { at: self.now, since: self.now, queues: 1, ..Observation::default() };
         self.actors.push(Actor { id, look });
         self.actors.len() - 1

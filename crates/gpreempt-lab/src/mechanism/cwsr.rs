@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use gpreempt_core::{
-    Action, Activity, ActuatorKind, Entry, GpuId, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
+    Action, Activity, ActuatorKind, Entry, GpuIndex, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
     Observation, Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
 };
 
@@ -142,7 +142,7 @@ impl Cwsr {
         let estimate = first_estimate(profile, variant.actuator);
         for gpu in 0..gpus {
             let params = GpuParams { cycle_estimate: estimate, ..GpuParams::default() };
-            core.set_gpu(GpuId(gpu as u8), params).expect("a slot for every gpu");
+            core.set_gpu(GpuIndex(gpu as u8), params).expect("a slot for every gpu");
         }
         let mut host = Cwsr {
             variant,
@@ -164,7 +164,7 @@ impl Cwsr {
             let job = host.core.add_job(JobParams { level, ..JobParams::default() }).expect("a slot for every task");
             host.jobs.push(job);
             for &gpu in &task.gpus {
-                let id = host.core.add_tenant(job, GpuId(gpu as u8), true).expect("a slot for every queue");
+                let id = host.core.add_tenant(job, GpuIndex(gpu as u8), true).expect("a slot for every queue");
                 host.tenants.push(Tenant { id, task: index, gpu, had_work: false, since: Nanos::ZERO });
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use kfd::{Pid, ProcessMemory};
-use nix::time::{ClockId, clock_gettime};
+use linux_host::clock;
 
 use super::thread::Usage;
 
@@ -19,7 +19,7 @@ pub(super) fn cpu_ns(usage: Usage, window: Duration, pid: u32) -> Result<u64> {
     let looped = thread::spawn(move || {
         // As punctual as the thread that it is compared with.
         let _ = gpreemptd::os::priority::raise();
-        let begun = own_time();
+        let begun = clock::thread_cpu();
         let nap = window.checked_div(u32::try_from(usage.sleeps.max(1)).unwrap_or(u32::MAX)).unwrap_or_default();
         let mut read = 0;
         for slept in 1..=usage.sleeps {
@@ -30,15 +30,10 @@ pub(super) fn cpu_ns(usage: Usage, window: Duration, pid: u32) -> Result<u64> {
                 read += 1;
             }
         }
-        own_time().saturating_sub(begun)
+        clock::thread_cpu().saturating_sub(begun)
     });
     let Ok(used) = looped.join() else { bail!("the bare loop failed") };
     Ok(u64::try_from(used.as_nanos()).unwrap_or(u64::MAX))
-}
-
-/// Processor time of the calling thread.
-fn own_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// An address of a process that can be read: that of its stack.

@@ -1,7 +1,7 @@
 //! How soon work is seen, and what watching costs.
 //!
 //! Both are measured from outside: the online program notes the time of every doorbell and the daemon's log has the
-//! time of the look that saw it; processor time, sleeps and reads of the deciding thread are the kernel's counts, in a
+//! time of the poll that saw it; processor time, sleeps and reads of the deciding thread are the kernel's counts, in a
 //! while in which the gpu is contended for and nothing has to be decided.
 
 use std::thread::sleep;
@@ -20,7 +20,7 @@ use crate::environment::managed::{self, DaemonActivity};
 use crate::environment::measure::Latency;
 use crate::output::from_micros;
 
-/// Periods of looks in microseconds. Without one the daemon is notified.
+/// Periods of polls in microseconds. Without one the daemon is notified.
 const PERIODS: [Option<u32>; 5] = [Some(50), Some(200), Some(1000), Some(5000), None];
 pub(super) const MEASUREMENTS: u64 = PERIODS.len() as u64;
 
@@ -47,7 +47,7 @@ pub(super) struct Case {
     pub(super) doorbells: usize,
     /// Of those, the ones whose work was done before it was seen; they count with the time that took.
     pub(super) unseen: usize,
-    /// From the doorbell to the end of the look that saw it.
+    /// From the doorbell to the end of the poll that saw it.
     pub(super) detection: Option<Latency>,
     /// Of one processor: all threads of the daemon, and the deciding one.
     pub(super) daemon_cpu_share: f64,
@@ -80,7 +80,7 @@ fn measure_one(bed: &Bed<'_>, period_us: Option<u32>, calibration: &Calibration)
     let (scan, period) = period_us.map_or((IDLE_MS, IDLE_MS * 1000), |period| (5, period));
     // Every inversion has to be acted upon to be in the log.
     let settings =
-        format!("scan_ms = {scan}\n[watch]\nfixed = true\nperiod_us = {period}\n[breaker]\nsample_one_in = 0\n");
+        format!("scan_ms = {scan}\n[watch]\nfixed = true\nperiod_us = {period}\n[breaker]\ncontrol_one_in = 0\n");
     let mut setting = bed.setting(bed.workload, settings);
     let mut daemon = managed::start(bed.place, bed.workload, &setting.settings, bed.interrupt)?;
     if period_us.is_none() {
@@ -123,9 +123,9 @@ fn measure_one(bed: &Bed<'_>, period_us: Option<u32>, calibration: &Calibration)
     })
 }
 
-/// From each doorbell that met running offline work to the look that saw it, in microseconds, and whether one did.
+/// From each doorbell that met running offline work to the poll that saw it, in microseconds, and whether one did.
 fn detections(requests: &[Request], activity: &DaemonActivity) -> Vec<(f64, bool)> {
-    let looks: Vec<u64> = activity
+    let polls: Vec<u64> = activity
         .events
         .iter()
         .filter_map(|event| match event.kind {
@@ -138,7 +138,7 @@ fn detections(requests: &[Request], activity: &DaemonActivity) -> Vec<(f64, bool
     for request in requests {
         let (Some(rung), Some(answered)) = (request.submitted_ns, request.answered_ns) else { continue };
         if rung.saturating_sub(idle_since) >= APART_NS {
-            let seen = looks.iter().copied().filter(|look| (rung..=answered).contains(look)).min();
+            let seen = polls.iter().copied().filter(|poll| (rung..=answered).contains(poll)).min();
             found.push(((seen.unwrap_or(answered) - rung) as f64 / 1e3, seen.is_some()));
         }
         idle_since = answered;
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn doorbells_are_matched_with_the_first_look_that_saw_them() {
+    fn doorbells_are_matched_with_the_first_poll_that_saw_them() {
         let activity =
             DaemonActivity { events: vec![stop(100 * MS + 300_000), stop(102 * MS)], ..DaemonActivity::default() };
         let requests = [request(100, 104), request(105, 109), request(200, 250)];

@@ -13,7 +13,7 @@ use crate::load::Line;
 /// Blocks without the daemon, each followed by one with it; and a last one without.
 const BLOCKS: usize = 15;
 pub(super) const MEASUREMENTS: u64 = BLOCKS as u64;
-/// As often as the daemon ever looks unless it is told otherwise.
+/// As often as the daemon ever polls unless it is told otherwise.
 const SETTINGS: &str = "[watch]\nfixed = true\nperiod_us = 50\n";
 const BOUNDS: (f64, f64) = (0.98, 1.02);
 
@@ -81,7 +81,7 @@ impl Doorbell {
 
     pub(super) fn goal(&self) -> Goal {
         let [low, high] = self.ratio_quartiles;
-        Goal::new("doorbell_ratio", "looks every 50 us", (Some(BOUNDS.0), Some(BOUNDS.1)), Some(self.ratio), || {
+        Goal::new("doorbell_ratio", "polls every 50 us", (Some(BOUNDS.0), Some(BOUNDS.1)), Some(self.ratio), || {
             format!(
                 "half of {} blocks lie between {low:.3} and {high:.3}: whether the gpu reads the ring while it is written \
                  differs more from block to block, on a virtual gpu at least",

@@ -17,6 +17,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use indicatif::ProgressBar;
+use linux_host::machine::load_average;
 use serde::Serialize;
 
 use crate::environment::gpu_under_test::GpuUnderTest;
@@ -46,7 +47,7 @@ struct BenchReport {
     gpu: String,
     seed: u64,
     cores: usize,
-    /// False if the machine was busy with other work: then no goal is judged.
+    /// False if the machine was busy with other work, or that is unknown: then no goal is judged.
     valid: bool,
     busy: OtherWork,
     /// Average of runnable processes over the minute before the run and before its end.
@@ -92,7 +93,7 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
         (BenchPart::Tenants, tenants::MEASUREMENTS),
     ];
     bar.set_length(lengths.iter().filter(|(part, _)| wanted(*part)).map(|(_, length)| length).sum());
-    let load_before = load();
+    let load_before = load_average();
     let requests = wanted(BenchPart::Requests).then(|| requests::measure(&bed)).transpose()?;
     let detection = wanted(BenchPart::Detection).then(|| detection::measure(&bed)).transpose()?;
     let doorbell = wanted(BenchPart::Doorbell).then(|| doorbell::measure(&bed)).transpose()?;
@@ -104,7 +105,7 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
     goals.extend(doorbell.iter().map(doorbell::Doorbell::goal));
     goals.extend(tenants.iter().flat_map(|cases| tenants::goals(cases)));
     let busy = other_work.report();
-    if busy.exceeded {
+    if !busy.permits_judgement() {
         goals.iter_mut().for_each(Goal::withhold);
     }
     let count = |met: bool| goals.iter().filter(|goal| goal.met == Some(met)).count();
@@ -115,10 +116,10 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
         gpu,
         seed: options.seed,
         cores: busy.cores,
-        valid: !busy.exceeded,
+        valid: busy.permits_judgement(),
         busy,
         load_before,
-        load_after: load(),
+        load_after: load_average(),
         goals_met,
         goals_missed,
         goals,
@@ -130,7 +131,93 @@ pub fn run(options: &BenchArgs, out: &mut impl Write) -> Result<()> {
     if options.json { output::json(&report, out) } else { print::print(&report, out) }
 }
 
-/// Processes that want a processor, averaged over a minute.
-fn load() -> Option<f64> {
-    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
+#[cfg(test)]
+mod tests {
+    use gpreempt_proto::Distribution;
+
+    use super::*;
+    use crate::document::assert_documented;
+    use crate::environment::measure::Latency;
+    use crate::environment::tally::Offline;
+
+    const LATENCY: Latency = Latency { p50_us: 1.0, p95_us: 2.0, p99_us: 3.0, max_us: 4.0 };
+
+    fn requests_case() -> requests::Case {
+        requests::Case {
+            request_ms: 2.0,
+            requests: 300,
+            alone: LATENCY,
+            with: LATENCY,
+            added_p50_us: 0.0,
+            added_p95_us: 0.0,
+            unanswered: 0,
+            offline: Offline::default(),
+            stops: 0,
+            cycles: None,
+            cycles_per_stop: None,
+            detection: Distribution::default(),
+            stop: Distribution::default(),
+            resume: Distribution::default(),
+            wakeup: Distribution::default(),
+            daemon_cpu_share: 0.0,
+            bit_identical: true,
+        }
+    }
+
+    fn detection_case() -> detection::Case {
+        detection::Case {
+            period_us: None,
+            doorbells: 1,
+            unseen: 0,
+            detection: Some(LATENCY),
+            daemon_cpu_share: 0.0,
+            watch_cpu_share: 0.0,
+            sleeps_per_s: 0.0,
+            reads_per_s: 0.0,
+            bare_cpu_share: 0.0,
+            watch_times_bare: None,
+            wakeup_p99_us: 0.0,
+        }
+    }
+
+    fn report() -> BenchReport {
+        let doorbell =
+            doorbell::Doorbell { without_ns: 1.0, with_ns: 1.0, ratio: 1.0, ratio_quartiles: [1.0; 2], blocks: 1 };
+        BenchReport {
+            schema: output::SCHEMA,
+            kind: "emulated",
+            gpu: String::new(),
+            seed: 1,
+            cores: 2,
+            valid: true,
+            busy: OtherWork::default(),
+            load_before: None,
+            load_after: None,
+            goals_met: 1,
+            goals_missed: 0,
+            goals: vec![doorbell.goal()],
+            requests: Some(vec![requests_case()]),
+            detection: Some(vec![detection_case()]),
+            doorbell: Some(doorbell),
+            tenants: Some(vec![tenants::Case {
+                tenants: 1,
+                queues: 4,
+                poll_us: 0.0,
+                decision_us: 0.0,
+                daemon_cpu_share: 0.0,
+            }]),
+        }
+    }
+
+    #[test]
+    fn the_document_has_the_keys_that_its_documentation_lists() {
+        let manual = include_str!("../../../../docs/bench-json.md");
+        let value = serde_json::to_value(report()).unwrap();
+        assert_documented(manual, "", &value, &["goals", "requests", "detection", "doorbell", "tenants"]);
+        for list in ["goals", "requests", "detection", "tenants"] {
+            // The keys of `offline` are those of the demo's document.
+            assert_documented(manual, &format!("`{list}[]`"), &value[list][0], &["offline"]);
+        }
+        assert_documented(manual, "`doorbell`", &value["doorbell"], &[]);
+    }
 }

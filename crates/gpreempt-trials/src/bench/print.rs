@@ -14,7 +14,7 @@ pub(super) fn print(report: &BenchReport, out: &mut impl Write) -> Result<()> {
         writeln!(out, "Online latency and offline throughput ({}):\n{}", report.kind, of_requests(cases))?;
     }
     if let Some(cases) = &report.detection {
-        writeln!(out, "From doorbell to look, against the daemon's share of a core:\n{}", of_detection(cases))?;
+        writeln!(out, "From doorbell to poll, against the daemon's share of a core:\n{}", of_detection(cases))?;
     }
     if let Some(doorbell) = &report.doorbell {
         writeln!(
@@ -37,20 +37,21 @@ pub(super) fn print(report: &BenchReport, out: &mut impl Write) -> Result<()> {
     for goal in report.goals.iter().filter(|goal| goal.met == Some(false)) {
         writeln!(out, "Missed: {}, {}: {}.", goal.name, goal.case, goal.reason.as_deref().unwrap_or("-"))?;
     }
-    if let Some(complaint) = report.busy.complaint() {
-        writeln!(out, "{complaint}")?;
-    }
     let load = |load: Option<f64>| load.map_or_else(|| "-".to_owned(), digits);
     writeln!(
         out,
-        "{} goals met, {} missed. {} cores; load of the machine {} before, {} after.",
-        report.goals_met,
-        report.goals_missed,
+        "{} {} cores; load of the machine {} before, {} after.",
+        verdict(report.busy.complaint(), report.goals_met, report.goals_missed),
         report.cores,
         load(report.load_before),
         load(report.load_after)
     )?;
     Ok(())
+}
+
+/// Counts goals, or says why none is judged.
+fn verdict(complaint: Option<String>, met: usize, missed: usize) -> String {
+    complaint.unwrap_or_else(|| format!("{met} goals met, {missed} missed."))
 }
 
 fn row(goal: &Goal) -> [Cell; 5] {
@@ -103,7 +104,7 @@ fn of_requests(cases: &[requests::Case]) -> Table {
 
 fn of_detection(cases: &[detection::Case]) -> Table {
     let mut table = output::table(&[
-        "looks",
+        "polls",
         "doorbells",
         "p50",
         "p99",
@@ -131,15 +132,26 @@ fn of_detection(cases: &[detection::Case]) -> Table {
 }
 
 fn of_tenants(cases: &[tenants::Case]) -> Table {
-    let mut table = output::table(&["tenants", "queues", "look", "decision", "daemon"]);
+    let mut table = output::table(&["tenants", "queues", "poll", "decision", "daemon"]);
     for case in cases {
         table.add_row([
             number(case.tenants),
             number(case.queues),
-            number(from_micros(case.look_us)),
+            number(from_micros(case.poll_us)),
             number(from_micros(case.decision_us)),
             number(percent(Some(case.daemon_cpu_share))),
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_that_are_not_judged_are_not_counted() {
+        assert_eq!(verdict(None, 3, 1), "3 goals met, 1 missed.");
+        assert_eq!(verdict(Some("Busy: nothing is judged.".to_owned()), 0, 0), "Busy: nothing is judged.");
+    }
 }

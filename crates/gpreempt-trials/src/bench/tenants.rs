@@ -1,4 +1,4 @@
-//! What a look and a decision cost when many have queues.
+//! What a poll and a decision cost when many have queues.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub(super) struct Case {
     pub(super) tenants: usize,
     pub(super) queues: usize,
     /// Medians.
-    pub(super) look_us: f64,
+    pub(super) poll_us: f64,
     pub(super) decision_us: f64,
     /// Of one processor.
     pub(super) daemon_cpu_share: f64,
@@ -67,7 +67,7 @@ pub(super) fn measure(bed: &Bed<'_>) -> Result<Vec<Case>> {
         cases.push(Case {
             tenants,
             queues: tenants * QUEUES as usize,
-            look_us: activity.stats.daemon.look.p50_us,
+            poll_us: activity.stats.daemon.poll.p50_us,
             decision_us: activity.stats.daemon.decision.p50_us,
             daemon_cpu_share: activity.cpu_share,
         });
@@ -86,7 +86,7 @@ pub(super) fn goals(cases: &[Case]) -> Vec<Goal> {
         let name = format!("{} to {} tenants", less.tenants, more.tenants);
         type Cost = fn(&Case) -> f64;
         let costs: [(&'static str, Cost); 2] =
-            [("look_times_half", |case| case.look_us), ("decision_times_half", |case| case.decision_us)];
+            [("poll_times_half", |case| case.poll_us), ("decision_times_half", |case| case.decision_us)];
         for (what, of) in costs {
             let times = (of(less) > 0.0).then(|| of(more) / of(less));
             goals.push(Goal::at_most(what, &name, TIMES, times, || {
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn cost_that_grows_with_the_square_is_missed() {
         let case = |tenants: usize, power| {
-            let look_us = (tenants as f64).powi(power);
-            Case { tenants, queues: 4 * tenants, look_us, decision_us: tenants as f64, daemon_cpu_share: 0.0 }
+            let poll_us = (tenants as f64).powi(power);
+            Case { tenants, queues: 4 * tenants, poll_us, decision_us: tenants as f64, daemon_cpu_share: 0.0 }
         };
         let met = |power| {
             goals(&TENANTS.map(|tenants| case(tenants, power))).iter().filter(|goal| goal.met == Some(true)).count()

@@ -149,7 +149,7 @@ impl DemoReport {
             blocks: measured.iter().map(|(arm, round, outcome)| Block::of(*arm, *round, outcome)).collect(),
         };
         report.faults = report.find_faults();
-        report.valid = report.faults.is_empty() && !report.busy.exceeded;
+        report.valid = report.faults.is_empty() && report.busy.permits_judgement();
         report
     }
 
@@ -162,7 +162,7 @@ impl DemoReport {
         if self.lost + self.repeated > 0 {
             faults.push(format!("{} runs of workgroups were lost, {} repeated", self.lost, self.repeated));
         }
-        if self.busy.exceeded {
+        if !self.busy.permits_judgement() {
             return faults;
         }
         if let Some(times) = self.without.as_ref().and_then(|arm| arm.p95_times_alone).filter(|&times| times < SHOWS) {

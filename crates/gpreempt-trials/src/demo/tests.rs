@@ -5,6 +5,7 @@ use gpreempt_proto::{Distribution, GpuStats, Stats};
 use super::DemoClient;
 use super::print;
 use super::report::{About, DemoReport};
+use crate::document::assert_documented;
 use crate::environment::block::{Arm, Calibration, Outcome, Request};
 use crate::environment::gpu_under_test::Counters;
 use crate::environment::managed::DaemonActivity;
@@ -70,7 +71,7 @@ fn served(outcome: Outcome) -> Outcome {
 }
 
 fn report(measured: &[(Arm, u32, Outcome)]) -> DemoReport {
-    report_beside(OtherWork::default(), measured)
+    report_beside(OtherWork { during_cores: Some(0.0), ..OtherWork::default() }, measured)
 }
 
 fn report_beside(busy: OtherWork, measured: &[(Arm, u32, Outcome)]) -> DemoReport {
@@ -147,6 +148,9 @@ fn beside_other_work_times_are_not_judged_and_wrong_bits_are() {
     assert!(text.contains("busy with other work (unknown of 2 cores before, 1.50 during the run)"), "{text}");
     let document = serde_json::to_value(&report).unwrap();
     assert_eq!((&document["valid"], &document["busy"]["exceeded"]), (&false.into(), &true.into()));
+    let unknown = report_beside(OtherWork::default(), &measured);
+    assert!(!unknown.valid && unknown.faults.is_empty(), "{:?}", unknown.faults);
+    assert!(printed(&unknown).contains("Other work on the machine is unknown"));
     measured[0].2.offline.as_mut().unwrap().bit_identical = false;
     assert_eq!(report_beside(busy, &measured).faults.len(), 1);
 }
@@ -197,4 +201,20 @@ fn an_arm_that_was_left_out_is_left_out_everywhere() {
     assert!(!printed(&report).contains("with gpreempt:"));
     let document = serde_json::to_value(&report).unwrap();
     assert_eq!((&document["with"], &document["alone"]["requests"]), (&serde_json::Value::Null, &100.into()));
+}
+
+#[test]
+fn the_document_has_the_keys_that_its_documentation_lists() {
+    let manual = include_str!("../../../../docs/demo-json.md");
+    let value = serde_json::to_value(report(&good())).unwrap();
+    let parts = ["alone", "without", "with", "offline", "gpreempt", "blocks"];
+    assert_documented(manual, "", &value, &parts);
+    for arm in ["alone", "without", "with"] {
+        assert_documented(manual, "`alone`, `without`, `with`", &value[arm], &[]);
+    }
+    assert_documented(manual, "`offline`", &value["offline"], &[]);
+    assert_documented(manual, "`gpreempt`", &value["gpreempt"], &[]);
+    for block in value["blocks"].as_array().unwrap() {
+        assert_documented(manual, "`blocks`", block, &[]);
+    }
 }

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use gpreempt_lab::perfetto::{ChromeEvent, List};
+use gpreempt_output::perfetto::{ChromeEvent, List};
 use gpreempt_proto::EventKind;
 use serde_json::{Value, json};
 

@@ -68,16 +68,10 @@ impl DaemonActivity {
             cycles: sum(&stats, |gpu| gpu.cycles).saturating_sub(sum(before, |gpu| gpu.cycles)),
             cpu_share: (cpu(&stats) - cpu(before)).max(0.0) / elapsed,
             events: if let Answer::Log { events, .. } = log { events } else { Vec::new() },
-            clock_offset_ns: clock_offset(),
+            clock_offset_ns: clock::wall_ahead_of_monotonic_ns(),
             stats,
         })
     }
-}
-
-/// How far the wall clock is ahead of the monotonic one, in nanoseconds.
-fn clock_offset() -> i128 {
-    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    wall.as_nanos().cast_signed() - clock::monotonic().as_nanos().cast_signed()
 }
 
 #[cfg(test)]

@@ -2,7 +2,12 @@
 //!
 //! Measured as processor time: that of the whole machine minus that of the trial's processes, over stretches in which
 //! none of those ends. Time that a hypervisor gave to other machines counts as other work. Times and throughputs of a
-//! trial mean nothing beside much other work, so they are not judged then.
+//! trial mean nothing beside much other work, so they are not judged then, and neither where it is unknown.
+//!
+//! The run queue (`procs_running` of `/proc/stat`, `/proc/loadavg`) would say less. It does not tell the trial's own
+//! threads from others, and a virtual gpu keeps more of them runnable than most machines have cores; it is a sample of
+//! an instant, or an average over a minute that reaches back before the trial; and it does not have steal. Processor
+//! time belongs to a process and covers exactly the stretch. The bench reports the load average beside it, unjudged.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +80,7 @@ pub(crate) struct OtherWork {
     pub(crate) limit_cores: f64,
     /// Cores of the machine.
     pub(crate) cores: usize,
-    /// Whether either is above the limit: then nothing is judged.
+    /// Whether either is above the limit.
     pub(crate) exceeded: bool,
 }
 
@@ -87,17 +92,30 @@ impl OtherWork {
         OtherWork { before_cores, during_cores, limit_cores, cores, exceeded }
     }
 
-    /// What to tell the user if it was too much.
+    /// Whether times and counts may be judged: there was little other work, and that is known.
+    pub(crate) fn permits_judgement(&self) -> bool {
+        !self.exceeded && self.during_cores.is_some()
+    }
+
+    /// What to tell the user if nothing is judged.
     pub(crate) fn complaint(&self) -> Option<String> {
         let show = |busy: Option<f64>| busy.map_or_else(|| "unknown".to_owned(), |busy| format!("{busy:.2}"));
-        self.exceeded.then(|| {
-            format!(
-                "The machine was busy with other work ({} of {} cores before, {} during the run): nothing is judged.",
-                show(self.before_cores),
-                self.cores,
-                show(self.during_cores)
-            )
-        })
+        if self.permits_judgement() {
+            return None;
+        }
+        if !self.exceeded {
+            return Some(
+                "Other work on the machine is unknown, because programs of the run ended in every stretch that was \
+                 measured: nothing is judged."
+                    .to_owned(),
+            );
+        }
+        Some(format!(
+            "The machine was busy with other work ({} of {} cores before, {} during the run): nothing is judged.",
+            show(self.before_cores),
+            self.cores,
+            show(self.during_cores)
+        ))
     }
 }
 
@@ -215,7 +233,16 @@ mod tests {
         assert!(said.contains("(0.00 of 2 cores before, 0.50 during the run): nothing is judged."), "{said}");
         // One of 64 cores is noise.
         assert!(!OtherWork::of(stretch(15), stretch(15), 64).exceeded);
-        assert_eq!(OtherWork::of(stretch(0), Stretch::default(), 2).complaint(), None);
+        assert_eq!(OtherWork::of(Stretch::default(), stretch(0), 2).complaint(), None);
+    }
+
+    #[test]
+    fn unknown_other_work_is_not_taken_for_none() {
+        let quiet = Stretch { other: 0, total: 1000 };
+        let unknown = OtherWork::of(quiet, Stretch::default(), 2);
+        assert!(!unknown.exceeded && !unknown.permits_judgement());
+        assert!(unknown.complaint().unwrap().ends_with("nothing is judged."));
+        assert!(OtherWork::of(quiet, quiet, 2).permits_judgement());
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::io::Write;
 use anyhow::{Result, bail, ensure};
 use kfd_runtime::{Device, Runtime, Signal};
 use kfd_suite::chain::{self, Chain, Work};
+use linux_host::clock::monotonic_ns;
 
 use super::LoadCalibrate;
-use super::{LOST, Line, now, say};
+use super::{LOST, Line, say};
 
 /// Batches in a measurement; the median counts.
 const BATCHES: u32 = 7;
@@ -80,7 +81,7 @@ fn kernel_us(device: &Device, work: Work, batch: u32) -> Result<f64> {
 fn batches(device: &Device, work: Work, batch: u32) -> Result<(u64, Vec<u64>)> {
     let mut chain = Chain::new(device, work, batch * (BATCHES + 1))?;
     let signals: Vec<Signal> = (0..=BATCHES).map(|_| Signal::new(device, 1)).collect::<Result<_, _>>()?;
-    let begin = now();
+    let begin = monotonic_ns();
     for signal in &signals {
         for left in (0..batch).rev() {
             chain.submit((left == 0).then_some(signal))?;
@@ -89,7 +90,7 @@ fn batches(device: &Device, work: Work, batch: u32) -> Result<(u64, Vec<u64>)> {
     let mut ends = Vec::new();
     for signal in &signals {
         chain.wait(signal, LOST)?;
-        ends.push(now());
+        ends.push(monotonic_ns());
     }
     Ok((begin, ends))
 }

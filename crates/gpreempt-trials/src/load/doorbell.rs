@@ -4,9 +4,10 @@ use std::io::{BufRead, Write};
 
 use anyhow::{Context, Result};
 use kfd_runtime::{Order, Queue, Runtime, Signal};
+use linux_host::clock::monotonic_ns;
 
 use super::LoadDoorbell;
-use super::{LOST, Line, now, say};
+use super::{LOST, Line, say};
 
 pub(super) fn run(options: &LoadDoorbell, out: &mut impl Write) -> Result<()> {
     let runtime = Runtime::open()?;
@@ -29,11 +30,11 @@ fn measure(queue: &mut Queue, done: &Signal, options: &LoadDoorbell) -> Result<f
     let mut times = Vec::with_capacity(options.batches as usize);
     for _ in 0..options.batches {
         done.set(options.batch.into())?;
-        let begun = now();
+        let begun = monotonic_ns();
         for _ in 0..options.batch {
             queue.barrier_and(&[], Order::AfterPrevious, done)?;
         }
-        times.push(now() - begun);
+        times.push(monotonic_ns() - begun);
         queue.wait(done, LOST)?;
     }
     times.sort_unstable();

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use kfd_suite::chain::{Chain, State, Work};
-use nix::time::{ClockId, clock_gettime};
+use linux_host::clock::monotonic_ns;
 use serde::{Deserialize, Serialize};
 
 pub use args::{Load, LoadCalibrate, LoadDoorbell, LoadIdle, LoadOffline, LoadOnline};
@@ -114,7 +114,7 @@ pub(crate) struct End {
 impl End {
     /// Compares what a chain computed with what it should have.
     fn of(chain: &Chain, work: Work) -> Result<End> {
-        let at_ns = now();
+        let at_ns = monotonic_ns();
         let kernels = chain.submitted();
         let (state, expected) = (chain.state()?, State::after(work, kernels));
         let (lost, repeated) = state.lost_and_repeated(kernels);
@@ -139,11 +139,4 @@ fn say(line: &Line, out: &mut impl Write) -> Result<()> {
     writeln!(out)?;
     out.flush()?;
     Ok(())
-}
-
-/// The machine's monotonic clock in nanoseconds.
-pub(crate) fn now() -> u64 {
-    // The clock always exists; a time of 0 would show at once.
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -9,12 +9,13 @@ use std::thread;
 use anyhow::{Context, Result, ensure};
 use kfd_runtime::{Runtime, Signal};
 use kfd_suite::chain::{self, Chain, Work};
+use linux_host::clock::monotonic_ns;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal as UnixSignal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use super::LoadOffline;
-use super::{End, LOST, Line, now, say};
+use super::{End, LOST, Line, say};
 
 pub(super) fn run(options: &LoadOffline, out: &mut impl Write) -> Result<()> {
     let end = watch_for_end()?;
@@ -40,7 +41,7 @@ pub(super) fn run(options: &LoadOffline, out: &mut impl Write) -> Result<()> {
             break;
         }
         chain.wait(&signals[(ended % options.depth) as usize], LOST)?;
-        say(&Line::Kernel { kernel: ended, ended_ns: now() }, out)?;
+        say(&Line::Kernel { kernel: ended, ended_ns: monotonic_ns() }, out)?;
         ended += 1;
     }
     say(&Line::End(End::of(&chain, work)?), out)

@@ -8,9 +8,10 @@ use anyhow::{Context, Result, ensure};
 use gpreempt_proto::{Client, Request};
 use kfd_runtime::{Runtime, Signal};
 use kfd_suite::chain::{Chain, Work};
+use linux_host::clock::monotonic_ns;
 
 use super::LoadOnline;
-use super::{End, LOST, Line, arrivals, now, say};
+use super::{End, LOST, Line, arrivals, say};
 
 pub(super) fn run(options: &LoadOnline, out: &mut impl Write) -> Result<()> {
     let LoadOnline { requests, kernels, groups, steps, rate, seed, patience_ms, wait, ref notify } = *options;
@@ -29,7 +30,7 @@ pub(super) fn run(options: &LoadOnline, out: &mut impl Write) -> Result<()> {
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).context("cannot read the line to begin with")?;
     }
-    let begin = now();
+    let begin = monotonic_ns();
     say(&Line::Begin { at_ns: begin }, out)?;
     let instant = |arrival: Duration| begin.saturating_add(u64::try_from(arrival.as_nanos()).unwrap_or(u64::MAX));
     let arrivals = arrivals(requests, rate, seed);
@@ -47,11 +48,11 @@ pub(super) fn run(options: &LoadOnline, out: &mut impl Write) -> Result<()> {
 fn serve(server: &mut Server, request: u32, arrived_ns: u64, limit: Option<u64>) -> Result<Line> {
     let mut submitted_ns = None;
     let mut answered_ns = None;
-    if limit.is_none_or(|limit| now().max(arrived_ns) < limit) {
-        thread::sleep(Duration::from_nanos(arrived_ns.saturating_sub(now())));
-        submitted_ns = Some(now());
+    if limit.is_none_or(|limit| monotonic_ns().max(arrived_ns) < limit) {
+        thread::sleep(Duration::from_nanos(arrived_ns.saturating_sub(monotonic_ns())));
+        submitted_ns = Some(monotonic_ns());
         server.answer()?;
-        answered_ns = Some(now()).filter(|&at| limit.is_none_or(|limit| at <= limit));
+        answered_ns = Some(monotonic_ns()).filter(|&at| limit.is_none_or(|limit| at <= limit));
     }
     let until = answered_ns.or(limit).unwrap_or(arrived_ns);
     let latency_us = until.saturating_sub(arrived_ns) as f64 / 1e3;

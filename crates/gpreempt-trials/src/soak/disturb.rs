@@ -20,35 +20,35 @@ const PAUSE_MS: (u64, u64) = (100, 900);
 /// How long a process stays halted by SIGSTOP: shorter and longer than the guardian tolerates.
 const FREEZE_MS: (u64, u64) = (50, 1500);
 
-/// The process that is killed or stopped.
+/// A process that is killed or halted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whom {
+enum Victim {
     Part(Part),
     Load(Role),
 }
 
-impl Whom {
-    const ALL: [Whom; 5] = [
-        Whom::Part(Part::Daemon),
-        Whom::Part(Part::Guardian),
-        Whom::Part(Part::Actuator),
-        Whom::Load(Role::Online),
-        Whom::Load(Role::Offline),
+impl Victim {
+    const ALL: [Victim; 5] = [
+        Victim::Part(Part::Daemon),
+        Victim::Part(Part::Guardian),
+        Victim::Part(Part::Actuator),
+        Victim::Load(Role::Online),
+        Victim::Load(Role::Offline),
     ];
 
     fn name(self) -> &'static str {
         match self {
-            Whom::Part(Part::Daemon) => "daemon",
-            Whom::Part(Part::Guardian) => "guardian",
-            Whom::Part(Part::Actuator) => "actuator",
-            Whom::Load(role) => role.name(),
+            Victim::Part(Part::Daemon) => "daemon",
+            Victim::Part(Part::Guardian) => "guardian",
+            Victim::Part(Part::Actuator) => "actuator",
+            Victim::Load(role) => role.name(),
         }
     }
 }
 
 /// A process that was halted by SIGSTOP.
 struct Frozen {
-    whom: Whom,
+    victim: Victim,
     pid: u32,
     until: Instant,
 }
@@ -89,10 +89,10 @@ impl Disturber {
             return Ok(());
         }
         let random = &mut self.random;
-        let (kind, whom) = (below(random, 10), Whom::ALL[below(random, Whom::ALL.len() as u64) as usize]);
+        let (kind, victim) = (below(random, 10), Victim::ALL[below(random, Victim::ALL.len() as u64) as usize]);
         match kind {
-            0..=3 => self.kill(whom, place, loads, service, tally)?,
-            4..=6 => self.freeze(whom, loads, service, tally),
+            0..=3 => self.kill(victim, place, loads, service, tally)?,
+            4..=6 => self.freeze(victim, loads, service, tally),
             7 => self.end_one(loads, tally),
             _ if service.is_running() && !service.is_frozen() => {
                 let call = Call::ALL[below(random, Call::ALL.len() as u64) as usize];
@@ -104,10 +104,10 @@ impl Disturber {
         Ok(())
     }
 
-    fn find(&mut self, whom: Whom, loads: &Loads<'_>, service: &SoakDaemon<'_>) -> Option<u32> {
-        match whom {
-            Whom::Part(part) => service.pid(part),
-            Whom::Load(role) => {
+    fn find(&mut self, victim: Victim, loads: &Loads<'_>, service: &SoakDaemon<'_>) -> Option<u32> {
+        match victim {
+            Victim::Part(part) => service.pid(part),
+            Victim::Load(role) => {
                 let pids = loads.pids(Some(role));
                 pids.get(below(&mut self.random, pids.len() as u64) as usize).copied()
             }
@@ -116,17 +116,17 @@ impl Disturber {
 
     fn kill(
         &mut self,
-        whom: Whom,
+        victim: Victim,
         place: &GpuUnderTest,
         loads: &mut Loads<'_>,
         service: &mut SoakDaemon<'_>,
         tally: &mut SoakTally,
     ) -> Result<()> {
-        let Some(pid) = self.find(whom, loads, service) else { return Ok(()) };
-        *tally.kills.entry(whom.name()).or_default() += 1;
-        tally.did(format!("kill {} {pid}", whom.name()));
-        if whom != Whom::Part(Part::Daemon) {
-            if let Whom::Load(_) = whom {
+        let Some(pid) = self.find(victim, loads, service) else { return Ok(()) };
+        *tally.kills.entry(victim.name()).or_default() += 1;
+        tally.did(format!("kill {} {pid}", victim.name()));
+        if victim != Victim::Part(Part::Daemon) {
+            if let Victim::Load(_) = victim {
                 loads.doom(pid);
             }
             // It may have ended at the same moment.
@@ -141,7 +141,7 @@ impl Disturber {
             return service.ensure_running(tally);
         }
         // A guardian that is stopped cannot end.
-        self.thaw(loads, service, |frozen| matches!(frozen.whom, Whom::Part(_)));
+        self.thaw(loads, service, |frozen| matches!(frozen.victim, Victim::Part(_)));
         match free::wait_until_free(place, &loads.pids(None), &helpers)? {
             Ok(time) => tally.freed.push(time),
             Err(bound) => tally.fail(&format!("10 s after the daemon was killed: {bound}")),
@@ -150,27 +150,27 @@ impl Disturber {
         Ok(())
     }
 
-    fn freeze(&mut self, whom: Whom, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>, tally: &mut SoakTally) {
+    fn freeze(&mut self, victim: Victim, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>, tally: &mut SoakTally) {
         // Of daemon, guardian and actuator only one at a time: two that are stopped cannot look after the third.
-        let is_part = |frozen: &Frozen| matches!(frozen.whom, Whom::Part(_));
-        if matches!(whom, Whom::Part(_)) && self.frozen.iter().any(is_part) {
+        let is_part = |frozen: &Frozen| matches!(frozen.victim, Victim::Part(_));
+        if matches!(victim, Victim::Part(_)) && self.frozen.iter().any(is_part) {
             return;
         }
-        let Some(pid) = self.find(whom, loads, service) else { return };
+        let Some(pid) = self.find(victim, loads, service) else { return };
         if self.frozen.iter().any(|frozen| frozen.pid == pid) {
             return;
         }
-        *tally.freezes.entry(whom.name()).or_default() += 1;
-        tally.did(format!("stop {} {pid}", whom.name()));
+        *tally.freezes.entry(victim.name()).or_default() += 1;
+        tally.did(format!("stop {} {pid}", victim.name()));
         if kill(Pid::from_raw(pid.cast_signed()), Signal::SIGSTOP).is_err() {
             return;
         }
-        match whom {
-            Whom::Load(_) => loads.set_frozen(pid, true),
-            Whom::Part(part) => service.set_frozen(service.is_frozen() || part == Part::Daemon),
+        match victim {
+            Victim::Load(_) => loads.set_frozen(pid, true),
+            Victim::Part(part) => service.set_frozen(service.is_frozen() || part == Part::Daemon),
         }
         let until = Instant::now() + self.span(FREEZE_MS);
-        self.frozen.push(Frozen { whom, pid, until });
+        self.frozen.push(Frozen { victim, pid, until });
     }
 
     fn thaw(&mut self, loads: &mut Loads<'_>, service: &mut SoakDaemon<'_>, is_meant: impl Fn(&Frozen) -> bool) {
@@ -180,10 +180,10 @@ impl Disturber {
             }
             // It may have been killed meanwhile.
             let _ = kill(Pid::from_raw(frozen.pid.cast_signed()), Signal::SIGCONT);
-            match frozen.whom {
-                Whom::Load(_) => loads.set_frozen(frozen.pid, false),
-                Whom::Part(Part::Daemon) => service.set_frozen(false),
-                Whom::Part(_) => {}
+            match frozen.victim {
+                Victim::Load(_) => loads.set_frozen(frozen.pid, false),
+                Victim::Part(Part::Daemon) => service.set_frozen(false),
+                Victim::Part(_) => {}
             }
             false
         });

@@ -177,7 +177,26 @@ fn short(minutes: f64, stops: u64, kills: u64, checked: u64) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::document::assert_documented;
+
+    #[test]
+    fn the_document_has_the_keys_that_its_documentation_lists() {
+        let mut tally = SoakTally::new();
+        for name in ["daemon", "guardian", "actuator", "online", "offline"] {
+            tally.kills.insert(name, 1);
+        }
+        for name in ["set", "hold", "release", "reload", "reload_nonsense"] {
+            tally.calls.insert(name, 1);
+        }
+        tally.freed.push(Duration::from_millis(3));
+        tally.left("a queue".to_owned());
+        let about = About { hardware: false, gpu: String::new(), seed: 1, minutes: 1.0 };
+        let value = serde_json::to_value(SoakReport::new(about, tally)).unwrap();
+        assert_documented(include_str!("../../../../docs/soak-json.md"), "", &value, &[]);
+    }
 
     #[test]
     fn two_minutes_need_500_stops_and_20_kills() {

@@ -84,7 +84,7 @@ impl Wanted {
     fn left(options: &StormArgs, suspendable: bool, report: &StormReport) -> Wanted {
         let suspends = if suspendable { options.suspends } else { 0 };
         Wanted {
-            preemptions: options.preemptions.saturating_sub(report.engine_preemptions),
+            preemptions: options.preemptions.saturating_sub(report.executor_preemptions),
             suspends: suspends.saturating_sub(report.suspends),
         }
     }
@@ -95,7 +95,7 @@ impl Wanted {
 
     /// Whether a run brought something of everything that was wanted.
     fn was_served(&self, before: (u64, u64), report: &StormReport) -> bool {
-        (self.preemptions == 0 || report.engine_preemptions > before.0)
+        (self.preemptions == 0 || report.executor_preemptions > before.0)
             && (self.suspends == 0 || report.suspends > before.1)
     }
 }
@@ -121,9 +121,9 @@ fn storm(
         let mean_instructions = options.mean_instructions;
         setup.options.storm = (wanted.preemptions > 0).then_some(Storm { seed, mean_instructions });
         let trace = (wanted.suspends > 0).then_some(Trace { suspends: wanted.suspends, seed });
-        let before = (report.engine_preemptions, report.suspends);
+        let before = (report.executor_preemptions, report.suspends);
         report.add(attempt::run(program, &setup, trace)?, reference, seed);
-        bar.set_position((report.engine_preemptions + report.suspends).min(all.preemptions + all.suspends));
+        bar.set_position((report.executor_preemptions + report.suspends).min(all.preemptions + all.suspends));
         fruitless = if wanted.was_served(before, report) { 0 } else { fruitless + 1 };
         if fruitless == MAX_RUNS_WITHOUT_PROGRESS {
             let Wanted { preemptions, suspends } = Wanted::left(options, program.suspendable, report);

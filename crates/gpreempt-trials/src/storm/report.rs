@@ -23,7 +23,7 @@ pub(super) struct StormReport {
     /// Runs in the storm.
     pub(super) runs: u64,
     /// Queues that the device itself saved with at least one wave.
-    pub(super) engine_preemptions: u64,
+    pub(super) executor_preemptions: u64,
     /// Calls of the tracer that stopped at least one queue, those that put it back, and stops during which the client
     /// ended.
     pub(super) suspends: u64,
@@ -52,7 +52,7 @@ impl StormReport {
             client,
             seed,
             runs: 0,
-            engine_preemptions: 0,
+            executor_preemptions: 0,
             suspends: 0,
             resumes: 0,
             outlived: 0,
@@ -90,7 +90,7 @@ impl StormReport {
     }
 
     fn add_preemption(&mut self, preemption: &PreemptionStatus) {
-        self.engine_preemptions += preemption.storm_saves;
+        self.executor_preemptions += preemption.storm_saves;
         self.driver_saves += preemption.saves.saturating_sub(preemption.storm_saves);
         self.waves_saved += preemption.waves_saved;
         self.workgroups_back += preemption.workgroups_back;
@@ -123,7 +123,7 @@ impl StormReport {
 
     fn print(&self, out: &mut impl Write) -> Result<()> {
         let mut table = output::table(&["client", "runs", "by the device", "suspends", "waves saved", "elsewhere"]);
-        let numbers = [self.runs, self.engine_preemptions, self.suspends, self.waves_saved].map(number);
+        let numbers = [self.runs, self.executor_preemptions, self.suspends, self.waves_saved].map(number);
         let cells = std::iter::once(Cell::new(self.client)).chain(numbers);
         table.add_row(cells.chain([number(output::percent(self.restores_elsewhere_share))]));
         writeln!(out, "{table}")?;
@@ -167,7 +167,7 @@ mod tests {
         report.add(attempt("exactly_once 0 aa"), &reference, 9);
         assert!(!report.failed());
         let value = serde_json::to_value(&report).unwrap();
-        assert_eq!((&value["engine_preemptions"], &value["driver_saves"]), (&6.into(), &4.into()));
+        assert_eq!((&value["executor_preemptions"], &value["driver_saves"]), (&6.into(), &4.into()));
         assert_eq!((&value["suspends"], &value["waves_saved"], &value["runs"]), (&4.into(), &80.into(), &2.into()));
         assert_eq!(value["restores_elsewhere_share"], 0.75);
         assert_eq!((&value["bit_identical"], &value["exactly_once"]), (&true.into(), &true.into()));

@@ -23,7 +23,7 @@ fn held(status: &Status) -> Vec<String> {
     };
     note(status.system_used_bytes, "bytes of system memory");
     note(status.tokens.held.into(), "execution tokens");
-    note(status.seats.into(), "seats");
+    note(status.process_slots.into(), "process slots");
     for gpu in &status.gpus {
         note(gpu.queues.into(), "queues");
         note(gpu.waves.into(), "wave slots");
@@ -33,25 +33,44 @@ fn held(status: &Status) -> Vec<String> {
     left
 }
 
-/// A process that the driver still knows: its number, what it has, and what the kernel says it does.
+/// Describes a process that the driver still knows: what it has, what the supervisor does for it, and what the kernel
+/// says it does.
 fn in_driver(known: &ProcessStatus) -> String {
-    let kind = if known.debugger.is_some() { ", debugged" } else { "" };
-    format!("a process in the driver with {} queues{kind}: {}", known.queues.len(), process::describe(known.pid))
+    let mut text = format!("a process in the driver with {} queues", known.queues.len());
+    if known.debugger.is_some() {
+        text += ", debugged";
+    }
+    if known.exited {
+        text += ", exited";
+    }
+    for call in &known.calls {
+        text += &format!(", {} {} for {} ms", call.name, call.stage.name(), call.ms);
+    }
+    format!("{text}: {}", process::describe(known.pid))
 }
 
-/// Lists processes whose environment names this gpu: engines have their client's.
+/// Lists processes whose environment names this gpu: executors have their client's.
 fn processes(socket: &str) -> Vec<String> {
     process::with_variable(SOCKET_VARIABLE, socket).map(process::describe).collect()
 }
 
-/// Where each thread of the supervisor is: an entry of the driver's table lives as long as the thread that serves it.
+/// Describes each thread of the supervisor. A thread of its own watches every process and removes the process's entry
+/// when it exits; where that thread waits shows what keeps the entry.
 fn supervisor_threads(supervisor: u32) -> String {
     format!("the supervisor, {}", process::describe(supervisor))
 }
 
+/// What a crowd left behind.
+pub(super) struct Left {
+    /// Resets of all gpus. None is right: a stress kills processes, not gpus.
+    pub(super) resets: u64,
+    /// Everything that is still held, in words.
+    pub(super) held: Vec<String>,
+}
+
 /// Lists what is left after all members of a crowd have ended: on the gpu, among the processes, and of the supervisor
 /// once the gpu is given up.
-pub(super) fn find(gpu: Started) -> Result<Vec<String>> {
+pub(super) fn find(gpu: Started) -> Result<Left> {
     let socket = gpu.environment.variables.iter().find(|(name, _)| *name == SOCKET_VARIABLE);
     let socket = socket.map(|(_, value)| value.to_string_lossy().into_owned()).unwrap_or_default();
     let supervisor = gpu.status()?.supervisor;
@@ -63,13 +82,14 @@ pub(super) fn find(gpu: Started) -> Result<Vec<String>> {
         }
         Ok(left)
     })?;
+    let resets = gpu.status()?.gpus.iter().map(|gpu| gpu.resets).sum();
     drop(gpu);
     let still_runs = || {
         let left = process::is_alive(supervisor).then(|| supervisor_threads(supervisor));
         Ok(left.into_iter().collect())
     };
     left.extend(wait(PATIENCE, still_runs)?);
-    Ok(left)
+    Ok(Left { resets, held: left })
 }
 
 /// Looks until nothing is found. Otherwise returns what the first look found that began after `patience`: one that
@@ -88,7 +108,7 @@ fn wait(patience: Duration, mut look: impl FnMut() -> Result<Vec<String>>) -> Re
 
 #[cfg(test)]
 mod tests {
-    use vgpu::protocol::{GpuStatus, TokenStatus};
+    use vgpu::protocol::{CallStage, CallStatus, GpuStatus, TokenStatus};
 
     use super::*;
 
@@ -109,20 +129,21 @@ mod tests {
     fn everything_that_is_held_is_named() {
         assert!(held(&Status::default()).is_empty());
         let gpu = GpuStatus { queues: 1, waves: 2, vram_used_bytes: 4096, vram_bytes: 1 << 30, ..GpuStatus::default() };
+        let call = CallStatus { name: "CREATE_QUEUE".to_owned(), stage: CallStage::Executing, ms: 12 };
         let status = Status {
-            processes: vec![ProcessStatus::default()],
+            processes: vec![ProcessStatus { exited: true, calls: vec![call], ..ProcessStatus::default() }],
             tokens: TokenStatus { total: 4, held: 3 },
-            seats: 5,
+            process_slots: 5,
             system_used_bytes: 8192,
             gpus: vec![gpu],
             ..Status::default()
         };
         let left = held(&status).join(", ");
         for words in [
-            "in the driver with 0 queues",
+            "in the driver with 0 queues, exited, CREATE_QUEUE executing for 12 ms: process 0",
             "8192 bytes of system",
             "3 execution",
-            "5 seats",
+            "5 process slots",
             "1 queues",
             "2 wave",
             "4096 bytes",

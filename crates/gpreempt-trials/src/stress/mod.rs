@@ -44,7 +44,7 @@ const EXTENSION: u32 = 3;
 /// Runs the stress and prints its report.
 ///
 /// # Errors
-/// If a result is wrong, a process cannot end its work, or anything is left over.
+/// If a result is wrong, a process cannot end its work, a gpu was reset, or anything is left over.
 pub fn run(options: &StressArgs, out: &mut impl Write) -> Result<()> {
     let page = Page::new().context("cannot make a page of points")?;
     let mut setup = Setup::new(Profile::load(PROFILE)?);

@@ -11,6 +11,7 @@ use vgpu::protocol::PointStatus;
 
 use super::StressArgs;
 use super::crowd::CrowdTally;
+use super::left::Left;
 use crate::output::{self, number};
 
 #[derive(Serialize)]
@@ -33,6 +34,8 @@ pub(super) struct StressReport {
     leaked: u64,
     stuck: u64,
     wrong: u64,
+    /// Times the driver gave the gpu up and reset it, which kills everything on it.
+    resets: u64,
     failures: Vec<String>,
 }
 
@@ -56,7 +59,7 @@ impl Noticed {
 pub(super) struct End {
     pub(super) elapsed_s: f64,
     pub(super) stuck: u64,
-    pub(super) left: Vec<String>,
+    pub(super) left: Left,
     pub(super) short: Vec<&'static str>,
 }
 
@@ -67,7 +70,10 @@ impl StressReport {
             (point.name(), PointStatus { passed: counts.passed, hits: counts.hits })
         };
         let mut failures = tally.failures;
-        failures.extend(end.left.iter().map(|left| format!("left over: {left}")));
+        failures.extend(end.left.held.iter().map(|left| format!("left over: {left}")));
+        if end.left.resets > 0 {
+            failures.push(format!("the gpu was reset {} times: waves did not stop in time", end.left.resets));
+        }
         StressReport {
             schema: output::SCHEMA,
             seed: options.seed,
@@ -82,9 +88,10 @@ impl StressReport {
             death_noticed: Noticed::new(tally.forgotten),
             points: Point::ALL.iter().map(point).collect(),
             short: end.short,
-            leaked: end.left.len() as u64,
+            leaked: end.left.held.len() as u64,
             stuck: end.stuck,
             wrong: tally.wrong,
+            resets: end.left.resets,
             failures,
         }
     }
@@ -97,8 +104,8 @@ impl StressReport {
             self.write_text(out)?;
         }
         out.flush()?;
-        if self.leaked + self.stuck + self.wrong > 0 {
-            bail!("{} leaked, {} stuck, {} wrong", self.leaked, self.stuck, self.wrong);
+        if self.leaked + self.stuck + self.wrong + self.resets > 0 {
+            bail!("{}", self.verdict());
         }
         if !self.short.is_empty() {
             bail!("too few processes died at {}; use more --seconds", self.short.join(", "));
@@ -122,7 +129,34 @@ impl StressReport {
         for failure in &self.failures {
             writeln!(out, "  {failure}")?;
         }
-        writeln!(out, "leaked {}, stuck {}, wrong {}", self.leaked, self.stuck, self.wrong)?;
+        writeln!(out, "{}", self.verdict())?;
         Ok(())
+    }
+
+    fn verdict(&self) -> String {
+        format!("leaked {}, stuck {}, wrong {}, resets {}", self.leaked, self.stuck, self.wrong, self.resets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(resets: u64) -> StressReport {
+        let options = StressArgs { seconds: 1, processes: 1, queues: 1, tracers: 0, hits: 0, seed: 1, json: true };
+        let left = Left { resets, held: Vec::new() };
+        let end = End { elapsed_s: 1.0, stuck: 0, left, short: Vec::new() };
+        StressReport::new(&options, CrowdTally::default(), &Page::new().unwrap(), end)
+    }
+
+    #[test]
+    fn a_run_in_which_the_gpu_was_reset_fails() {
+        assert!(report(0).print(true, &mut Vec::new()).is_ok());
+        let mut printed = Vec::new();
+        let error = report(2).print(true, &mut printed).unwrap_err().to_string();
+        assert_eq!(error, "leaked 0, stuck 0, wrong 0, resets 2");
+        let printed: serde_json::Value = serde_json::from_slice(&printed).unwrap();
+        assert_eq!(printed["resets"], 2);
+        assert_eq!(printed["failures"][0], "the gpu was reset 2 times: waves did not stop in time");
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Report {
 /// A process or a job.
 #[derive(Args)]
 #[group(multiple = false)]
-pub(crate) struct Whom {
+pub(crate) struct Selector {
     /// A process, by its number outside of containers.
     ///
     /// The command applies to the whole job of the process: the processes of a job stop and run together.
@@ -48,7 +48,7 @@ pub(crate) struct Whom {
     pub(crate) job: Option<String>,
 }
 
-impl Whom {
+impl Selector {
     pub(crate) fn target(&self) -> Option<Target> {
         let job = || self.job.clone().map(Target::Job);
         self.pid.map(Target::Pid).or_else(job)
@@ -62,7 +62,7 @@ pub(crate) struct Set {
     pub(crate) level: u8,
 
     #[command(flatten)]
-    pub(crate) whom: Whom,
+    pub(crate) selector: Selector,
 
     #[command(flatten)]
     pub(crate) report: Report,
@@ -71,7 +71,7 @@ pub(crate) struct Set {
 #[derive(Args)]
 pub(crate) struct Hold {
     #[command(flatten)]
-    pub(crate) whom: Whom,
+    pub(crate) selector: Selector,
 
     /// Duration, such as 90s, 10m or 1h; at most `hold_max_s` of the configuration.
     ///
@@ -90,7 +90,7 @@ pub(crate) struct Release {
     pub(crate) bare: Option<String>,
 
     #[command(flatten)]
-    pub(crate) whom: Whom,
+    pub(crate) selector: Selector,
 
     #[command(flatten)]
     pub(crate) report: Report,
@@ -114,7 +114,7 @@ pub(crate) struct Log {
     pub(crate) since: Option<Duration>,
 
     #[command(flatten)]
-    pub(crate) whom: Whom,
+    pub(crate) selector: Selector,
 
     /// Show at most this many events, the newest.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=3000))]

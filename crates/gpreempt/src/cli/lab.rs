@@ -140,8 +140,8 @@ pub(crate) struct Plausibility {
 pub(crate) struct Setting {
     /// Device to simulate: a built-in profile or a TOML file.
     ///
-    /// Every number of a profile carries its source; those without a published one are marked as estimates, in the
-    /// file and beside each result. To try another value, `gpreempt lab print NAME`, edit, and pass the file.
+    /// Every number of a profile carries its source; unpublished ones are marked as estimates, in the file and
+    /// beside each result. To try another value, `gpreempt lab print NAME`, edit, and pass the file.
     #[arg(long, value_name = "NAME|FILE", default_value = "mi300x-spx", value_hint = ValueHint::FilePath)]
     pub(crate) profile: String,
 

@@ -10,8 +10,8 @@ use vgpu::launch::{DebugPermission, Name, Storm};
 pub(crate) struct VgpuGpu {
     /// Share one virtual gpu: the first command of this name starts it, the others join.
     ///
-    /// Names are per user. The gpu ends with its last program. A program that joins takes the gpu as it is: asking for
-    /// another profile, other numbers or other faults than it has is an error.
+    /// Names are yours alone; other users have theirs. The gpu ends with its last program. Commands that join
+    /// take it as it is: asking for another profile, other numbers or other faults than it has is an error.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<Name>,
 

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use linux_host::process::ProcStatus;
+
 use super::Check;
 
 /// Numbers of capabilities.
@@ -9,8 +11,8 @@ const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_NICE: u32 = 23;
 
 pub(super) fn checks() -> Vec<Check> {
-    let status = read("/proc/self/status").unwrap_or_default();
-    let capable = |number| capabilities(&status).map(|set| set >> number & 1 == 1);
+    let capabilities = ProcStatus::read(std::process::id()).and_then(|status| status.capabilities);
+    let capable = |number| capabilities.map(|set| set >> number & 1 == 1);
     let can_trace = capable(CAP_SYS_PTRACE);
     let limits = read("/proc/self/limits");
     let debugfs = kfd::debugfs::read_queues().map(|_| ());
@@ -25,12 +27,6 @@ pub(super) fn checks() -> Vec<Check> {
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
-}
-
-/// Returns the effective capabilities as a bit set.
-fn capabilities(status: &str) -> Option<u64> {
-    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(set.trim(), 16).ok()
 }
 
 fn tracing(can_trace: Option<bool>) -> Check {
@@ -139,13 +135,6 @@ fn urgency(can_nice: Option<bool>, limit: Option<u64>) -> Check {
 mod tests {
     use super::super::CheckResult;
     use super::*;
-
-    #[test]
-    fn capabilities_are_read_from_the_effective_set() {
-        let status = "CapPrm:\t0000000000000000\nCapEff:\t0000000000880000\n";
-        assert_eq!(capabilities(status), Some(1 << CAP_SYS_PTRACE | 1 << CAP_SYS_NICE));
-        assert_eq!(capabilities("Name:\tx\n"), None);
-    }
 
     #[test]
     fn a_scope_restricts_those_without_the_capability() {

@@ -42,7 +42,7 @@ fn debuggers(traced: &[(u32, u32)], ours: &[Option<u32>]) -> Check {
     Check::warn(
         NAME,
         foreign.join(", "),
-        "gpreempt leaves these processes alone while gdb, strace or a profiler is attached",
+        "gpreempt does not manage these processes while gdb, strace or a profiler is attached",
     )
 }
 

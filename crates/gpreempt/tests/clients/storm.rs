@@ -16,7 +16,7 @@ fn storm(client: &str, preemptions: u64, suspends: u64) -> Value {
     assert!(output.status.success(), "{client}: {}", text(&output));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["bit_identical"], true, "{report}");
-    assert!(report["engine_preemptions"].as_u64().is_some_and(|count| count >= preemptions), "{report}");
+    assert!(report["executor_preemptions"].as_u64().is_some_and(|count| count >= preemptions), "{report}");
     report
 }
 

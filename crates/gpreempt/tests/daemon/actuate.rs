@@ -166,7 +166,10 @@ fn live_through_stops(scene: &Scene, stays_traced: bool) {
     let pid = client.pid();
     let mut hand = Hand::start();
     let (queues, runtime) = hand.attach(pid).unwrap();
-    assert!(runtime && queues.len() == 1 && queues[0].queue == first && queues[0].kind == 2, "{queues:?}");
+    assert!(
+        runtime && queues.len() == 1 && queues[0].queue == first && queues[0].kind == kfd::QueueType::COMPUTE_AQL,
+        "{queues:?}"
+    );
     assert_eq!(hand.suspend(pid, &[first]).unwrap(), [first]);
     // Where the driver wants its callers to trace, that shows only when it is tried without. That is over when the
     // queue is stopped, and is left out if the program was where it must not be interrupted: then once more.

@@ -168,7 +168,7 @@ fn a_sample_says_how_much_of_the_gpu_a_process_holds() {
         let (mut client, _) = scene.walker(64);
         let pid = client.pid();
         let process = lookout.process(pid, "its queue", |tenant| tenant.vram > 0);
-        let gpu = kfd::GpuId(process.tenants[0].gpu);
+        let gpu = process.tenants[0].gpu;
         let sample = || {
             lookout.discovery.tell(DiscoveryRequest::SampleOccupancy(vec![(pid, gpu)]));
             lookout.first("a sample", |event| match event {

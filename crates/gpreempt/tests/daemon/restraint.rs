@@ -49,7 +49,7 @@ fn where_there_is_only_one_level_no_process_is_attached_to() {
         own.sort_unstable();
         assert_eq!(users(), own, "no other process has the driver open");
         let stats = service.stats().daemon;
-        assert_eq!((stats.actuator_starts, stats.looks), (0, 0));
+        assert_eq!((stats.actuator_starts, stats.polls), (0, 0));
         for actor in [&mut first, &mut second] {
             actor.enough();
             actor.must_end_right(0);

@@ -108,7 +108,7 @@ fn high_before_low(scene: &Scene, high_first: bool) {
     until("the others have all places", || gpu_waves(&status()) == u64::from(FULL));
     let now = status();
     let (high_waves, low_waves) = (waves(&now, high.pid().0), waves(&now, low.pid().0));
-    // Engines of a busy machine may come too late for a place that they were offered, so not every one is certain.
+    // Executors of a busy machine may come too late for a place that they were offered, so not every one is certain.
     assert!(high_waves > 3 * low_waves, "{high_waves} and {low_waves}");
     high.enough();
     high.must_end_right(0);

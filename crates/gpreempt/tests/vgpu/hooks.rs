@@ -13,7 +13,7 @@ use kfd_runtime::{
 use kfd_suite::suite;
 
 use super::faults::on_the_gpu;
-use super::life::{engines, until};
+use super::life::{executors, until};
 use super::shell;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -78,16 +78,16 @@ fn a_kernel_goes_on_while_the_program_is_stopped() {
 }
 
 #[test]
-fn waits_end_when_the_engine_is_killed() {
+fn waits_end_when_the_executor_is_killed() {
     on_the_gpu(this_test!(), || {
         let runtime = Runtime::open()?;
         let mut queue = Queue::new(runtime.device(0)?)?;
         let done = Signal::new(queue.device(), 1)?;
         let kept = start_spin(&mut queue, u32::MAX, &done)?;
-        until("an engine runs", || !engines(std::process::id()).is_empty());
-        for engine in engines(std::process::id()) {
+        until("an executor runs", || !executors(std::process::id()).is_empty());
+        for executor in executors(std::process::id()) {
             // SAFETY: sends a signal to a process that this one started.
-            unsafe { libc::kill(engine.cast_signed(), libc::SIGKILL) };
+            unsafe { libc::kill(executor.cast_signed(), libc::SIGKILL) };
         }
         let outcome = queue.wait(&done, LIMIT);
         let text = format!("{:?}", outcome.expect_err("the signal is never completed"));
@@ -143,7 +143,7 @@ fn calls_work_when_the_first_thread_has_ended() {
         // SAFETY: a child of a fork with one thread, which starts another and ends its first.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: `late` takes no argument, and the calls write to no memory but `thread`.
+            // SAFETY: the child has one thread, which starts another with a function that lives as long as the program.
             unsafe {
                 let mut thread = std::mem::zeroed();
                 libc::pthread_create(&raw mut thread, std::ptr::null(), late, std::ptr::null_mut());

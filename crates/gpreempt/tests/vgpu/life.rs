@@ -10,7 +10,7 @@ use super::on_vgpu;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A shell that has opened the gpu, and so has an engine, and then waits.
+/// A shell that has opened the gpu, and so has an executor, and then waits.
 struct Client {
     child: Child,
 }
@@ -77,10 +77,10 @@ fn sockets(launcher: u32) -> Vec<String> {
     lines.filter_map(|line| line.split_whitespace().nth(6).map(str::to_owned)).collect()
 }
 
-/// Engine processes of a client.
-pub(super) fn engines(client: u32) -> Vec<u32> {
-    let is_engine = |stat: ProcStat| stat.comm == "vgpu-executor" && stat.parent == client;
-    process::pids().filter(|&pid| ProcStat::read(pid).is_some_and(is_engine)).collect()
+/// Executor processes of a client.
+pub(super) fn executors(client: u32) -> Vec<u32> {
+    let is_executor = |stat: ProcStat| stat.comm == "vgpu-executor" && stat.parent == client;
+    process::pids().filter(|&pid| ProcStat::read(pid).is_some_and(is_executor)).collect()
 }
 
 /// The supervisor whose listening socket this launcher made.
@@ -94,20 +94,20 @@ fn supervisor(launcher: u32) -> u32 {
     process::pids().find(|pid| named(pid) && listens(pid)).expect("the supervisor runs")
 }
 
-fn nothing_is_left(client: u32, engines: &[u32], supervisor: u32) {
+fn nothing_is_left(client: u32, executors: &[u32], supervisor: u32) {
     until("sockets are gone", || sockets(client).is_empty());
     until("the supervisor is gone", || !process::is_alive(supervisor));
-    until("engines are gone", || !engines.iter().any(|&pid| process::is_alive(pid)));
+    until("executors are gone", || !executors.iter().any(|&pid| process::is_alive(pid)));
 }
 
 fn ends_clean(how: impl FnOnce(&mut Client)) {
     let mut client = Client::start();
     let pid = client.pid();
-    until("an engine runs", || !engines(pid).is_empty());
-    let (engines, supervisor) = (engines(pid), supervisor(pid));
+    until("an executor runs", || !executors(pid).is_empty());
+    let (executors, supervisor) = (executors(pid), supervisor(pid));
     how(&mut client);
     client.child.wait().expect("ends");
-    nothing_is_left(pid, &engines, supervisor);
+    nothing_is_left(pid, &executors, supervisor);
 }
 
 #[test]
@@ -134,22 +134,22 @@ fn nothing_is_left_after_the_client_is_killed() {
 fn a_client_outlives_its_supervisor_and_finds_the_gpu_gone() {
     let client = Client::run("exec 3<>/dev/kfd; echo ready; read line; cat /dev/kfd; exit 5");
     let pid = client.pid();
-    let (engines, supervisor) = (engines(pid), supervisor(pid));
+    let (executors, supervisor) = (executors(pid), supervisor(pid));
     Client::signal(supervisor, "KILL");
     until("the supervisor is gone", || !process::is_alive(supervisor));
-    // The engine notices by itself, the client at its next question.
-    until("engines end", || !engines.iter().any(|&engine| process::is_alive(engine)));
+    // The executor notices by itself, the client at its next question.
+    until("executors end", || !executors.iter().any(|&executor| process::is_alive(executor)));
     let (status, complaint) = client.finish();
     assert_eq!(status.code(), Some(5), "{status}");
     assert!(complaint.contains("No such device"), "{complaint}");
-    nothing_is_left(pid, &engines, supervisor);
+    nothing_is_left(pid, &executors, supervisor);
 }
 
 #[test]
-fn programs_that_touch_no_gpu_start_no_engine_and_keep_their_behaviour() {
+fn programs_that_touch_no_gpu_start_no_executor_and_keep_their_behaviour() {
     let client = Client::run("ls / >/dev/null; echo ready; read line");
     let pid = client.pid();
-    assert!(engines(pid).is_empty());
+    assert!(executors(pid).is_empty());
     assert_eq!(process::threads(pid).count(), 1);
     client.finish();
     until("sockets are gone", || sockets(pid).is_empty());
@@ -157,7 +157,7 @@ fn programs_that_touch_no_gpu_start_no_engine_and_keep_their_behaviour() {
 
 #[test]
 fn nothing_is_left_of_programs_that_end_as_soon_as_they_have_opened_the_gpu() {
-    // Many engines, so that the program's end finds some of them just being born.
+    // Many executors, so that the program's end finds some of them just being born.
     for _ in 0..20 {
         let mut child = on_vgpu(&["sh", "-c", "exec 3<>/dev/kfd"])
             .env("GPREEMPT_VGPU_WORKERS", "16")

@@ -4,7 +4,7 @@ mod contention;
 mod cost;
 mod deaths;
 mod debug;
-mod engines;
+mod executors;
 mod faults;
 mod files;
 mod grace;

@@ -64,7 +64,7 @@ fn debugfs_shows_the_queues_of_all_processes_and_where_their_indices_are() {
                 assert_eq!(queue.save_area(0).unwrap().0, entry.ctx_save_restore_address);
             }
         }
-        let nodes = debugfs::read_slots().unwrap();
+        let nodes = debugfs::parse_slots(&std::fs::read_to_string("/sys/kernel/debug/kfd/hqds").unwrap());
         let slots = nodes.iter().flat_map(|node| &node.slots);
         let on_first_xcc = |place: HqdPlace| matches!(place, HqdPlace::Compute { xcc: 0, .. });
         let active: Vec<_> = slots.filter(|slot| on_first_xcc(slot.place) && slot.is_active() == Some(true)).collect();

@@ -30,7 +30,7 @@ use crate::panic_hook;
 const PERIOD: Duration = BEAT.checked_div(2).expect("two is not zero");
 
 /// How long targets may take to be let go in order. The driver resumes those that are left when this process ends.
-const FAREWELL: Duration = Duration::from_millis(300);
+const DETACH_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The actuator's process: `gpreempt actuator`. Stdin is the socket to the daemon, stdout the pipe to the guardian;
 /// nothing is printed there.
@@ -149,7 +149,7 @@ impl Actuator {
     fn sweep(&mut self) {
         let ended: Vec<u32> = self.targets.iter().filter(|(_, target)| target.is_over()).map(|(pid, _)| *pid).collect();
         ended.into_iter().for_each(|pid| self.detach(pid));
-        self.targets.values_mut().for_each(Target::let_go);
+        self.targets.values_mut().for_each(Target::stop_tracing);
         self.leaving.retain(|_, thread| !thread.is_finished());
     }
 
@@ -157,7 +157,7 @@ impl Actuator {
     fn leave(mut self) -> io::Result<()> {
         let all: Vec<u32> = self.targets.keys().copied().collect();
         all.into_iter().for_each(|pid| self.detach(pid));
-        let deadline = Instant::now() + FAREWELL;
+        let deadline = Instant::now() + DETACH_TIMEOUT;
         while !self.leaving.is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
             self.leaving.retain(|_, thread| !thread.is_finished());

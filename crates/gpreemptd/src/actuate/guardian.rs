@@ -55,8 +55,8 @@ impl Ending {
 #[must_use]
 pub fn guardian_main() -> ExitCode {
     leave_signals_to_the_daemon();
-    let ending = match Ward::start() {
-        Ok(mut ward) => ward.guard(),
+    let ending = match GuardedActuator::start() {
+        Ok(mut guarded) => guarded.guard(),
         Err(error) => {
             tracing::error!(%error, "cannot start the actuator");
             Ending::Unstarted
@@ -66,16 +66,16 @@ pub fn guardian_main() -> ExitCode {
 }
 
 /// A sign of life that is expected again and again.
-struct Pulse {
+struct Heartbeat {
     source: OwnedFd,
     silent: Duration,
-    bears: Duration,
+    tolerated: Duration,
     open: bool,
 }
 
-impl Pulse {
-    fn new(source: OwnedFd, bears: Duration) -> Pulse {
-        Pulse { source, silent: Duration::ZERO, bears, open: true }
+impl Heartbeat {
+    fn new(source: OwnedFd, tolerated: Duration) -> Heartbeat {
+        Heartbeat { source, silent: Duration::ZERO, tolerated, open: true }
     }
 
     /// Takes out every beat that has come; `passed` is the time since the last look.
@@ -85,7 +85,7 @@ impl Pulse {
         while self.open && is_readable(&self.source) {
             match unistd::read(&self.source, &mut beats) {
                 Ok(0) => self.open = false,
-                Ok(_) => (self.silent, self.bears) = (Duration::ZERO, SILENCE),
+                Ok(_) => (self.silent, self.tolerated) = (Duration::ZERO, SILENCE),
                 Err(Errno::EINTR | Errno::EAGAIN) => {}
                 Err(_) => self.open = false,
             }
@@ -93,35 +93,35 @@ impl Pulse {
     }
 
     fn is_silent(&self) -> bool {
-        self.open && self.silent >= self.bears
+        self.open && self.silent >= self.tolerated
     }
 }
 
 /// The actuator with what tells of its life and of the daemon's.
-struct Ward {
+struct GuardedActuator {
     actuator: Child,
-    daemon_pulse: Pulse,
-    actuator_pulse: Pulse,
+    daemon_beats: Heartbeat,
+    actuator_beats: Heartbeat,
     /// How long the daemon's beats have been over.
     alone: Duration,
 }
 
-impl Ward {
-    fn start() -> io::Result<Ward> {
+impl GuardedActuator {
+    fn start() -> io::Result<GuardedActuator> {
         let daemon = io::stdin().as_fd().try_clone_to_owned()?;
         let socket = io::stdout().as_fd().try_clone_to_owned()?;
         // The socket is the actuator's: it must close when that ends, whatever becomes of this process.
         let nowhere = std::fs::File::options().write(true).open("/dev/null")?;
         unistd::dup2_stdout(&nowhere)?;
-        let (pulse, beats) = io::pipe()?;
+        let (received, beats) = io::pipe()?;
         // Also after this executable was replaced by a newer one.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("gpreempt").arg("actuator").stdin(Stdio::from(socket)).stdout(beats);
         let actuator = command.spawn()?;
-        Ok(Ward {
+        Ok(GuardedActuator {
             actuator,
-            daemon_pulse: Pulse::new(daemon, START),
-            actuator_pulse: Pulse::new(pulse.into(), START),
+            daemon_beats: Heartbeat::new(daemon, START),
+            actuator_beats: Heartbeat::new(received.into(), START),
             alone: Duration::ZERO,
         })
     }
@@ -136,9 +136,9 @@ impl Ward {
             // others may have been held up as well.
             let passed = now.saturating_duration_since(last).min(LOOK * 2);
             last = now;
-            self.daemon_pulse.look(passed);
-            self.actuator_pulse.look(passed);
-            if !self.daemon_pulse.open {
+            self.daemon_beats.look(passed);
+            self.actuator_beats.look(passed);
+            if !self.daemon_beats.open {
                 self.alone += passed;
             }
             if let Some(ending) = self.judge() {
@@ -148,15 +148,15 @@ impl Ward {
     }
 
     fn judge(&mut self) -> Option<Ending> {
-        if !self.actuator_pulse.open {
+        if !self.actuator_beats.open {
             return Some(self.reap());
         }
-        if self.actuator_pulse.is_silent() {
-            tracing::warn!(silent = ?self.actuator_pulse.silent, "the actuator gives no sign of life: ending it");
+        if self.actuator_beats.is_silent() {
+            tracing::warn!(silent = ?self.actuator_beats.silent, "the actuator gives no sign of life: ending it");
             return Some(self.kill(Ending::Silent));
         }
-        if self.daemon_pulse.is_silent() {
-            tracing::warn!(silent = ?self.daemon_pulse.silent, "the daemon gives no sign of life: ending the actuator");
+        if self.daemon_beats.is_silent() {
+            tracing::warn!(silent = ?self.daemon_beats.silent, "the daemon gives no sign of life: ending the actuator");
             return Some(self.kill(Ending::Orphaned));
         }
         if self.alone >= SILENCE {
@@ -168,10 +168,10 @@ impl Ward {
 
     /// Until something comes, but not for long.
     fn wait(&self) {
-        // A pulse that ended stays readable; its descriptor would make this spin.
-        let pulses = [&self.daemon_pulse, &self.actuator_pulse].into_iter().filter(|pulse| pulse.open);
+        // A heartbeat that ended stays readable; its descriptor would make this spin.
+        let open = [&self.daemon_beats, &self.actuator_beats].into_iter().filter(|beats| beats.open);
         let mut polled: Vec<PollFd<'_>> =
-            pulses.map(|pulse| PollFd::new(pulse.source.as_fd(), PollFlags::POLLIN)).collect();
+            open.map(|beats| PollFd::new(beats.source.as_fd(), PollFlags::POLLIN)).collect();
         let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
         // If it fails, there was a look too many.
         let _ = poll(&mut polled, timeout);
@@ -226,19 +226,19 @@ mod tests {
     #[test]
     fn only_time_without_beats_is_silence() {
         let (source, mut end) = io::pipe().unwrap();
-        let mut pulse = Pulse::new(source.into(), START);
-        pulse.look(START - LOOK);
-        assert!(!pulse.is_silent(), "there is time to start");
+        let mut heartbeat = Heartbeat::new(source.into(), START);
+        heartbeat.look(START - LOOK);
+        assert!(!heartbeat.is_silent(), "there is time to start");
         end.write_all(&[0; 9000]).unwrap();
-        pulse.look(START);
-        assert!(!pulse.is_silent(), "every beat was taken before it was judged");
-        pulse.look(SILENCE - LOOK);
-        assert!(!pulse.is_silent());
-        pulse.look(LOOK);
-        assert!(pulse.is_silent() && pulse.open);
+        heartbeat.look(START);
+        assert!(!heartbeat.is_silent(), "every beat was taken before it was judged");
+        heartbeat.look(SILENCE - LOOK);
+        assert!(!heartbeat.is_silent());
+        heartbeat.look(LOOK);
+        assert!(heartbeat.is_silent() && heartbeat.open);
         drop(end);
-        pulse.look(LOOK);
-        assert!(!pulse.is_silent() && !pulse.open, "an end is no silence");
+        heartbeat.look(LOOK);
+        assert!(!heartbeat.is_silent() && !heartbeat.open, "an end is no silence");
     }
 
     #[test]

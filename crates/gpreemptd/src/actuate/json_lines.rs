@@ -46,7 +46,7 @@ mod tests {
 
     fn queue() -> impl Strategy<Value = TracedQueue> {
         any::<(u32, u32, u32, u64, u64, u64, u64)>().prop_map(|(queue, gpu, kind, ring, bytes, rptr, wptr)| {
-            TracedQueue { queue, gpu, kind, ring, bytes, rptr, wptr }
+            TracedQueue { queue, gpu: kfd::GpuId(gpu), kind: kfd::QueueType(kind), ring, bytes, rptr, wptr }
         })
     }
 

@@ -24,10 +24,10 @@ use super::{ActuatorCommand, ActuatorEvent, BEAT, SILENCE};
 use crate::inbox::Input;
 
 /// How long guardian and actuator may take to end by themselves before they are ended.
-const FAREWELL: Duration = Duration::from_millis(1500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// The actuator, as the deciding thread has it. Nothing here waits, except dropping, and that not for long: everything
-/// runs again when it returns.
+/// The actuator, as the deciding thread has it. Nothing here waits, except dropping: that waits for both processes, up
+/// to 3.5 s if they do not leave, and all queues run when it returns. See [`LinkReaper`](super::LinkReaper).
 #[derive(Debug)]
 pub struct Link {
     orders: UnixStream,
@@ -68,13 +68,13 @@ impl Link {
     /// If the system has no process or descriptor left, or the program cannot be executed.
     pub fn start(program: &Path, to: Sender<Input>) -> io::Result<Link> {
         let (orders, actuators) = UnixStream::pair()?;
-        let (pulse, beats) = io::pipe()?;
+        let (received, beats) = io::pipe()?;
         fcntl(&beats, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let reports = orders.try_clone()?;
         // Both ends of a terminal's or a service manager's signals are the daemon's: see `signals`.
         let guardian = Command::new(program)
             .arg("guardian")
-            .stdin(Stdio::from(OwnedFd::from(pulse)))
+            .stdin(Stdio::from(OwnedFd::from(received)))
             .stdout(Stdio::from(OwnedFd::from(actuators)))
             .process_group(0)
             .spawn()?;
@@ -124,6 +124,14 @@ impl Link {
         }
     }
 
+    /// Asks the actuator to resume all queues and to end. Does not wait for that.
+    pub fn close(&mut self) {
+        // The actuator sees the end of its orders, lets everything run and leaves; the guardian sees that of the beats
+        // and gives it `SILENCE` for that.
+        let _ = self.orders.shutdown(Shutdown::Write);
+        self.beats = None;
+    }
+
     /// The actuator's process, once it has started.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
@@ -133,14 +141,11 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // The actuator sees the end of its orders, lets everything run and leaves; the guardian sees that of the beats
-        // and gives it `SILENCE` for that.
-        let _ = self.orders.shutdown(Shutdown::Write);
-        self.beats = None;
-        if self.over.recv_timeout(SILENCE + FAREWELL) == Err(RecvTimeoutError::Timeout) {
+        self.close();
+        if self.over.recv_timeout(SILENCE + EXIT_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             self.processes.give_up("it did not leave");
             // Both are killed: this ends soon, unless a call of the driver does not.
-            let _ = self.over.recv_timeout(FAREWELL);
+            let _ = self.over.recv_timeout(EXIT_TIMEOUT);
         }
     }
 }

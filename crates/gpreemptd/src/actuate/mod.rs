@@ -17,6 +17,7 @@ mod actuator;
 mod guardian;
 mod json_lines;
 mod link;
+mod reaper;
 mod refusal;
 mod signals;
 mod target;
@@ -27,6 +28,7 @@ use std::time::Duration;
 pub use actuator::actuator_main;
 pub use guardian::guardian_main;
 pub use link::Link;
+pub use reaper::LinkReaper;
 pub use wire::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind, TracedQueue};
 
 /// Longest time between two signs of life of the daemon, and of the actuator.

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kfd::{
-    Batch, Calls, Error, Event, Grace, Kfd, Pid, QueueId, QueueResult, QueueSnapshotEntry, RuntimeState, Tracer,
+    Batch, Calls, Error, Event, GpuId, Grace, Kfd, Pid, QueueId, QueueResult, QueueSnapshotEntry, RuntimeState, Tracer,
 };
 
 use super::json_lines::line;
@@ -18,7 +18,7 @@ use super::{ActuatorEvent, CommandRefusalKind, TracedQueue};
 use crate::clock;
 
 /// Time between two attempts to stop tracing a program.
-const LET_GO_AGAIN: Duration = Duration::from_millis(500);
+const STOP_TRACING_AGAIN: Duration = Duration::from_millis(500);
 
 /// What all targets share.
 #[derive(Debug)]
@@ -88,8 +88,8 @@ pub(super) struct Target {
     tracer: Tracer,
     pub(super) started: u64,
     state: Arc<State>,
-    /// When to try again to let it go.
-    let_go_at: Instant,
+    /// When to try again to stop tracing it.
+    stop_tracing_at: Instant,
 }
 
 /// What is known of a target.
@@ -135,22 +135,22 @@ impl Target {
                 }
             }
         };
-        let ear = Ear { common: Arc::clone(common), state: Arc::clone(&state) };
-        let hear = move |calls: &Calls, event| ear.hear(calls, event);
-        let tracer = Tracer::begin(pid, Some(started), open, begun, hear)?;
-        let mut target = Target { common: Arc::clone(common), tracer, started, state, let_go_at: Instant::now() };
-        target.let_go();
+        let reporter = EventReporter { common: Arc::clone(common), state: Arc::clone(&state) };
+        let report = move |calls: &Calls, event| reporter.report(calls, event);
+        let tracer = Tracer::begin(pid, Some(started), open, begun, report)?;
+        let mut target = Target { common: Arc::clone(common), tracer, started, state, stop_tracing_at: Instant::now() };
+        target.stop_tracing();
         Ok(target)
     }
 
     /// Stops tracing it, if the driver allows that and it is time to try. A program that is in a call which must not be
-    /// interrupted is let go another time.
-    pub(super) fn let_go(&mut self) {
+    /// interrupted is tried again later.
+    pub(super) fn stop_tracing(&mut self) {
         let settled = self.tracer.is_detached() || self.common.must_trace.load(Ordering::Acquire);
-        if settled || Instant::now() < self.let_go_at {
+        if settled || Instant::now() < self.stop_tracing_at {
             return;
         }
-        self.let_go_at = Instant::now() + LET_GO_AGAIN;
+        self.stop_tracing_at = Instant::now() + STOP_TRACING_AGAIN;
         let common = Arc::clone(&self.common);
         self.tracer.detach(move |works| common.must_trace.store(!works, Ordering::Release));
     }
@@ -178,7 +178,7 @@ impl Target {
         let (common, pid) = (Arc::clone(&self.common), self.tracer.pid());
         let ticket = Ticket { common, pid, number, answered: false };
         let queues: Vec<QueueId> = queues.iter().copied().map(QueueId).collect();
-        self.tracer.post(move |calls| carry_out(calls, ticket, &queues, action));
+        self.tracer.post(move |calls| execute(calls, ticket, &queues, action));
     }
 
     /// Ends the session after what was ordered; everything of it runs then. The thread ends with it.
@@ -188,13 +188,13 @@ impl Target {
 }
 
 /// Tells the daemon of changes.
-struct Ear {
+struct EventReporter {
     common: Arc<Common>,
     state: Arc<State>,
 }
 
-impl Ear {
-    fn hear(&self, calls: &Calls, event: Event) {
+impl EventReporter {
+    fn report(&self, calls: &Calls, event: Event) {
         match event {
             Event::QueueCreated { .. } | Event::QueueDestroyed { .. } => self.tell_change(calls),
             Event::RuntimeChanged(state) => {
@@ -228,8 +228,8 @@ impl Ear {
 fn traced(queues: &[QueueSnapshotEntry]) -> Vec<TracedQueue> {
     let queue = |entry: &QueueSnapshotEntry| TracedQueue {
         queue: entry.queue_id,
-        gpu: entry.gpu_id,
-        kind: entry.queue_type.0,
+        gpu: GpuId(entry.gpu_id),
+        kind: entry.queue_type,
         ring: entry.ring_base_address,
         bytes: entry.ring_size.into(),
         rptr: entry.read_pointer_address,
@@ -239,7 +239,7 @@ fn traced(queues: &[QueueSnapshotEntry]) -> Vec<TracedQueue> {
 }
 
 /// Makes the one call of an order and answers it.
-fn carry_out(calls: &Calls, ticket: Ticket, queues: &[QueueId], action: Action) {
+fn execute(calls: &Calls, ticket: Ticket, queues: &[QueueId], action: Action) {
     let called_ns = clock::now().0;
     let outcome = match action {
         Action::Suspend(grace) => calls.suspend(queues, grace),

@@ -1,5 +1,6 @@
 //! Messages between daemon and actuator: one JSON document per line.
 
+use kfd::{GpuId, QueueType};
 use serde::{Deserialize, Serialize};
 
 /// A command of the daemon.
@@ -137,10 +138,12 @@ pub enum CommandRefusalKind {
 pub struct TracedQueue {
     /// Its number.
     pub queue: u32,
-    /// The driver's number of its gpu.
-    pub gpu: u32,
-    /// Kind: 0 PM4, 2 AQL, others copy.
-    pub kind: u32,
+    /// Its gpu.
+    #[serde(with = "GpuNumber")]
+    pub gpu: GpuId,
+    /// Its kind.
+    #[serde(with = "QueueTypeNumber")]
+    pub kind: QueueType,
     /// Address of the ring.
     pub ring: u64,
     /// Its bytes.
@@ -149,4 +152,28 @@ pub struct TracedQueue {
     pub rptr: u64,
     /// Address of the write index.
     pub wptr: u64,
+}
+
+/// A [`GpuId`] as its number.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "GpuId")]
+struct GpuNumber(u32);
+
+/// A [`QueueType`] as its number.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "QueueType")]
+struct QueueTypeNumber(u32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_a_flat_document_of_numbers() {
+        let kind = QueueType::COMPUTE_AQL;
+        let queue = TracedQueue { queue: 3, gpu: GpuId(51234), kind, ring: 4096, bytes: 1024, rptr: 8, wptr: 16 };
+        let text = r#"{"queue":3,"gpu":51234,"kind":2,"ring":4096,"bytes":1024,"rptr":8,"wptr":16}"#;
+        assert_eq!(serde_json::to_string(&queue).unwrap(), text);
+        assert_eq!(serde_json::from_str::<TracedQueue>(text).unwrap(), queue);
+    }
 }

@@ -2,23 +2,23 @@
 
 use gpreempt_core::bounds::{self, Inversion, Starvation};
 use gpreempt_core::{
-    Batch, Cost, Entry, GpuId, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos, Observation, Parts, PolicyKind,
+    Batch, Cost, Entry, GpuIndex, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos, Observation, Parts, Reason,
     Scheduler, TenantSlot,
 };
 
-use super::{ACTUATOR, Config};
+use super::{ACTUATOR, Config, RuleSettings};
 
 /// Bounds for the process of a rule.
 pub(super) struct RuleBounds {
-    /// Longest wait for lower levels; `None` under policies that ignore levels.
+    /// Longest wait for lower levels; `None` under policies that do not go by levels alone.
     pub(super) inversion: Option<Inversion>,
     /// Longest time of being stopped.
     pub(super) starvation: Starvation,
     /// Time to execute the largest plan.
     pub(super) plan: Nanos,
-    /// Under the fair policy, the largest deviation from its share.
+    /// Largest deviation from its share; `None` under policies without shares.
     pub(super) share_error: Option<Nanos>,
-    /// Whether a process of some rule may have a higher level.
+    /// Whether a process of some rule could ever stop it.
     pub(super) above: bool,
     /// Whether some rule has a lower level.
     pub(super) below: bool,
@@ -31,7 +31,24 @@ pub(super) struct GpuClass {
     pub(super) params: GpuParams,
 }
 
+impl RuleSettings {
+    /// Returns the settings of a job of the rule at this level.
+    fn at(&self, level: Level) -> JobParams {
+        JobParams { level, ..self.params }
+    }
+
+    /// Returns the settings of a job of the rule at its own level and at the highest that it may request.
+    pub(super) fn extremes(&self) -> [JobParams; 2] {
+        [self.level(), self.max_level].map(|level| self.at(level))
+    }
+}
+
 impl Config {
+    /// Returns the settings of the rules that have any.
+    pub(super) fn managed(&self) -> impl Iterator<Item = &RuleSettings> {
+        self.rules.iter().filter_map(|rule| rule.settings.as_ref())
+    }
+
     /// Returns the classes of gpus that are scheduled.
     pub(super) fn classes(&self) -> Vec<GpuClass> {
         let managed = self.gpus.iter().filter(|gpu| gpu.manage);
@@ -59,7 +76,7 @@ impl Config {
     }
 
     fn evaluate(&self, params: &GpuParams) -> Result<Vec<Option<RuleBounds>>, gpreempt_core::Error> {
-        let (gpu, actuator, detection) = (GpuId(0), ACTUATOR, self.detection());
+        let (gpu, actuator, detection) = (GpuIndex(0), ACTUATOR, self.detection());
         let count = self.rules.len();
         let mut core = Scheduler::new(Parts {
             gpus: [GpuSlot::default()],
@@ -76,8 +93,7 @@ impl Config {
                 jobs.push(None);
                 continue;
             };
-            let params = JobParams { level: settings.level(), ..settings.params };
-            let job = core.add_job(params)?;
+            let job = core.add_job(settings.at(settings.level()))?;
             let tenant = core.add_tenant(job, gpu, true)?;
             core.observe(tenant, Observation { queues: 1, ..Observation::default() })?;
             all = all.and(1);
@@ -85,28 +101,29 @@ impl Config {
         }
         core.decide(Nanos::ZERO, &actuator);
 
-        let levels: Vec<(Level, Level)> =
-            jobs.iter().flatten().map(|(_, settings)| (settings.level(), settings.max_level)).collect();
         let plan = params.cycle_estimate.times(u64::from(actuator.cycles(gpu, all, all)));
-        let managed = u32::try_from(levels.len()).unwrap_or(u32::MAX);
+        let share_error = core.share_error_bound(gpu, detection);
         let mut all_bounds = Vec::new();
         for job in jobs {
             let Some((job, settings)) = job else {
                 all_bounds.push(None);
                 continue;
             };
-            let level = settings.level();
-            let by_level = params.policy == PolicyKind::Priority;
-            let inversion = core.inversion_bound(gpu, job, detection, &actuator).filter(|_| by_level);
-            let fair = params.policy == PolicyKind::Fair;
-            all_bounds.push(core.starvation_bound(job, detection).map(|starvation| RuleBounds {
-                inversion,
-                starvation,
-                plan,
-                share_error:
-                    fair.then(|| bounds::share_error(managed, params.turn_length(), detection, params.cycle_estimate)),
-                above: !by_level || params.slice > Nanos::ZERO || levels.iter().any(|(_, most)| *most > level),
-                below: levels.iter().any(|(other, _)| *other < level),
+            let own = settings.at(settings.level());
+            let is_higher = |lower: &JobParams| params.could_displace(&own, lower) == Some(Reason::HigherWants);
+            let inversion = core.inversion_bound(gpu, job, detection, &actuator);
+            all_bounds.push(core.starvation_bound(job, detection).map(|starvation| {
+                RuleBounds {
+                    inversion,
+                    starvation,
+                    plan,
+                    share_error,
+                    above: self
+                        .managed()
+                        .flat_map(RuleSettings::extremes)
+                        .any(|upper| params.could_displace(&upper, &own).is_some()),
+                    below: self.managed().any(|lower| is_higher(&lower.at(lower.level()))),
+                }
             }));
         }
         Ok(all_bounds)

@@ -101,7 +101,7 @@ pub struct Breaker {
     /// Longest pause.
     pub longest: Duration,
     /// One inversion in so many is not ended, to measure whether stopping helps; 0 for none.
-    pub sample_one_in: u32,
+    pub control_one_in: u32,
 }
 
 /// Result of matching a process against the rules.
@@ -223,7 +223,7 @@ impl Default for Breaker {
             window: Duration::from_secs(10),
             pause: Duration::from_secs(10),
             longest: Duration::from_secs(300),
-            sample_one_in: 100,
+            control_one_in: 100,
         }
     }
 }

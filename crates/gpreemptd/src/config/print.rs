@@ -47,7 +47,7 @@ impl Config {
         file.pair("window_s", decimal(breaker.window, S));
         file.pair("pause_s", decimal(breaker.pause, S));
         file.pair("longest_s", decimal(breaker.longest, S));
-        file.pair("sample_one_in", breaker.sample_one_in);
+        file.pair("control_one_in", breaker.control_one_in);
 
         let classes: Vec<(GpuClass, Vec<Option<RuleBounds>>)> = self
             .classes()

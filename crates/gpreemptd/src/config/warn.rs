@@ -1,6 +1,6 @@
 //! Warnings about settings that are valid but unlikely to be intended.
 
-use gpreempt_core::{Batch, Cost, GpuId, JobParams, Level, Nanos, Permille, PolicyKind};
+use gpreempt_core::{Batch, Cost, GpuIndex, GpuParams, JobParams, Level, Permille, PolicyKind};
 use gpreempt_proto::Mode;
 
 use super::{ACTUATOR, Account, Config, Glob, GpuRule, Grouping, Requests, Rule, RuleSettings, Trusted};
@@ -45,7 +45,7 @@ impl Config {
 
     /// Warns about the configuration as a whole.
     fn whole(&self, warnings: &mut Vec<String>) {
-        let managed: Vec<&RuleSettings> = self.rules.iter().filter_map(|rule| rule.settings.as_ref()).collect();
+        let managed: Vec<&RuleSettings> = self.managed().collect();
         match self.mode {
             Mode::Observe if !managed.is_empty() => {
                 warnings.push(
@@ -61,11 +61,9 @@ impl Config {
             }
             _ => {}
         }
-        let levels_only = self.policies().all(|(policy, slice)| policy == PolicyKind::Priority && slice == Nanos::ZERO);
         if let Some((first, rest)) = managed.split_first()
-            && levels_only
             && rest.iter().all(|settings| settings.level() == first.level())
-            && managed.iter().all(|settings| settings.max_level == settings.level())
+            && !self.classes().iter().any(|class| self.could_stop(&class.params))
         {
             let level = first.level().get();
             warnings.push(format!(
@@ -79,12 +77,13 @@ impl Config {
         }
     }
 
-    /// Returns policies and slices of the managed gpus, those without an entry included.
-    fn policies(&self) -> impl Iterator<Item = (PolicyKind, Nanos)> {
-        let all_named = self.gpus.iter().any(|gpu| gpu.gpu.is_anything());
-        let others = (!all_named).then_some((PolicyKind::default(), Nanos::ZERO));
-        let named = self.gpus.iter().filter(|gpu| gpu.manage);
-        named.map(|gpu| (gpu.params.policy, gpu.params.slice)).chain(others)
+    /// Returns whether a process of some rule could ever be stopped on gpus with these settings.
+    fn could_stop(&self, gpu: &GpuParams) -> bool {
+        let mut lower = self.managed().flat_map(RuleSettings::extremes);
+        lower.any(|lower| {
+            let mut upper = self.managed().flat_map(RuleSettings::extremes);
+            gpu.could_throttle(&lower) || upper.any(|upper| gpu.could_displace(&upper, &lower).is_some())
+        })
     }
 
     /// Warns about the settings of one rule.
@@ -109,15 +108,23 @@ impl Config {
             warnings
                 .push("runtime_ms is above the deadline: the deadline cannot be met even on an idle gpu".to_string());
         }
-        let has = |policy| self.policies().any(|(other, _)| other == policy);
-        let fair = (params.weight, params.request, params.limit) != (default.weight, default.request, default.limit);
-        if fair && !has(PolicyKind::Fair) {
-            warnings.push("weight, request and limit apply only under policy = \"fair\", which no gpu has".to_string());
+        let shares = (params.weight, params.request, params.limit) != (default.weight, default.request, default.limit);
+        if let (true, Some(policies)) = (shares, self.lacking(PolicyKind::has_shares)) {
+            warnings.push(format!("weight, request and limit apply only under policy = {policies}, which no gpu has"));
         }
-        if params.has_deadline() && !has(PolicyKind::Deadline) {
-            warnings.push("period_ms applies only under policy = \"deadline\", which no gpu has".to_string());
+        if let (true, Some(policies)) = (params.has_deadline(), self.lacking(PolicyKind::has_deadlines)) {
+            warnings.push(format!("period_ms applies only under policy = {policies}, which no gpu has"));
         }
         warnings
+    }
+
+    /// Returns the names of the policies that read a setting; `None` if a gpu has one of them.
+    fn lacking(&self, reads: fn(PolicyKind) -> bool) -> Option<String> {
+        if self.classes().iter().any(|class| reads(class.params.policy)) {
+            return None;
+        }
+        let names = PolicyKind::ALL.into_iter().filter(|kind| reads(*kind)).map(|kind| format!("{:?}", kind.name()));
+        Some(names.collect::<Vec<_>>().join(" or "))
     }
 
     /// Warns about the settings of one `[[gpu]]`.
@@ -128,15 +135,14 @@ impl Config {
             return warnings;
         }
         let one = Batch::EMPTY.and(1);
-        let needed = ACTUATOR.cycles(GpuId(0), one, one);
+        let needed = ACTUATOR.cycles(GpuIndex(0), one, one);
         if params.cycle_burst < needed {
             let burst = params.cycle_burst;
             warnings
                 .push(format!("cycle_burst {burst} is less than stopping and resuming one process takes ({needed})"));
         }
-        let managed = self.rules.iter().filter_map(|rule| rule.settings.as_ref());
         let ageing: u64 =
-            managed.map(|settings| u64::from(gpreempt_core::bounds::ageing(&settings.params, needed))).sum();
+            self.managed().map(|settings| u64::from(gpreempt_core::bounds::ageing(&settings.params, needed))).sum();
         if ageing >= u64::from(params.cycles_per_second) {
             let budget = params.cycles_per_second;
             warnings.push(format!(

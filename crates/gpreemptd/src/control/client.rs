@@ -31,8 +31,8 @@ pub(super) enum Waiting {
     Nothing,
     /// For a publication that is new enough.
     Publication { question: Question, asked: Nanos },
-    /// For the engine, which answers to this ticket.
-    Engine { ticket: u64, until: Nanos },
+    /// For the host, which answers to this ticket.
+    Host { ticket: u64, until: Nanos },
 }
 
 /// Requests that are answered from a publication.

@@ -19,7 +19,7 @@ use crate::inbox::{ClientRequest, Input, Responder};
 const PUBLICATION: Nanos = Nanos::from_millis(20);
 /// Longest time that a client waits for a publication.
 const PUBLICATION_PATIENCE: Nanos = Nanos::from_millis(500);
-/// Longest time that a client waits for the engine to carry out a change. Clients themselves give up after 5 s.
+/// Longest time that a client waits for the host to carry out a change. Clients themselves give up after 5 s.
 const CHANGE_PATIENCE: Nanos = Nanos::from_secs(3);
 
 const CHANGES: Rate = Rate { per_second: 50, burst: 100 };
@@ -32,10 +32,10 @@ const CALLS_PER_TURN: usize = 32;
 /// Bytes of a log's line beside its events.
 const LOG_FRAME: usize = 256;
 
-/// Serves requests: from the publisher, or through the engine.
+/// Serves requests: from the publisher, or through the host.
 pub(super) struct RequestHandler {
     publisher: Arc<Publisher>,
-    to_engine: Sender<Input>,
+    to_host: Sender<Input>,
     load: LoadConfig,
     changes: Limiter,
     notifications: Limiter,
@@ -50,11 +50,11 @@ pub(super) struct RequestHandler {
 }
 
 impl RequestHandler {
-    pub(super) fn new(publisher: Arc<Publisher>, to_engine: Sender<Input>, load: LoadConfig) -> RequestHandler {
+    pub(super) fn new(publisher: Arc<Publisher>, to_host: Sender<Input>, load: LoadConfig) -> RequestHandler {
         let (answer, answers) = channel();
         RequestHandler {
             publisher,
-            to_engine,
+            to_host,
             load,
             changes: Limiter::new(CHANGES),
             notifications: Limiter::new(NOTIFICATIONS),
@@ -110,7 +110,7 @@ impl RequestHandler {
             }
             Request::Notify { pid } => self.notify(client, pid).map(Some),
             Request::Reload => {
-                let answer = reload(&self.load, &self.publisher, &self.to_engine);
+                let answer = reload(&self.load, &self.publisher, &self.to_host);
                 self.changed = clock::now();
                 Ok(Some(answer))
             }
@@ -156,7 +156,7 @@ impl RequestHandler {
         let message =
             || "the daemon does not see your process (another pid namespace); give its number as \"pid\"".to_owned();
         let pid = pid.or(client.pid).ok_or_else(|| Refusal { kind: RefusalKind::Unknown, message: message() })?;
-        self.to_engine.send(Input::Notified { pid, uid: client.peer.uid }).map_err(|_| ending())?;
+        self.to_host.send(Input::Notified { pid, uid: client.peer.uid }).map_err(|_| ending())?;
         Ok(Answer::Done { note: None })
     }
 
@@ -170,12 +170,12 @@ impl RequestHandler {
             waker.wake();
         });
         let asked = ClientRequest { uid: client.peer.uid, request, answer: reply };
-        self.to_engine.send(Input::Request(asked)).map_err(|_| ending())?;
-        client.waiting = Waiting::Engine { ticket, until: now.plus(CHANGE_PATIENCE) };
+        self.to_host.send(Input::Request(asked)).map_err(|_| ending())?;
+        client.waiting = Waiting::Host { ticket, until: now.plus(CHANGE_PATIENCE) };
         Ok(())
     }
 
-    /// Passes the engine's answers on, and refuses requests that waited too long.
+    /// Passes the host's answers on, and refuses requests that waited too long.
     pub(super) fn deliver<'a>(&mut self, clients: impl Iterator<Item = &'a mut Client>, now: Nanos) {
         let answers: Vec<(u64, Answer)> = self.answers.try_iter().collect();
         if !answers.is_empty() {
@@ -187,7 +187,7 @@ impl RequestHandler {
         for client in clients {
             match client.waiting {
                 Waiting::Nothing => continue,
-                Waiting::Engine { ticket, until } => {
+                Waiting::Host { ticket, until } => {
                     match answers.iter().find(|(of, _)| *of == ticket) {
                         Some((_, answer)) => client.push(answer),
                         None if now >= until => client.push(&Answer::Refused(silent())),
@@ -211,8 +211,8 @@ impl RequestHandler {
         if wanted && self.may_want_at().is_none_or(|at| now >= at) {
             self.asked = Some(now);
             self.publisher.want();
-            // Without an engine, waiting clients are refused when their time is over.
-            let _ = self.to_engine.send(Input::Publish);
+            // Without a host, waiting clients are refused when their time is over.
+            let _ = self.to_host.send(Input::Publish);
         }
     }
 
@@ -227,7 +227,7 @@ impl RequestHandler {
     pub(super) fn due(&self, client: &Client) -> Option<Nanos> {
         match client.waiting {
             Waiting::Nothing => None,
-            Waiting::Engine { until, .. } => Some(until),
+            Waiting::Host { until, .. } => Some(until),
             Waiting::Publication { asked, .. } => {
                 let until = asked.plus(PUBLICATION_PATIENCE);
                 Some(self.may_want_at().map_or(until, |at| at.min(until)))
@@ -261,7 +261,7 @@ impl RequestHandler {
 
     /// Reads the configuration again on a signal. Blocks this thread on the file system, as the request does.
     pub(super) fn reload(&mut self) {
-        reload(&self.load, &self.publisher, &self.to_engine);
+        reload(&self.load, &self.publisher, &self.to_host);
         self.changed = clock::now();
     }
 }

@@ -32,7 +32,7 @@ impl Peer {
         self.is_operator() || self.uid == owner
     }
 
-    /// Checks whether this user may make a request of this kind. The engine checks the owner of the process or job.
+    /// Checks whether this user may make a request of this kind. The host checks the owner of the process or job.
     ///
     /// # Errors
     ///
@@ -218,7 +218,7 @@ mod tests {
             assert_eq!(refused.kind, RefusalKind::Forbidden);
             assert!(refused.message.contains("1000") && refused.message.contains("990"), "{refused}");
         }
-        assert!(ALICE.may(&Request::Set { target: Target::Pid(1), level: 3 }).is_ok(), "the engine knows whose it is");
+        assert!(ALICE.may(&Request::Set { target: Target::Pid(1), level: 3 }).is_ok(), "the host knows whose it is");
         assert!(ROOT.owns(1) && DAEMON.owns(1) && ALICE.owns(1000) && !ALICE.owns(0) && !ALICE.owns(990));
     }
 }

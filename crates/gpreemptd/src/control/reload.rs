@@ -11,9 +11,9 @@ use crate::inbox::Input;
 /// Reads the configuration from the daemon's file; the error is for the operator, with file and line.
 pub type LoadConfig = Box<dyn Fn() -> Result<Config, String> + Send>;
 
-/// Reads the configuration again and gives it to the engine; one with an error is refused and the old one stays. Logs
+/// Reads the configuration again and gives it to the host; one with an error is refused and the old one stays. Logs
 /// an event and a message either way.
-pub fn reload(load: &LoadConfig, publisher: &Publisher, to_engine: &Sender<Input>) -> Answer {
+pub fn reload(load: &LoadConfig, publisher: &Publisher, to_host: &Sender<Input>) -> Answer {
     let config = match load() {
         Ok(config) => config,
         Err(error) => {
@@ -24,7 +24,7 @@ pub fn reload(load: &LoadConfig, publisher: &Publisher, to_engine: &Sender<Input
     };
     let source = config.source.as_ref().map_or_else(|| "built in".to_owned(), |path| path.display().to_string());
     publisher.set_log_events(config.log_events);
-    if to_engine.send(Input::Configured(Box::new(config))).is_err() {
+    if to_host.send(Input::Configured(Box::new(config))).is_err() {
         return Answer::Refused(Refusal { kind: RefusalKind::Busy, message: "the daemon is shutting down".to_owned() });
     }
     tracing::info!("configuration read again: {source}");

@@ -59,11 +59,11 @@ impl Server {
     /// # Errors
     ///
     /// If the system has no thread left.
-    pub fn start(self, publisher: Arc<Publisher>, to_engine: Sender<Input>, load: LoadConfig) -> io::Result<Handle> {
+    pub fn start(self, publisher: Arc<Publisher>, to_host: Sender<Input>, load: LoadConfig) -> io::Result<Handle> {
         let signs = Arc::new(Signs::default());
         let loop_ = Loop {
             socket: self.socket,
-            handler: RequestHandler::new(Arc::clone(&publisher), to_engine, load),
+            handler: RequestHandler::new(Arc::clone(&publisher), to_host, load),
             publisher: Arc::clone(&publisher),
             signs: Arc::clone(&signs),
             clients: BTreeMap::new(),
@@ -158,7 +158,7 @@ impl Loop {
             }
             self.turn(now);
         }
-        // Changes that the engine has carried out, or dropped because it ended, are still told.
+        // Changes that the host has carried out, or dropped because it ended, are still told.
         self.turn(clock::now());
     }
 

@@ -122,10 +122,10 @@ pub struct Process {
 }
 
 /// What a process has on one gpu.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
     /// The gpu.
-    pub gpu: u32,
+    pub gpu: GpuId,
     /// Compute queues.
     pub compute: Vec<QueueId>,
     /// Copy queues. They are never stopped.
@@ -137,6 +137,14 @@ pub struct Tenant {
     pub blind: Option<Blind>,
     /// Bytes of video memory.
     pub vram: u64,
+}
+
+impl Tenant {
+    /// Returns a tenant of `gpu` of which nothing is known yet.
+    #[must_use]
+    pub fn on(gpu: GpuId) -> Tenant {
+        Tenant { gpu, compute: Vec::new(), sdma: Vec::new(), rings: Vec::new(), blind: None, vram: 0 }
+    }
 }
 
 /// Why rings are not known.
@@ -190,7 +198,7 @@ pub struct OccupancySample {
 /// A request of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiscoveryRequest {
-    /// OccupancySample these; answered by one [`DiscoveryEvent::Occupancy`] each.
+    /// Sample the occupancy of these tenants; answered by one [`DiscoveryEvent::Occupancy`] each.
     SampleOccupancy(Vec<(Pid, GpuId)>),
     /// Rings of this process cannot be read where they were: look for them again.
     RingsLost(Pid),
@@ -208,7 +216,7 @@ pub enum DiscoveryRequest {
     Configure {
         /// See [`Config`](crate::config::Config).
         scan: Duration,
-        /// Names.
+        /// Environment variables to read of every process.
         variables: Vec<String>,
     },
 }

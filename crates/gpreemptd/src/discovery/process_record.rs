@@ -191,6 +191,6 @@ impl GpuUsage {
             Rings::Unknown => (Vec::new(), None),
         };
         let compute = self.compute.iter().map(|listed| listed.id).collect();
-        Tenant { gpu: gpu.0, compute, sdma: self.sdma.clone(), rings, blind, vram: self.vram }
+        Tenant { gpu, compute, sdma: self.sdma.clone(), rings, blind, vram: self.vram }
     }
 }

@@ -80,15 +80,13 @@ impl Survey {
         for pid in &pids {
             match self.look(*pid, &depth, now, warnings, found) {
                 Ok(is_new) => changed |= is_new,
-                Err(error) => {
-                    warnings.warn(error.to_string());
-                }
+                Err(error) => warnings.warn(error.to_string()),
             }
         }
         let wanted = self.known.iter_mut().flat_map(|(pid, known)| known.wanted(*pid)).collect();
         self.rings.find(wanted, changed, now);
         if let Some(why) = self.rings.refused() {
-            warnings.warn(format!("rings are not known, so no tenant is seen to want a gpu: {why}"));
+            warnings.warn(format!("rings are not known, so no process is seen to want a gpu: {why}"));
         }
         found.extend(
             self.known
@@ -133,9 +131,7 @@ impl Survey {
             match Program::read(pid, &self.variables) {
                 Ok(Some(program)) => known.set_program(program),
                 Ok(None) => {}
-                Err(error) => {
-                    warnings.warn(unknown_process(pid, &error));
-                }
+                Err(error) => warnings.warn(unknown_process(pid, &error)),
             }
             changed = true;
         } else if depth.slow {
@@ -161,7 +157,7 @@ fn is_due(due: &mut Option<Instant>, period: Duration, now: Instant) -> bool {
 
 fn unknown_process(pid: Pid, error: &io::Error) -> String {
     format!(
-        "process {pid} uses a gpu and is left alone: {error}; if it runs, this daemon is in another pid namespace than the \
+        "process {pid} uses a gpu and is not managed: {error}; if it runs, this daemon is in another pid namespace than the \
          driver (start its container with `--pid=host`)"
     )
 }

@@ -11,15 +11,20 @@ pub(super) struct WarnOnce {
 }
 
 impl WarnOnce {
-    /// Says whether it was new.
-    pub(super) fn warn(&mut self, message: String) -> bool {
+    /// Logs a warning, unless it was logged before.
+    pub(super) fn warn(&mut self, message: String) {
         if self.told.contains(&message) {
-            return false;
+            return;
         }
         if self.told.len() == MOST {
             self.told.clear();
         }
         tracing::warn!("{message}");
-        self.told.insert(message)
+        self.told.insert(message);
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_warned(&self, message: &str) -> bool {
+        self.told.contains(message)
     }
 }

@@ -1,15 +1,15 @@
 //! Decides which processes need a debug session: only potential victims, only under contention, only in enforce mode.
 
-use gpreempt_core::{JobId, Nanos};
+use gpreempt_core::{GpuIndex, JobId, Nanos};
 use gpreempt_proto::{EventKind, Mode};
 use kfd::Pid;
 
-use crate::actuate::{ActuatorCommand, CommandRefusal, CommandRefusalKind, Link, TracedQueue};
+use crate::actuate::{ActuatorCommand, CommandRefusal, CommandRefusalKind, TracedQueue};
 use crate::clock;
 use crate::discovery::{ActuatorStart, DiscoveryRequest};
 
-use super::sessions::{Idleness, Loss, RESTART};
-use super::world::{GpuIndex, Session, Tenant, TenantKey};
+use super::sessions::{Dismissal, Idleness, Loss, RESTART};
+use super::world::{Session, Tenant, TenantKey};
 use super::{Host, must_succeed};
 
 /// Time before a refused session is tried again.
@@ -20,7 +20,7 @@ const RETRY_PERMISSION: Nanos = Nanos::from_secs(10);
 const DOUBLINGS: u32 = 4;
 
 impl Host {
-    /// Notes where two levels meet, begins the sessions that are needed, and tells the core which tenants can be
+    /// Notes where jobs compete, begins the sessions that are needed, and tells the core which tenants can be
     /// stopped. Called after every change.
     pub(super) fn apply_changes(&mut self, now: Nanos) {
         self.world.classify_tenants(&mut self.core);
@@ -154,7 +154,7 @@ impl Host {
         }
         if self.config.mode == Mode::Observe {
             // The configuration changed meanwhile.
-            self.dismiss_actuator();
+            self.dismiss_actuator(Dismissal::Observing);
         }
         self.pending.members_changed();
     }
@@ -165,25 +165,14 @@ impl Host {
         match self.sessions.idleness(has_sessions, now) {
             Idleness::Busy => {}
             Idleness::Until(at) => self.timers.wake_at(at),
-            Idleness::Over => self.dismiss_actuator(),
+            Idleness::Over => self.dismiss_actuator(Dismissal::Idle),
         }
     }
 
-    /// Dismisses the actuator: all queues run, and no process is traced. Returns its link, which ends it when dropped,
-    /// and may take a while for that.
-    pub(super) fn end_actuator(&mut self) -> Option<Link> {
-        let link = self.sessions.dismiss(clock::now());
-        if link.is_some() {
-            self.note_daemon(EventKind::Actuator { message: "ended: no process to manage".into() });
-        }
-        link
-    }
-
-    /// Ends the actuator without waiting for it.
-    pub(super) fn dismiss_actuator(&mut self) {
-        if let Some(link) = self.end_actuator() {
-            // Without a thread left it happens here, late but in order.
-            let _ = std::thread::Builder::new().name("farewell".into()).spawn(move || drop(link));
+    /// Dismisses the actuator: all queues run, and no process is traced. Does not wait for it. The event says why.
+    pub(super) fn dismiss_actuator(&mut self, why: Dismissal) {
+        if self.sessions.dismiss(clock::now()) {
+            self.note_daemon(EventKind::Actuator { message: format!("ended: {}", why.as_str()) });
         }
     }
 

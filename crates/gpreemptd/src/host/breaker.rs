@@ -82,13 +82,13 @@ impl Breaker {
         tripped.then(|| self.trip(reason(), now, config))
     }
 
-    /// Returns whether the burst that begins now is to be a control burst: one in `sample_one_in`.
+    /// Returns whether the burst that begins now is to be a control burst: one in `control_one_in`.
     pub(super) fn choose_control(&mut self, config: &config::Breaker) -> bool {
-        if config.sample_one_in == 0 {
+        if config.control_one_in == 0 {
             return false;
         }
         self.bursts += 1;
-        let control = self.bursts >= config.sample_one_in;
+        let control = self.bursts >= config.control_one_in;
         if control {
             self.bursts = 0;
         }
@@ -110,7 +110,7 @@ impl Breaker {
             return None;
         }
         let reason = format!(
-            "protected bursts take {:.2} ms, those left alone {:.2} ms",
+            "protected bursts take {:.2} ms, control bursts {:.2} ms",
             protected.value / 1e6,
             control.value / 1e6
         );
@@ -167,7 +167,7 @@ mod tests {
             window: Duration::from_secs(10),
             pause: Duration::from_secs(10),
             longest: Duration::from_secs(300),
-            sample_one_in: 100,
+            control_one_in: 100,
         }
     }
 

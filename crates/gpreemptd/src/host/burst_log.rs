@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use gpreempt_core::Nanos;
+use gpreempt_core::{GpuIndex, Nanos};
 
-use super::world::{GpuIndex, TenantKey};
+use super::world::TenantKey;
 
 /// A burst without end is protected after this time. One that takes longer needs no comparison.
 const CONTROL_LONGEST: Nanos = Nanos::from_millis(250);
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_gpu_has_one_control_burst_that_ends_with_its_tenant_or_in_time() {
         let [gpu, other] = [0, 1].map(|index| GpuIndex::new(index).unwrap());
-        let [first, second] = [1, 2].map(|pid| TenantKey { pid: Pid(pid), gpu: 7 });
+        let [first, second] = [1, 2].map(|pid| TenantKey { pid: Pid(pid), gpu: kfd::GpuId(7) });
         let mut log = BurstLog::default();
         let until = log.begin_control(gpu, first, Nanos(10));
         log.begin_control(other, second, Nanos(20));

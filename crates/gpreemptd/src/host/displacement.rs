@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use gpreempt_core::{GpuId, JobId, Reason};
+use gpreempt_core::{GpuIndex, JobId, Reason};
 
 use super::world::Core;
 
@@ -24,7 +24,7 @@ pub(super) struct Displacements {
 
 impl Displacements {
     /// Asks the core about all pairs of `jobs`, which have tenants on `gpu`.
-    pub(super) fn ask(core: &mut Core, gpu: GpuId, jobs: &HashSet<JobId>) -> Displacements {
+    pub(super) fn ask(core: &mut Core, gpu: GpuIndex, jobs: &HashSet<JobId>) -> Displacements {
         let mut answers = Displacements::default();
         for &lower in jobs {
             if core.could_throttle(lower, gpu) {
@@ -56,6 +56,11 @@ impl Displacements {
     /// Returns whether the policy could ever stop the job.
     pub(super) fn could_be_stopped(&self, job: JobId) -> bool {
         self.stoppable.contains(&job)
+    }
+
+    /// Returns whether the policy could stop any job although no other job wants the gpu.
+    pub(super) fn any_throttled(&self) -> bool {
+        !self.throttled.is_empty()
     }
 
     /// Returns whether a decision depends on when work of the job comes: it could stop another job, or use its limit

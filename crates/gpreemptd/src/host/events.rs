@@ -1,11 +1,12 @@
 //! Events of tenants, jobs, gpus and the daemon, with what identifies them.
 
+use gpreempt_core::GpuIndex;
 use gpreempt_proto::{Event, EventKind};
 use kfd::Pid;
 use linux_host::clock::wall_ms;
 
 use super::Host;
-use super::world::{GpuIndex, TenantKey};
+use super::world::TenantKey;
 
 impl Host {
     /// Logs an event of a tenant.

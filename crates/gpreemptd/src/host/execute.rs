@@ -1,41 +1,59 @@
 //! Executes plans: entries become commands to the actuator, its answers become reports to the core.
 
-use gpreempt_core::{Action, ActuatorKind, Entry, Nanos, Reason, Report};
-use gpreempt_proto::EventKind;
-use kfd::Pid;
+use gpreempt_core::{Action, Entry, GpuIndex, Nanos, Reason, Report};
+use gpreempt_proto::{EventKind, Mode};
+use kfd::{GpuId, Pid};
 
 use crate::actuate::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind};
 use crate::clock;
+use crate::config::ACTUATOR;
 use crate::control::wire::ToWire as _;
 
 use super::sessions::{Loss, Ticket};
-use super::world::{GpuIndex, TenantKey, World};
+use super::world::{TenantKey, World};
 use super::{Host, must_succeed};
 
 /// How long a gpu is left alone after the driver said that it is being reset.
 const RESET: Nanos = Nanos::from_secs(1);
-
-/// The actuator of a stock kernel: one cycle per process and gpu, each way.
-const COST: ActuatorKind = ActuatorKind::DebugTrap;
 
 impl Host {
     /// Asks the core and carries out what it says. `seen` is when the last look began.
     pub(super) fn decide(&mut self, seen: Nanos, now: Nanos) {
         // Where nothing is new the core says so at once, which would hide what a decision costs.
         let weighs = self.pending.take_core_informed() || self.timers.is_core_due(now);
-        let plan = self.core.decide(now, &COST);
+        let plan = self.core.decide(now, &ACTUATOR);
         self.timers.set_core_wake(plan.wake);
         self.overcommitted = plan.overcommitted;
+        let entries = plan.entries.to_vec();
         if weighs {
             self.publisher.daemon().decision.note(clock::now().since(now));
+            self.report_limits();
         }
-        if plan.entries.is_empty() {
+        if entries.is_empty() {
             return;
         }
-        let entries = plan.entries.to_vec();
         self.publisher.daemon().decisions += 1;
         for entry in &entries {
             self.order(entry, seen);
+        }
+    }
+
+    /// In observe mode, reports the stops of jobs that have just used their limit up.
+    fn report_limits(&mut self) {
+        if self.config.mode != Mode::Observe || !self.world.gpus.iter().any(|gpu| gpu.displacements.any_throttled()) {
+            return;
+        }
+        let mut stopped = Vec::new();
+        for (name, job) in &mut self.world.jobs {
+            let throttled = self.core.job(job.core).is_some_and(|job| job.throttled);
+            if throttled && !job.over_limit {
+                let members = self.world.tenants.values().filter(|tenant| tenant.job.as_ref() == Some(name));
+                stopped.extend(members.filter(|tenant| tenant.runs()).map(|tenant| tenant.key));
+            }
+            job.over_limit = throttled;
+        }
+        for key in stopped {
+            self.note(key, EventKind::WouldPreempt { reason: Reason::LimitReached.to_wire(), by: None });
         }
     }
 
@@ -131,8 +149,8 @@ impl Host {
             tenant.preempted += u64::from(tenant.stopped_at.is_none());
             tenant.stopped_at.get_or_insert(answered);
             tenant.why = Some(ticket.why);
-            let by_rule = || (ticket.why.reason != Reason::Held).then(|| ticket.why.reason.to_wire().to_string());
-            tenant.cause = by.clone().or_else(by_rule);
+            let reason = || (ticket.why.reason != Reason::Held).then(|| ticket.why.reason.to_wire().to_string());
+            tenant.cause = by.clone().or_else(reason);
         }
         let stopped_queues = Some(tenant.stopped_queues());
         let (core, count) = (tenant.core, u32::from(tenant.stopped_queues()));
@@ -199,7 +217,7 @@ impl Host {
     }
 
     /// When the work of a job on a gpu was first seen.
-    fn noticed(&self, job: &str, gpu: u32) -> Option<Nanos> {
+    fn noticed(&self, job: &str, gpu: GpuId) -> Option<Nanos> {
         let here =
             self.world.tenants.values().filter(|tenant| tenant.key.gpu == gpu && tenant.job.as_deref() == Some(job));
         here.filter(|tenant| tenant.last.activity.has_work()).map(|tenant| tenant.last.noticed_at).min()
@@ -245,7 +263,7 @@ impl Host {
     pub(super) fn reset(&mut self, gpu: GpuIndex, now: Nanos) {
         let Some(place) = self.world.gpus.get_mut(gpu) else { return };
         place.resetting_until = Some(now.plus(RESET));
-        must_succeed(self.core.set_resetting(place.index.slot(), true));
+        must_succeed(self.core.set_resetting(place.index, true));
         self.timers.wake_at(now.plus(RESET));
     }
 
@@ -278,7 +296,7 @@ impl Host {
             let Some(gpu) = self.world.gpus.get_mut(index) else { continue };
             if gpu.resetting_until.is_some_and(|until| now >= until) {
                 gpu.resetting_until = None;
-                must_succeed(self.core.set_resetting(index.slot(), false));
+                must_succeed(self.core.set_resetting(index, false));
             }
             gpu.breaker.quiet(now, &self.config.breaker);
             if gpu.breaker.retry(now) {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use gpreempt_core::{GpuSet, Level, Nanos};
+use gpreempt_core::{GpuIndex, GpuSet, Level, Nanos};
 use gpreempt_proto::EventKind;
-use kfd::{Pid, ProcessMemory, QueueId, QueueType};
+use kfd::{GpuId, Pid, ProcessMemory, QueueId, QueueType};
 
 use crate::actuate::TracedQueue;
 use crate::config::Assignment;
@@ -14,7 +14,7 @@ use crate::discovery::{self, Format, Ring};
 use crate::observe::TenantProbe;
 
 use super::overrides::override_key;
-use super::world::{Gpu, GpuIndex, Job, Process, Session, Tenant, TenantKey};
+use super::world::{Gpu, Job, Process, Session, Tenant, TenantKey};
 use super::{Host, must_succeed};
 
 impl Host {
@@ -24,7 +24,7 @@ impl Host {
             gpu.present = found.iter().any(|about| about.id == gpu.about.id);
         }
         for about in found {
-            if let Some(known) = self.world.gpus.find(about.id.0).and_then(|index| self.world.gpus.get_mut(index)) {
+            if let Some(known) = self.world.gpus.find(about.id).and_then(|index| self.world.gpus.get_mut(index)) {
                 known.about = about;
                 continue;
             }
@@ -34,8 +34,8 @@ impl Host {
             };
             let (params, managed) = (self.config.gpu(&about.address), self.config.manages(&about.address));
             // It fails if there was none.
-            let _ = self.core.remove_gpu(index.slot());
-            if let Err(error) = self.core.set_gpu(index.slot(), params) {
+            let _ = self.core.remove_gpu(index);
+            if let Err(error) = self.core.set_gpu(index, params) {
                 tracing::error!("gpu {}: {error}", about.address);
                 continue;
             }
@@ -65,9 +65,9 @@ impl Host {
             self.reapply_rules_to(pid, now);
         }
         let traced_by = self.world.processes.get(&pid).and_then(|process| process.traced_by);
-        let let_go = self.debugger(traced_by).is_some() && self.debugger(found.traced_by).is_none();
+        let debugger_left = self.debugger(traced_by).is_some() && self.debugger(found.traced_by).is_none();
         if let Some(process) = self.world.processes.get_mut(&pid) {
-            if let (true, Session::Refused { retry_at, .. }) = (let_go, &mut process.session) {
+            if let (true, Session::Refused { retry_at, .. }) = (debugger_left, &mut process.session) {
                 *retry_at = now;
             }
             process.traced_by = found.traced_by;
@@ -93,14 +93,14 @@ impl Host {
     fn add_process(&mut self, found: &discovery::Process) {
         let identity = found.identity.clone();
         let unmanaged = self.overrides.current().unmanaged.get(&identity.pid) == Some(&identity.started);
-        let treatment = self.config.assignment(&identity);
-        for note in treatment.iter().flat_map(|treatment| &treatment.notes) {
+        let assignment = self.config.assignment(&identity);
+        for note in assignment.iter().flat_map(|assignment| &assignment.notes) {
             tracing::warn!("process {}: {note}", identity.pid);
         }
         let process = Process {
             user: self.config.user_name(identity.uid),
             identity,
-            treatment,
+            assignment,
             session: Session::None,
             refusals: 0,
             traced_by: found.traced_by,
@@ -119,7 +119,7 @@ impl Host {
             place.insert(Tenant::new(key, gpu, now));
             self.set_queues(key, about, now);
             self.place_tenant(key, now);
-            let rule = self.world.processes.get(&pid).and_then(|process| process.treatment.as_ref());
+            let rule = self.world.processes.get(&pid).and_then(|process| process.assignment.as_ref());
             let (level, rule) = (rule.map(|rule| rule.params.level.get()), rule.map(|rule| rule.rule.clone()));
             self.note(key, EventKind::Appeared { level, rule });
         } else if self.is_open(pid) {
@@ -154,26 +154,25 @@ impl Host {
 
     /// A session told which queues a process has.
     pub(super) fn set_traced(&mut self, pid: Pid, queues: &[TracedQueue], now: Nanos) {
-        let gpus: BTreeSet<u32> = queues.iter().map(|queue| queue.gpu).collect();
+        let gpus: BTreeSet<GpuId> = queues.iter().map(|queue| queue.gpu).collect();
         let keys: BTreeSet<TenantKey> = self.world.tenants_of(pid).map(|tenant| tenant.key).collect();
         for key in keys {
-            if !queues.iter().any(|queue| queue.gpu == key.gpu && is_compute(queue)) {
+            if !queues.iter().any(|queue| queue.gpu == key.gpu && queue.kind.is_compute()) {
                 self.remove_tenant(key, now);
             }
         }
         for gpu in gpus {
-            let here = || queues.iter().filter(move |queue| queue.gpu == gpu && is_compute(queue));
+            let here = || queues.iter().filter(move |queue| queue.gpu == gpu && queue.kind.is_compute());
             if here().next().is_none() {
                 continue;
             }
             let key = TenantKey { pid, gpu };
-            let old = self.world.tenants.get(&key).map(|tenant| tenant.about.clone()).unwrap_or_default();
+            let known = self.world.tenants.get(&key).map(|tenant| tenant.about.clone());
             let about = discovery::Tenant {
-                gpu,
                 compute: here().map(|queue| QueueId(queue.queue)).collect(),
                 rings: here().map(ring).collect(),
                 blind: None,
-                ..old
+                ..known.unwrap_or_else(|| discovery::Tenant::on(gpu))
             };
             if self.world.tenants.contains_key(&key) {
                 self.set_queues(key, about, now);
@@ -187,34 +186,34 @@ impl Host {
     pub(super) fn place_tenant(&mut self, key: TenantKey, now: Nanos) {
         let Some(tenant) = self.world.tenants.get(&key) else { return };
         let Some(gpu) = self.world.gpus.get(tenant.gpu).filter(|gpu| gpu.managed) else { return };
-        let slot = gpu.index.slot();
+        let slot = gpu.index;
         let Some(process) = self.world.processes.get(&key.pid).filter(|process| !process.unmanaged) else { return };
-        let Some(treatment) = process.treatment.clone() else { return };
+        let Some(assignment) = process.assignment.clone() else { return };
         let (uid, started) = (process.identity.uid, process.identity.started);
-        let kept = override_key(&treatment.job, &process.identity);
-        let Some(job) = self.job_for(&treatment, uid, kept.clone(), now) else {
+        let kept = override_key(&assignment.job, &process.identity);
+        let Some(job) = self.job_for(&assignment, uid, kept.clone(), now) else {
             self.pending.no_room();
-            tracing::warn!("process {} is left alone: no room for more jobs", key.pid);
+            tracing::warn!("process {} is not managed: no room for more jobs", key.pid);
             return;
         };
         match self.core.add_tenant(job, slot, false) {
             Ok(id) => {
                 self.overrides.join(&kept, key.pid.0, started);
-                if let Some(job) = self.world.jobs.get_mut(&treatment.job) {
+                if let Some(job) = self.world.jobs.get_mut(&assignment.job) {
                     job.pids.insert(key.pid);
                 }
-                self.update_job_params(&treatment.job);
+                self.update_job_params(&assignment.job);
                 if let Some(tenant) = self.world.tenants.get_mut(&key) {
                     tenant.core = Some(id);
                     tenant.job_id = Some(job);
-                    tenant.job = Some(treatment.job);
+                    tenant.job = Some(assignment.job);
                     tenant.stoppable = false;
                 }
             }
             Err(error) => {
-                tracing::warn!("process {} is left alone: {error}", key.pid);
+                tracing::warn!("process {} is not managed: {error}", key.pid);
                 self.pending.no_room();
-                self.forget_if_empty(&treatment.job);
+                self.forget_if_empty(&assignment.job);
             }
         }
         self.pending.members_changed();
@@ -234,21 +233,22 @@ impl Host {
         }
     }
 
-    fn job_for(&mut self, treatment: &Assignment, uid: u32, kept: String, now: Nanos) -> Option<gpreempt_core::JobId> {
-        if let Some(job) = self.world.jobs.get(&treatment.job) {
+    fn job_for(&mut self, assignment: &Assignment, uid: u32, kept: String, now: Nanos) -> Option<gpreempt_core::JobId> {
+        if let Some(job) = self.world.jobs.get(&assignment.job) {
             return Some(job.core);
         }
         let by_hand = self.overrides.current().levels.get(&kept).copied().and_then(Level::new);
         let held_until = self.overrides.held(&kept).map(|left| now.plus(Nanos::from(left)));
         let mut job = Job {
-            core: self.core.add_job(treatment.params).ok()?,
-            rule: treatment.rule.clone(),
-            max_level: treatment.max_level,
-            params: treatment.params,
+            core: self.core.add_job(assignment.params).ok()?,
+            rule: assignment.rule.clone(),
+            max_level: assignment.max_level,
+            params: assignment.params,
             level: by_hand,
             trusted: self.overrides.current().trusted.contains(&kept),
             override_key: kept,
             held_until: None,
+            over_limit: false,
             pids: BTreeSet::new(),
             uid,
         };
@@ -259,18 +259,18 @@ impl Host {
             job.held_until = held_until;
             self.timers.wake_at(until);
         }
-        self.world.jobs.insert(treatment.job.clone(), job);
+        self.world.jobs.insert(assignment.job.clone(), job);
         Some(core)
     }
 
     /// Gives a job what its members may have together.
     fn update_job_params(&mut self, name: &str) {
         let Some(job) = self.world.jobs.get_mut(name) else { return };
-        let members = job.pids.iter().filter_map(|pid| self.world.processes.get(pid)?.treatment.as_ref());
-        let Some(treatment) = Assignment::of_job(members) else { return };
+        let members = job.pids.iter().filter_map(|pid| self.world.processes.get(pid)?.assignment.as_ref());
+        let Some(assignment) = Assignment::of_job(members) else { return };
         let before = (job.params, job.max_level, &job.rule);
-        if before != (treatment.params, treatment.max_level, &treatment.rule) {
-            (job.params, job.max_level, job.rule) = (treatment.params, treatment.max_level, treatment.rule);
+        if before != (assignment.params, assignment.max_level, &assignment.rule) {
+            (job.params, job.max_level, job.rule) = (assignment.params, assignment.max_level, assignment.rule);
             must_succeed(self.core.set_job(job.core, job.effective()));
             self.pending.members_changed();
         }
@@ -332,7 +332,7 @@ impl Host {
     pub(super) fn reapply_rules(&mut self, now: Nanos) {
         for gpu in self.world.gpus.iter_mut() {
             (gpu.params, gpu.managed) = (self.config.gpu(&gpu.about.address), self.config.manages(&gpu.about.address));
-            must_succeed(self.core.set_gpu(gpu.index.slot(), gpu.params));
+            must_succeed(self.core.set_gpu(gpu.index, gpu.params));
         }
         let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
         pids.into_iter().for_each(|pid| self.reapply_rules_to(pid, now));
@@ -342,11 +342,11 @@ impl Host {
     /// Judges a process anew.
     fn reapply_rules_to(&mut self, pid: Pid, now: Nanos) {
         let Some(process) = self.world.processes.get_mut(&pid) else { return };
-        let treatment = self.config.assignment(&process.identity);
-        let job = |treatment: &Option<Assignment>| treatment.as_ref().map(|treatment| treatment.job.clone());
-        let stays = job(&process.treatment) == job(&treatment);
-        process.treatment.clone_from(&treatment);
-        if let (true, Some(new)) = (stays, &treatment) {
+        let assignment = self.config.assignment(&process.identity);
+        let job = |assignment: &Option<Assignment>| assignment.as_ref().map(|assignment| assignment.job.clone());
+        let stays = job(&process.assignment) == job(&assignment);
+        process.assignment.clone_from(&assignment);
+        if let (true, Some(new)) = (stays, &assignment) {
             self.update_job_params(&new.job);
         }
         let managed = |gpu: GpuIndex| self.world.gpus.get(gpu).is_some_and(|gpu| gpu.managed);
@@ -378,11 +378,7 @@ fn see(old: Option<TenantProbe>, memory: Option<Arc<ProcessMemory>>, rings: &[Ri
     }
 }
 
-fn is_compute(queue: &TracedQueue) -> bool {
-    matches!(QueueType(queue.kind), QueueType::COMPUTE | QueueType::COMPUTE_AQL)
-}
-
 fn ring(queue: &TracedQueue) -> Ring {
-    let format = if QueueType(queue.kind) == QueueType::COMPUTE_AQL { Format::Aql } else { Format::Pm4 };
+    let format = if queue.kind == QueueType::COMPUTE_AQL { Format::Aql } else { Format::Pm4 };
     Ring { format, base: queue.ring, bytes: queue.bytes, rptr: queue.rptr, wptr: queue.wptr }
 }

@@ -7,9 +7,14 @@
 //! Its parts keep their own state behind a few methods: `Timers`, `Sessions`, `BurstLog`, `StatusPublisher`,
 //! `OverrideStore` and the marks of `Pending`.
 //!
-//! The thread waits for nothing but its inbox: it opens no file, starts no process and takes no lock that is held
-//! during a system call that may wait. It reads memory of tenants through descriptors that the discovery thread has
-//! opened.
+//! The thread waits for its inbox. It opens no file, starts no process, waits for none, and takes no lock that is held
+//! during a system call that may wait. Two of its system calls can be delayed from outside all the same:
+//!
+//! - Reading the memory of a tenant, through a descriptor that the discovery thread has opened. It takes the lock of
+//!   the tenant's address space and faults pages in, which a file system of the tenant's (FUSE) can delay.
+//! - Writing log and audit records to stderr, which waits while a pipe there is full.
+//!
+//! A delay of 500 ms makes the guardian end the actuator, so that all queues run.
 
 mod attach;
 mod breaker;
@@ -40,6 +45,7 @@ use gpreempt_core::{GpuSet, Nanos};
 use gpreempt_proto::Mode;
 use kfd::Pid;
 
+use crate::actuate::LinkReaper;
 use crate::clock;
 use crate::config::Config;
 use crate::control::Publisher;
@@ -50,7 +56,7 @@ use burst_log::BurstLog;
 use overrides::OverrideStore;
 use pending::Pending;
 use publisher::StatusPublisher;
-use sessions::Sessions;
+use sessions::{Dismissal, Sessions};
 use timers::Timers;
 use world::{Core, World};
 
@@ -69,10 +75,12 @@ pub struct Setup {
     pub program: PathBuf,
     /// Where levels and holds set by hand are kept.
     pub directory: PathBuf,
-    /// Where it publishes.
-    pub board: Arc<Publisher>,
+    /// Takes status, statistics and events for clients.
+    pub publisher: Arc<Publisher>,
     /// The discovery thread, already running.
     pub discovery: Discovery,
+    /// The thread that waits for actuators to end, already running.
+    pub reaper: LinkReaper,
     /// The host's last sign of life, monotonic nanoseconds.
     pub alive: Arc<AtomicU64>,
 }
@@ -107,7 +115,7 @@ impl Host {
     ///
     /// If the core refuses its memory, which means that this program is wrong.
     pub fn new(setup: Setup) -> Result<Host, gpreempt_core::Error> {
-        let Setup { config, program, directory, board, discovery, alive } = setup;
+        let Setup { config, program, directory, publisher, discovery, reaper, alive } = setup;
         let started = clock::now();
         Ok(Host {
             config,
@@ -116,10 +124,10 @@ impl Host {
             world: World::default(),
             discovery,
             alive,
-            publisher: StatusPublisher::new(board, started),
+            publisher: StatusPublisher::new(publisher, started),
             overrides: OverrideStore::open(&directory),
             timers: Timers::new(),
-            sessions: Sessions::default(),
+            sessions: Sessions::new(reaper),
             bursts: BurstLog::default(),
             pending: Pending::new(),
             own_uid: nix::unistd::geteuid().as_raw(),
@@ -149,8 +157,9 @@ impl Host {
             self.act(now);
             self.alive.store(now.0, Ordering::Relaxed);
         }
-        drop(self.end_actuator());
+        self.dismiss_actuator(Dismissal::Shutdown);
         self.publisher.flush_audit(Nanos::NEVER);
+        // Dropping `sessions` waits until every actuator has ended.
     }
 
     /// Asks the kernel for punctuality, and for a core of its own where the operator wants that.
@@ -266,7 +275,7 @@ impl Host {
         if was == Mode::Enforce && self.config.mode == Mode::Observe {
             let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
             pids.into_iter().for_each(|pid| self.close_session(pid));
-            self.dismiss_actuator();
+            self.dismiss_actuator(Dismissal::Observing);
         }
     }
 
@@ -283,7 +292,7 @@ impl Host {
         }
         if self.timers.is_poll_due(now) {
             self.poll_watched(now);
-            self.publisher.daemon().look.note(clock::now().since(now));
+            self.publisher.daemon().poll.note(clock::now().since(now));
             if self.pending.take_members_changed() {
                 self.apply_changes(now);
             }

@@ -1,8 +1,8 @@
 //! Polls rings: the activity of each tenant, and when bursts begin and end.
 
-use gpreempt_core::{Activity, JobId, Nanos, Observation, Permille, Reason};
+use gpreempt_core::{Activity, GpuIndex, JobId, Nanos, Observation, Permille, Reason};
 use gpreempt_proto::{EventKind, Mode};
-use kfd::{GpuId, Pid};
+use kfd::Pid;
 
 use crate::clock;
 use crate::control::wire::ToWire as _;
@@ -12,7 +12,7 @@ use crate::observe::{TenantActivity, TenantProbe};
 use super::Host;
 use super::burst_log::Edges;
 use super::must_succeed;
-use super::world::{GpuIndex, Session, Tenant, TenantKey};
+use super::world::{Session, Tenant, TenantKey};
 
 /// The driver's occupancy is dear (it stops the gpu's registers for a moment): not more often than this for one tenant.
 const SAMPLE_EVERY: Nanos = Nanos::from_millis(1);
@@ -32,7 +32,7 @@ const SAMPLE_VALID: Nanos = Nanos::from_millis(20);
 impl Host {
     /// Polls between scans: the tenants on whose work a decision depends, and the others while these work.
     pub(super) fn poll_watched(&mut self, now: Nanos) {
-        self.publisher.daemon().looks += 1;
+        self.publisher.daemon().polls += 1;
         for index in self.world.gpus.indices() {
             let Some(gpu) = self.world.gpus.get_mut(index).filter(|gpu| gpu.contested) else { continue };
             let (upper, lower) = (std::mem::take(&mut gpu.upper), std::mem::take(&mut gpu.lower));
@@ -148,7 +148,7 @@ impl Host {
         (tenant.last.at.since(at) <= SAMPLE_VALID).then_some(share)
     }
 
-    /// Asks the driver how much of the gpu a tenant holds, if a decision hangs on it: where levels meet.
+    /// Asks the driver how much of the gpu a tenant holds, if a decision hangs on it: where jobs compete.
     fn sample(&mut self, key: TenantKey, now: Nanos) {
         let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         let contested = self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested);
@@ -156,15 +156,18 @@ impl Host {
             return;
         }
         tenant.sampling = true;
-        self.discovery.tell(DiscoveryRequest::SampleOccupancy(vec![(key.pid, GpuId(key.gpu))]));
+        self.discovery.tell(DiscoveryRequest::SampleOccupancy(vec![(key.pid, key.gpu)]));
     }
 
-    /// The driver answered.
+    /// Takes the driver's answer. It may come after jobs ceased to compete, and then no memory of the tenant is read.
     pub(super) fn sampled(&mut self, sample: OccupancySample, now: Nanos) {
-        let key = TenantKey { pid: sample.pid, gpu: sample.gpu.0 };
+        let key = TenantKey { pid: sample.pid, gpu: sample.gpu };
         let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         tenant.sampling = false;
         tenant.sampled_at = now;
+        if !self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested) {
+            return;
+        }
         // Waves that are saved, or on their way back, tell nothing by being away.
         let (gpu, away) = (tenant.gpu, tenant.is_stopped() || tenant.ordered.is_some());
         if away || sample.occupied_cus == Some(0) && self.may_be_in_cycle(gpu, sample.at) {
@@ -288,7 +291,7 @@ impl Host {
         let record = self.publisher.gpu(&place.about);
         if self.config.mode == Mode::Observe {
             // What stopping costs comes off: a cycle, measured or estimated.
-            let cost = self.core.gpu(place.index.slot()).map_or(Nanos::ZERO, |gpu| gpu.cycle);
+            let cost = self.core.gpu(place.index).map_or(Nanos::ZERO, |gpu| gpu.cycle);
             let winnable = last.waited.since(cost);
             record.inversion.note(lasted);
             record.winnable.note(winnable);

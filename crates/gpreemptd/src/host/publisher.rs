@@ -12,24 +12,24 @@ use crate::record::{Audit, CpuTimes, DaemonRecord, GpuRecord, Recorder};
 /// The way to clients and logs. Nothing here waits: readers are served by the control thread.
 #[derive(Debug)]
 pub(super) struct StatusPublisher {
-    board: Arc<Publisher>,
+    publisher: Arc<Publisher>,
     record: Recorder,
     audit: Audit,
 }
 
 impl StatusPublisher {
-    pub(super) fn new(board: Arc<Publisher>, started: Nanos) -> StatusPublisher {
-        StatusPublisher { board, record: Recorder::new(started), audit: Audit::default() }
+    pub(super) fn new(publisher: Arc<Publisher>, started: Nanos) -> StatusPublisher {
+        StatusPublisher { publisher, record: Recorder::new(started), audit: Audit::default() }
     }
 
     /// Logs an event.
     pub(super) fn note(&self, event: Event) {
-        self.board.note(event);
+        self.publisher.note(event);
     }
 
     /// Logs an event that was caused by a job of another user, who may see it, too.
     pub(super) fn note_by(&self, event: Event, cause_uid: u32) {
-        self.board.note_by(event, cause_uid);
+        self.publisher.note_by(event, cause_uid);
     }
 
     /// Returns the statistics of the daemon itself.
@@ -39,7 +39,7 @@ impl StatusPublisher {
 
     /// Returns the statistics of a gpu.
     pub(super) fn gpu(&mut self, gpu: &discovery::DiscoveredGpu) -> &mut GpuRecord {
-        self.record.gpu(gpu.id.0, &gpu.address)
+        self.record.gpu(gpu.id, &gpu.address)
     }
 
     /// Adds the end of a stop to the audit log: `victim` was stopped for `stopped` on account of `cause`, or by hand.
@@ -59,12 +59,12 @@ impl StatusPublisher {
 
     /// Publishes status and statistics for clients that wait for them.
     pub(super) fn publish(&self, status: Status, now: Nanos, cpu: CpuTimes) {
-        self.board.publish(status, self.record.stats(now, cpu));
+        self.publisher.publish(status, self.record.stats(now, cpu));
     }
 
     /// Returns the events logged so far.
     #[cfg(test)]
     pub(super) fn events(&self) -> Vec<Event> {
-        self.board.events()
+        self.publisher.events()
     }
 }

@@ -188,7 +188,7 @@ impl Host {
         if !std::mem::replace(&mut process.unmanaged, false) {
             return Ok(Some(format!("process {pid} was not unmanaged")));
         }
-        let rule = process.treatment.as_ref().map(|treatment| treatment.rule.clone());
+        let rule = process.assignment.as_ref().map(|assignment| assignment.rule.clone());
         let keys: Vec<_> = self.world.tenants_of(Pid(pid)).map(|tenant| tenant.key).collect();
         for key in keys {
             self.place_tenant(key, now);
@@ -197,7 +197,7 @@ impl Host {
         self.pending.members_changed();
         Ok(Some(match rule {
             Some(rule) => format!("process {pid} is managed again, by rule {rule:?}"),
-            None => format!("process {pid} matches no rule: never stopped, never protected"),
+            None => format!("no rule gives process {pid} a level: never stopped, never protected"),
         }))
     }
 }

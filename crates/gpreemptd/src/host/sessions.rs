@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpreempt_core::{Action, Nanos, Why};
 use kfd::Pid;
 
-use crate::actuate::{ActuatorCommand, Link};
+use crate::actuate::{ActuatorCommand, Link, LinkReaper};
 
 use super::world::TenantKey;
 
@@ -49,6 +49,27 @@ enum State {
     Up(Link),
 }
 
+/// Why an actuator is dismissed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dismissal {
+    /// It has had no session for a while.
+    Idle,
+    /// The mode is observe now.
+    Observing,
+    /// The daemon ends.
+    Shutdown,
+}
+
+impl Dismissal {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Dismissal::Idle => "no process to manage",
+            Dismissal::Observing => "the daemon only observes now",
+            Dismissal::Shutdown => "the daemon ends",
+        }
+    }
+}
+
 /// What to do about an actuator without sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Idleness {
@@ -60,10 +81,11 @@ pub(super) enum Idleness {
     Over,
 }
 
-/// The state of the actuator and of the commands under way.
-#[derive(Debug, Default)]
+/// The actuator as the deciding thread has it. No method waits for a process: links are dropped by `reaper`.
+#[derive(Debug)]
 pub(super) struct Sessions {
     state: State,
+    reaper: LinkReaper,
     actuator_pid: Option<u32>,
     /// The actuator of another daemon, as of the last attempt to start ours.
     other_daemon: Option<Pid>,
@@ -79,6 +101,24 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
+    /// Makes the part without an actuator.
+    pub(super) fn new(reaper: LinkReaper) -> Sessions {
+        Sessions {
+            state: State::Down,
+            reaper,
+            actuator_pid: None,
+            other_daemon: None,
+            start_at: Nanos::ZERO,
+            delay: Nanos::ZERO,
+            started_at: Nanos::ZERO,
+            idle_since: None,
+            dismissed: 0,
+            dismissed_at: Nanos::ZERO,
+            tickets: BTreeMap::new(),
+            next_ticket: 0,
+        }
+    }
+
     /// Returns whether commands can be sent.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.state, State::Up(_))
@@ -121,7 +161,11 @@ impl Sessions {
         (self.started_at, self.other_daemon) = (now, None);
         match before {
             State::Starting { lost } => lost,
-            State::Down | State::Up(_) => None,
+            State::Down => None,
+            State::Up(link) => {
+                self.reaper.end(link);
+                None
+            }
         }
     }
 
@@ -153,8 +197,7 @@ impl Sessions {
                 self.state = State::Starting { lost: Some(loss.clone()) };
                 return None;
             }
-            // Dropping it does not wait: its reading thread is through.
-            State::Up(link) => drop(link),
+            State::Up(link) => self.reaper.end(link),
         }
         self.actuator_pid = None;
         self.tickets.clear();
@@ -165,19 +208,20 @@ impl Sessions {
         Some(self.back_off(now))
     }
 
-    /// Dismisses the actuator. Dropping the link ends it in order, which may take a while.
-    pub(super) fn dismiss(&mut self, now: Nanos) -> Option<Link> {
+    /// Dismisses the actuator: all queues run, and no process is traced. Returns whether there was one.
+    pub(super) fn dismiss(&mut self, now: Nanos) -> bool {
         self.idle_since = None;
         match std::mem::take(&mut self.state) {
             State::Up(link) => {
                 self.dismissed += 1;
                 self.dismissed_at = now;
                 self.actuator_pid = None;
-                Some(link)
+                self.reaper.end(link);
+                true
             }
             other => {
                 self.state = other;
-                None
+                false
             }
         }
     }
@@ -249,13 +293,15 @@ mod tests {
 
     #[test]
     fn an_actuator_whose_end_is_heard_before_its_start_is_lost_and_not_forgotten() {
-        let (mut sessions, now) = (Sessions::default(), Nanos::from_secs(1));
+        let (reaper, ended) = LinkReaper::detached();
+        let (mut sessions, now) = (Sessions::new(reaper), Nanos::from_secs(1));
         assert_eq!(sessions.begin_start(now), Ok(true));
         assert_eq!(sessions.begin_start(now), Ok(false), "it is asked for once");
         assert_eq!(sessions.lost(&loss(), now), None);
         assert_eq!(sessions.started(link(), now), Some(loss()));
         assert!(sessions.is_up());
         let again = sessions.lost(&loss(), now).unwrap();
+        assert!(ended.try_recv().is_ok(), "the reaper drops the link, which may wait");
         assert!(!sessions.is_up() && sessions.begin_start(now) == Err(again));
         assert_eq!(sessions.begin_start(again), Ok(true));
         assert_eq!(sessions.started(link(), again), None);
@@ -263,11 +309,14 @@ mod tests {
 
     #[test]
     fn one_that_was_dismissed_is_not_missed_and_its_successor_waits_for_its_end() {
-        let (mut sessions, now) = (Sessions::default(), Nanos::from_secs(1));
+        let (reaper, ended) = LinkReaper::detached();
+        let (mut sessions, now) = (Sessions::new(reaper), Nanos::from_secs(1));
         assert_eq!((sessions.begin_start(now), sessions.started(link(), now)), (Ok(true), None));
         assert!(matches!(sessions.idleness(false, now), Idleness::Until(_)));
         assert_eq!(sessions.idleness(false, now.plus(IDLE)), Idleness::Over);
-        drop(sessions.dismiss(now));
+        assert!(sessions.dismiss(now));
+        assert!(ended.try_recv().is_ok(), "the reaper drops the link, which may wait");
+        assert!(!sessions.dismiss(now), "there is none any more");
         assert!(!sessions.is_up() && !sessions.send(&ActuatorCommand::Detach { pid: 1 }));
         assert_eq!(sessions.begin_start(now), Err(now.plus(RESTART)));
         assert_eq!(sessions.lost(&loss(), now), None);

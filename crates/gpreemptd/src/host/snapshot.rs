@@ -1,16 +1,17 @@
 //! Builds the status snapshot from what is known. It polls nothing and tells the core nothing: a client that asks for
 //! the status changes no decision, and no memory is read that is not read anyway.
 
-use gpreempt_core::{Activity, ActuatorKind, Level, Nanos, bounds};
+use gpreempt_core::{Activity, GpuIndex, Level, Nanos, bounds};
 use gpreempt_proto::{
     Bounds, Breaker, GpuStatus, JobStatus, QueueClass, QueueStatus, State, Status, TenantStatus, VERSION, Why,
 };
 
+use crate::config::ACTUATOR;
 use crate::control::wire::ToWire as _;
 use crate::record::CpuTimes;
 
 use super::Host;
-use super::world::{Gpu, GpuIndex, Tenant};
+use super::world::{Gpu, Tenant};
 
 fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
@@ -51,7 +52,7 @@ impl Host {
     }
 
     fn gpu_status(&mut self, index: GpuIndex, now: Nanos) -> Option<GpuStatus> {
-        let core = self.core.gpu(index.slot());
+        let core = self.core.gpu(index);
         let holder = core.and_then(|gpu| gpu.holder).and_then(|job| self.world.job_name(job)).map(str::to_owned);
         let Gpu { about, params, breaker, measured, resetting_until, .. } = self.world.gpus.get(index)?;
         Some(GpuStatus {
@@ -66,7 +67,7 @@ impl Host {
                 .open()
                 .map(|(reason, until)| Breaker { message: reason.into(), retry_in_s: seconds(until.since(now)) }),
             resetting: resetting_until.is_some(),
-            overcommitted: self.overcommitted.has(index.slot()),
+            overcommitted: self.overcommitted.has(index),
         })
     }
 
@@ -94,11 +95,11 @@ impl Host {
             .tenants
             .values()
             .filter(|tenant| tenant.job.as_deref() == Some(name))
-            .filter_map(|tenant| self.world.gpus.get(tenant.gpu).map(|gpu| gpu.index.slot()))
+            .filter_map(|tenant| self.world.gpus.get(tenant.gpu).map(|gpu| gpu.index))
             .collect();
         let longest = gpus
             .into_iter()
-            .filter_map(|gpu| self.core.inversion_bound(gpu, job, detection, &ActuatorKind::DebugTrap))
+            .filter_map(|gpu| self.core.inversion_bound(gpu, job, detection, &ACTUATOR))
             .map(|terms| bounds::inversion(&terms))
             .max();
         let starvation = self.core.starvation_bound(job, detection).map(|terms| bounds::starvation(&terms));
@@ -119,7 +120,7 @@ impl Host {
         let compute = tenant.about.compute.iter().map(queue(QueueClass::Compute));
         TenantStatus {
             gpu: gpu.map(|gpu| gpu.about.address.clone()).unwrap_or_default(),
-            gpu_id: tenant.key.gpu,
+            gpu_id: tenant.key.gpu.0,
             pid: tenant.key.pid.0,
             container_pid: identity.container_pid,
             command: command(&identity.executable),

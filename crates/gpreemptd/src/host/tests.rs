@@ -1,8 +1,10 @@
 //! The host without a driver: membership, timers, requests.
 
+use gpreempt_core::GpuIndex;
 use gpreempt_proto::{Answer, EventKind, RefusalKind, Request, Target};
+use kfd::GpuId;
 
-use super::world::{Gpu, GpuIndex, Session, TenantKey};
+use super::world::{Gpu, Session, TenantKey};
 use super::*;
 use crate::discovery::{self, ActuatorStart};
 use crate::identity::Identity;
@@ -11,7 +13,7 @@ use crate::inbox::{ClientRequest, Responder};
 mod policies;
 mod status;
 
-const GPU: u32 = 7;
+const GPU: GpuId = GpuId(7);
 const OWNER: u32 = 1000;
 
 const RULES: &str = r#"
@@ -41,9 +43,9 @@ struct Fixture {
     _directory: tempfile::TempDir,
 }
 
-fn gpu(id: u32) -> discovery::DiscoveredGpu {
-    let (address, name) = (format!("0000:{id:02x}:00.0"), "MI300X".to_owned());
-    discovery::DiscoveredGpu { id: kfd::GpuId(id), address, name, unique_id: 0, cus: 304, waves_per_cu: 32 }
+fn gpu(id: GpuId) -> discovery::DiscoveredGpu {
+    let (address, name) = (format!("0000:{:02x}:00.0", id.0), "MI300X".to_owned());
+    discovery::DiscoveredGpu { id, address, name, unique_id: 0, cus: 304, waves_per_cu: 32 }
 }
 
 fn world() -> Fixture {
@@ -57,8 +59,9 @@ fn world_with(rules: &str) -> Fixture {
         config: Config::parse("test", rules).unwrap(),
         program: "/nonexistent/gpreempt".into(),
         directory: directory.path().to_owned(),
-        board: Publisher::new(100).unwrap(),
+        publisher: Publisher::new(100).unwrap(),
         discovery,
+        reaper: LinkReaper::start().unwrap(),
         alive: Arc::default(),
     };
     let mut host = Host::new(setup).unwrap();
@@ -72,12 +75,12 @@ impl Fixture {
         self.process_on(pid, uid, environment, GPU);
     }
 
-    fn process_on(&mut self, pid: u32, uid: u32, environment: &[(&str, &str)], gpu: u32) {
+    fn process_on(&mut self, pid: u32, uid: u32, environment: &[(&str, &str)], gpu: GpuId) {
         let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let gid = if uid == OWNER { OWNER } else { 50 };
         let identity = Identity { pid, started: 1, uid, gid, environment, ..Identity::default() };
         let compute = vec![kfd::QueueId(1)];
-        let tenants = vec![discovery::Tenant { gpu, compute, ..discovery::Tenant::default() }];
+        let tenants = vec![discovery::Tenant { compute, ..discovery::Tenant::on(gpu) }];
         let process = discovery::Process { identity, memory: Err("a test".into()), tenants, traced_by: None };
         self.host.take(Input::Discovery(DiscoveryEvent::Process(Box::new(process))), self.now);
     }
@@ -236,7 +239,7 @@ fn rules_see_what_they_newly_ask_for() {
 #[test]
 fn a_tenant_that_found_no_room_is_managed_when_there_is_some() {
     let mut world = world();
-    world.host.set_gpus(vec![gpu(GPU), gpu(8)]);
+    world.host.set_gpus(vec![gpu(GPU), gpu(GpuId(8))]);
     // Two tenants to a job, so that tenants run out and jobs do not.
     for pid in 0..600 {
         let job = format!("j{}", pid / 2);
@@ -255,19 +258,17 @@ fn places_of_gpus_that_are_gone_are_used_again() {
     let mut world = world();
     world.process(10, OWNER, &[]);
     for round in 0..5 {
-        let partitions = (0..32).map(|partition| gpu(100 + round * 32 + partition)).collect();
-        world.host.set_gpus(partitions);
-        world.process_on(20 + round, OWNER, &[], 100 + round * 32);
-        assert!(
-            world.host.world.tenants[&TenantKey { pid: Pid(20 + round), gpu: 100 + round * 32 }].core.is_some(),
-            "{round}"
-        );
+        let ids = (0..32).map(|partition| GpuId(100 + round * 32 + partition));
+        world.host.set_gpus(ids.map(gpu).collect());
+        let occupied = GpuId(100 + round * 32);
+        world.process_on(20 + round, OWNER, &[], occupied);
+        assert!(world.host.world.tenants[&TenantKey { pid: Pid(20 + round), gpu: occupied }].core.is_some(), "{round}");
         assert_eq!(world.host.status(world.now).gpus.len(), 32);
         world.host.take(Input::Discovery(DiscoveryEvent::Gone { pid: Pid(20 + round) }), world.now);
     }
     // The first is gone, but has a tenant.
     assert_eq!(world.host.world.tenants[&tenant(10)].gpu, first());
-    assert_eq!(world.gpu().about.id.0, GPU);
+    assert_eq!(world.gpu().about.id, GPU);
 }
 
 #[test]
@@ -350,15 +351,40 @@ fn a_gpu_whose_deadline_jobs_ask_for_too_much_is_shown_as_overcommitted() {
 #[test]
 fn a_job_that_meets_another_on_one_gpu_is_watched_on_all_its_gpus() {
     let mut world = world();
-    world.host.set_gpus(vec![gpu(GPU), gpu(8), gpu(9)]);
+    world.host.set_gpus(vec![gpu(GPU), gpu(GpuId(8)), gpu(GpuId(9))]);
     let train = [("GPREEMPT_JOB", "train")];
     world.process_on(10, OWNER, &train, GPU);
-    world.process_on(11, OWNER, &train, 8);
-    world.process_on(12, OWNER, &[], 9);
+    world.process_on(11, OWNER, &train, GpuId(8));
+    world.process_on(12, OWNER, &[], GpuId(9));
     let contested = |world: &Fixture| -> Vec<bool> { world.host.world.gpus.iter().map(|gpu| gpu.contested).collect() };
     world.host.apply_changes(world.now);
     assert_eq!(contested(&world), [false, false, false]);
     world.process_on(13, OWNER, &[("ROLE", "serve")], GPU);
     world.host.apply_changes(world.now);
     assert_eq!(contested(&world), [true, true, false], "the job stops as a whole, so its other gpu matters");
+}
+
+#[test]
+fn the_log_says_why_an_actuator_was_dismissed() {
+    let dismissed = |end: fn(&mut Fixture)| {
+        let mut world = world();
+        let (to, _inputs) = std::sync::mpsc::channel();
+        let link = crate::actuate::Link::start(std::path::Path::new("/bin/false"), to).unwrap();
+        world.host.take(Input::Discovery(DiscoveryEvent::ActuatorStart(ActuatorStart::Started(link))), world.now);
+        world.host.act(world.now);
+        end(&mut world);
+        assert!(!world.host.sessions.is_up());
+        let message = |event: gpreempt_proto::Event| match event.kind {
+            EventKind::Actuator { message } => Some(message),
+            _ => None,
+        };
+        world.host.publisher.events().into_iter().filter_map(message).collect::<Vec<String>>()
+    };
+    assert_eq!(dismissed(|world| world.pass(Nanos::from_secs(6))), ["ended: no process to manage"]);
+    let observe = |world: &mut Fixture| {
+        let mut config = world.host.config.clone();
+        config.mode = Mode::Observe;
+        world.host.take(Input::Configured(Box::new(config)), world.now);
+    };
+    assert_eq!(dismissed(observe), ["ended: the daemon only observes now"]);
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use gpreempt_core::{
-    Action, Activity, Entry, GpuId, GpuParams, GpuSet, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Parts,
+    Action, Activity, Entry, GpuIndex, GpuParams, GpuSet, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Parts,
     Permille, Scheduler, TenantId, TenantSlot, Why,
 };
-use kfd::{Pid, ProcessMemory};
+use kfd::{GpuId, Pid, ProcessMemory};
 
 use crate::config::Assignment;
 use crate::discovery;
@@ -28,27 +28,11 @@ pub(super) type Core = Scheduler<Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlo
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TenantKey {
     pub(super) pid: Pid,
-    /// The driver's number of the gpu.
-    pub(super) gpu: u32,
+    pub(super) gpu: GpuId,
 }
 
-/// Identifies a gpu here and in the core: the index in [`Gpus`] is the core's slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct GpuIndex(u8);
-
-impl GpuIndex {
-    /// Returns the index, if the core has such a slot.
-    pub(super) fn new(index: usize) -> Option<GpuIndex> {
-        u8::try_from(index).ok().filter(|_| index < GpuSet::CAPACITY).map(GpuIndex)
-    }
-
-    /// Returns the core's name for it.
-    pub(super) fn slot(self) -> GpuId {
-        GpuId(self.0)
-    }
-}
-
-/// All gpus seen so far. One that is gone keeps its place until another takes it.
+/// All gpus seen so far, each at the index that it has in the core. One that is gone keeps its place until another
+/// takes it.
 #[derive(Debug, Default)]
 pub(super) struct Gpus(Vec<Gpu>);
 
@@ -74,9 +58,9 @@ impl Gpus {
         (0..self.0.len()).filter_map(GpuIndex::new)
     }
 
-    /// Returns the gpu with this number of the driver.
-    pub(super) fn find(&self, id: u32) -> Option<GpuIndex> {
-        self.iter().find(|gpu| gpu.about.id.0 == id).map(|gpu| gpu.index)
+    /// Returns the index of the gpu that the driver knows by this id.
+    pub(super) fn find(&self, id: GpuId) -> Option<GpuIndex> {
+        self.iter().find(|gpu| gpu.about.id == id).map(|gpu| gpu.index)
     }
 
     /// Returns the index that comes after the last, if the core has room.
@@ -171,7 +155,7 @@ pub(super) enum Session {
 pub(super) struct Process {
     pub(super) identity: Identity,
     pub(super) user: String,
-    pub(super) treatment: Option<Assignment>,
+    pub(super) assignment: Option<Assignment>,
     pub(super) session: Session,
     /// Sessions refused in a row.
     pub(super) refusals: u32,
@@ -247,7 +231,7 @@ impl Tenant {
         Tenant {
             key,
             gpu,
-            about: discovery::Tenant::default(),
+            about: discovery::Tenant::on(key.gpu),
             job: None,
             level: None,
             core: None,
@@ -302,6 +286,8 @@ pub(super) struct Job {
     /// The name under which that is kept.
     pub(super) override_key: String,
     pub(super) held_until: Option<Nanos>,
+    /// It had used its limit up at the last decision. Kept in observe mode only.
+    pub(super) over_limit: bool,
     pub(super) pids: BTreeSet<Pid>,
     /// Whose it is.
     pub(super) uid: u32,
@@ -319,7 +305,7 @@ impl Job {
     }
 }
 
-/// Everything.
+/// All gpus, processes, tenants and jobs, related by their keys.
 #[derive(Debug, Default)]
 pub(super) struct World {
     pub(super) gpus: Gpus,
@@ -330,7 +316,9 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn tenants_of(&self, pid: Pid) -> impl Iterator<Item = &Tenant> {
-        self.tenants.range(TenantKey { pid, gpu: 0 }..=TenantKey { pid, gpu: u32::MAX }).map(|(_, tenant)| tenant)
+        self.tenants
+            .range(TenantKey { pid, gpu: GpuId(0) }..=TenantKey { pid, gpu: GpuId(u32::MAX) })
+            .map(|(_, tenant)| tenant)
     }
 
     pub(super) fn by_core(&self, id: TenantId) -> Option<TenantKey> {
@@ -352,7 +340,7 @@ impl World {
             let index = gpu.index;
             let here = || tenants.values().filter(move |tenant| tenant.gpu == index && tenant.job_id.is_some());
             let jobs: HashSet<JobId> = here().filter_map(|tenant| tenant.job_id).collect();
-            gpu.displacements = Displacements::ask(core, index.slot(), &jobs);
+            gpu.displacements = Displacements::ask(core, index, &jobs);
             // Where no job displaces another, as beside a hold, none is more urgent to see than the others.
             let any = jobs.iter().any(|job| gpu.displacements.must_be_watched(*job));
             let is_upper =

@@ -10,7 +10,7 @@
 //!   is asked for with [`TenantActivity::unsure`] and hands over with [`TenantProbe::sampled`]. Programs use signals
 //!   again, so none is trusted for ever.
 //!
-//! An [`TenantProbe`] joins the rings of one tenant. Copy queues are none of its rings: a tenant that only copies is
+//! A [`TenantProbe`] joins the rings of one tenant. Copy queues are none of its rings: a tenant that only copies is
 //! idle.
 
 use gpreempt_core::{Activity, Nanos};
@@ -24,7 +24,7 @@ mod ring;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use probe::{IgnoredRing, TenantProbe, Unreadable};
+pub use probe::{TenantProbe, Unreadable};
 
 /// What one poll of a tenant found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use gpreempt_core::{Activity, Nanos};
 use kfd::ProcessMemory;
-use kfd::ring::InvalidRing;
 
 use super::TenantActivity;
 use super::ring::{RingActivity, RingState};
@@ -22,23 +21,11 @@ const TRIES: u32 = 4;
 #[error("no ring can be read: {0}")]
 pub struct Unreadable(kfd::Error);
 
-/// A ring that is left out, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IgnoredRing {
-    /// The ring, as it was given to the probe.
-    pub ring: Ring,
-    /// What is wrong with it.
-    pub why: InvalidRing,
-}
-
 /// Polls the rings of one tenant and remembers what is needed between polls.
 #[derive(Debug)]
 pub struct TenantProbe {
     memory: Arc<ProcessMemory>,
     rings: Vec<RingState>,
-    ignored: Vec<IgnoredRing>,
-    /// Whether nothing can change before an index moves.
-    settled: bool,
     /// Whether a ring could not be read at the last look.
     failed: bool,
     /// Whether it has work, and since when.
@@ -48,19 +35,11 @@ pub struct TenantProbe {
 }
 
 impl TenantProbe {
-    /// An probe on these rings of a process. Rings that cannot be such are left out.
+    /// Returns a probe of these rings of a process. Rings that cannot be such are left out.
     #[must_use]
     pub fn new(memory: Arc<ProcessMemory>, rings: &[Ring]) -> TenantProbe {
-        let mut probe = TenantProbe {
-            memory,
-            rings: Vec::new(),
-            ignored: Vec::new(),
-            settled: false,
-            failed: false,
-            work: None,
-            evicted_ms: None,
-            evicted_until: None,
-        };
+        let mut probe =
+            TenantProbe { memory, rings: Vec::new(), failed: false, work: None, evicted_ms: None, evicted_until: None };
         probe.set_rings(rings);
         probe
     }
@@ -68,7 +47,6 @@ impl TenantProbe {
     /// The rings are these now. What is known of those that stay is kept.
     pub fn set_rings(&mut self, rings: &[Ring]) {
         let mut known = std::mem::take(&mut self.rings);
-        self.ignored.clear();
         for ring in rings {
             if self.rings.iter().any(|watched| watched.place() == ring) {
                 continue;
@@ -80,28 +58,15 @@ impl TenantProbe {
             // Its clock starts with the first look.
             match RingState::new(*ring, Nanos::ZERO) {
                 Ok(watched) => self.rings.push(watched),
-                Err(why) => self.ignored.push(IgnoredRing { ring: *ring, why }),
+                Err(why) => tracing::debug!("a ring of process {} is left out: {why}", self.memory.pid()),
             }
         }
-        self.settled = false;
-    }
-
-    /// Rings that are left out.
-    #[must_use]
-    pub fn ignored(&self) -> &[IgnoredRing] {
-        &self.ignored
     }
 
     /// Whether a ring could not be read at the last look: there may be another in its place.
     #[must_use]
     pub fn failed(&self) -> bool {
         self.failed
-    }
-
-    /// Whether a look might find something else than the last: an index moved, or the tenant was not idle. Reads
-    /// indices only, and those only if the tenant was idle.
-    pub fn peek(&self) -> bool {
-        !self.settled || self.rings.iter().any(|ring| ring.moved(&self.memory))
     }
 
     /// What the tenant does. `stopped`: all its queues are off the gpu by our doing, so that nothing fetched can
@@ -142,7 +107,6 @@ impl TenantProbe {
             if tries == TRIES {
                 // It works faster than we read.
                 let activity = if stopped { Activity::Wants } else { Activity::Running };
-                self.settled = false;
                 return Ok(RingActivity { activity, ..joined });
             }
         }
@@ -165,8 +129,6 @@ impl TenantProbe {
                 readable += 1;
             }
         }
-        // A ring that could not be read may be readable the next time.
-        self.settled = joined.settled && failure.is_none();
         self.failed = failure.is_some();
         match failure {
             Some(error) if readable == 0 => {

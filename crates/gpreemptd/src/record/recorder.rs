@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gpreempt_core::Nanos;
 use gpreempt_proto::{Actuation, DaemonStats, GpuStats, Stats};
+use kfd::GpuId;
 
 use super::{CpuTimes, Times};
 
@@ -27,9 +28,9 @@ pub struct GpuRecord {
     pub failures: u64,
     /// Runlist cycles that calls of ours cost.
     pub cycles: u64,
-    /// From the first sign of work to the look that saw it.
+    /// From the first sign of work to the poll that saw it.
     pub detection: Times,
-    /// From that look to the order that left the daemon.
+    /// From that poll to the command that left the daemon.
     pub plan: Times,
     /// From an order to stop to the driver's answer.
     pub preempt: Times,
@@ -52,7 +53,7 @@ impl GpuRecord {
         GpuStats {
             gpu: self.address.clone(),
             inversions: self.inversions,
-            sampled: self.control_bursts,
+            control_bursts: self.control_bursts,
             preempts: self.preempts,
             resumes: self.resumes,
             failures: self.failures,
@@ -64,7 +65,7 @@ impl GpuRecord {
             inversion: self.inversion.distribution(),
             winnable: self.winnable.distribution(),
             burst_protected: self.burst_protected.distribution(),
-            burst_sampled: self.burst_control.distribution(),
+            burst_control: self.burst_control.distribution(),
         }
     }
 }
@@ -72,20 +73,20 @@ impl GpuRecord {
 /// Counters of the daemon itself; the fields are those of [`DaemonStats`].
 #[derive(Clone, Debug, Default)]
 pub struct DaemonRecord {
-    /// Looks at rings.
-    pub looks: u64,
+    /// Polls of the rings.
+    pub polls: u64,
     /// Scans of all processes and queues.
     pub scans: u64,
     /// Decisions of the core.
     pub decisions: u64,
     /// Urgent notifications.
     pub notifications: u64,
-    /// Time between two looks as it is kept now; absent while nothing is watched.
+    /// Present time between two polls; absent while no ring is polled.
     pub watch_period: Option<Nanos>,
     /// How much later than asked the deciding thread woke up.
     pub wakeup: Times,
-    /// How long a look took.
-    pub look: Times,
+    /// Duration of a poll.
+    pub poll: Times,
     /// How long the core took to decide.
     pub decision: Times,
     /// Starts of the actuator.
@@ -100,7 +101,7 @@ pub struct Recorder {
     started: Nanos,
     /// The daemon itself.
     pub daemon: DaemonRecord,
-    gpus: BTreeMap<u32, GpuRecord>,
+    gpus: BTreeMap<GpuId, GpuRecord>,
 }
 
 impl Recorder {
@@ -110,9 +111,9 @@ impl Recorder {
         Recorder { started, daemon: DaemonRecord::default(), gpus: BTreeMap::new() }
     }
 
-    /// The record of a gpu, by the driver's number. The address may change when gpus are partitioned anew.
-    pub fn gpu(&mut self, gpu_id: u32, address: &str) -> &mut GpuRecord {
-        let record = self.gpus.entry(gpu_id).or_default();
+    /// The record of a gpu. The address may change when gpus are partitioned anew.
+    pub fn gpu(&mut self, gpu: GpuId, address: &str) -> &mut GpuRecord {
+        let record = self.gpus.entry(gpu).or_default();
         if record.address != address {
             address.clone_into(&mut record.address);
         }
@@ -132,13 +133,13 @@ impl Recorder {
                 cpu_s: cpu.daemon.as_secs_f64(),
                 watch_cpu_s: cpu.watch.as_secs_f64(),
                 actuator_cpu_s: cpu.actuator.as_secs_f64(),
-                looks: daemon.looks,
+                polls: daemon.polls,
                 scans: daemon.scans,
                 decisions: daemon.decisions,
                 notifications: daemon.notifications,
                 watch_period_us: daemon.watch_period.map(|period| period.0 as f64 / 1_000.0),
                 wakeup: daemon.wakeup.distribution(),
-                look: daemon.look.distribution(),
+                poll: daemon.poll.distribution(),
                 decision: daemon.decision.distribution(),
                 actuator_starts: daemon.actuator_starts,
                 actuator_kills: daemon.actuator_kills,
@@ -156,9 +157,9 @@ mod tests {
     #[test]
     fn stats_tell_each_gpu_what_was_counted_for_it() {
         let mut recorder = Recorder::new(Nanos::from_secs(10));
-        recorder.gpu(7, "0000:c1:00.0").preempts += 2;
-        recorder.gpu(3, "0000:d1:00.0").resume.note(Nanos::from_micros(250));
-        recorder.gpu(7, "0000:c1:00.0").preempt.note(Nanos::from_micros(400));
+        recorder.gpu(GpuId(7), "0000:c1:00.0").preempts += 2;
+        recorder.gpu(GpuId(3), "0000:d1:00.0").resume.note(Nanos::from_micros(250));
+        recorder.gpu(GpuId(7), "0000:c1:00.0").preempt.note(Nanos::from_micros(400));
         recorder.daemon.watch_period = Some(Nanos::from_micros(200));
         let cpu =
             CpuTimes { daemon: Duration::from_millis(1500), watch: Duration::from_secs(1), ..CpuTimes::default() };
@@ -177,8 +178,8 @@ mod tests {
     #[test]
     fn a_gpu_with_a_new_address_keeps_its_counts() {
         let mut recorder = Recorder::new(Nanos::ZERO);
-        recorder.gpu(7, "0000:c1:00.0").cycles = 5;
-        recorder.gpu(7, "0000:c1:00.0/1").cycles += 1;
+        recorder.gpu(GpuId(7), "0000:c1:00.0").cycles = 5;
+        recorder.gpu(GpuId(7), "0000:c1:00.0/1").cycles += 1;
         let stats = recorder.stats(Nanos::ZERO, CpuTimes::default());
         let [gpu] = &stats.gpus[..] else { panic!("{stats:?}") };
         assert_eq!((gpu.gpu.as_str(), gpu.cycles), ("0000:c1:00.0/1", 6));

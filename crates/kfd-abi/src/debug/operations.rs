@@ -59,9 +59,9 @@ operations! {
     SetWaveLaunchOverride = SET_WAVE_LAUNCH_OVERRIDE {
         /// Add to the program's own choice, or replace it.
         override_mode: OverrideMode,
-        /// Which; answered with the previous choice.
+        /// Causes to enable; answered with the previous choice.
         enable_mask: TrapMask,
-        /// Which are asked for; answered with those the gpu has.
+        /// Causes that the caller asks for; answered with those that the gpu has.
         support_request_mask: TrapMask,
         /// Zero.
         pad: u32,
@@ -69,7 +69,7 @@ operations! {
 
     /// Chooses how new waves start (`kfd_ioctl_dbg_trap_set_wave_launch_mode_args`).
     SetWaveLaunchMode = SET_WAVE_LAUNCH_MODE {
-        /// How waves start from now on.
+        /// Whether they run, halt, or stop after each instruction.
         launch_mode: LaunchMode,
         /// Zero.
         pad: u32,
@@ -122,7 +122,7 @@ operations! {
 
     /// Chooses behaviour of waves (`kfd_ioctl_dbg_trap_set_flags_args`).
     SetFlags = SET_FLAGS {
-        /// Which; answered with the previous choice.
+        /// Causes to enable; answered with the previous choice.
         flags: TrapFlags,
         /// Zero.
         pad: u32,

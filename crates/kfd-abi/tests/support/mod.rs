@@ -74,7 +74,7 @@ macro_rules! structure {
 #[macro_export]
 macro_rules! fields {
     ($rows:ident, $since:literal, $c:literal, $name:ident { $($field:ident $(as $other:literal)?),* }) => {$(
-        #[allow(unused_mut, unused_assignments)]
+        #[allow(unused_mut, unused_assignments, reason = "only some fields have another name in C")]
         {
             let mut c_name = stringify!($field);
             $(c_name = $other;)?

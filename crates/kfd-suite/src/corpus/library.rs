@@ -20,7 +20,7 @@ pub struct Library {
 
 // SAFETY: a handle is a name for the library; looking symbols up is safe in any thread.
 unsafe impl Send for Library {}
-// SAFETY: looking symbols up is safe in any thread. The functions share nothing but one buffer for local memory, which
+// SAFETY: looking symbols up is safe in any thread. Its functions share nothing but one buffer for local memory, which
 // `run` guards.
 unsafe impl Sync for Library {}
 

@@ -77,12 +77,6 @@ impl Argument {
             Argument::U32(_) | Argument::F32(_) => None,
         }
     }
-
-    /// Whether its contents are compared afterwards.
-    #[must_use]
-    pub fn is_checked(&self) -> bool {
-        self.buffer().is_some_and(|buffer| buffer.expected.is_some())
-    }
 }
 
 /// A buffer before and after.

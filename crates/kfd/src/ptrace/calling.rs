@@ -1,6 +1,6 @@
 //! Where a program's first thread is in the kernel, and what may be done to it there.
 
-use std::fs;
+use linux_host::process::ThreadCall;
 
 use crate::id::Pid;
 use crate::waiting::{self, WaitingCall};
@@ -31,21 +31,17 @@ pub(super) fn is_destroying_queue(pid: Pid) -> bool {
 
 /// Whether a stop of the first thread goes unnoticed by the program.
 pub(super) fn may_be_interrupted(pid: Pid) -> bool {
-    call(pid).is_some_and(|text| names_interruptible(&text))
+    ThreadCall::read(pid.0, pid.0).is_some_and(goes_on)
 }
 
-fn call(pid: Pid) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/task/{pid}/syscall")).ok()
-}
-
-/// The file has the call's number, its arguments in hexadecimal, and two addresses; or one word.
-fn number(text: &str) -> Option<libc::c_long> {
-    text.split_ascii_whitespace().next()?.parse().ok()
-}
-
-/// A thread that runs is rarely inside a call, and then not in one that waits.
-fn names_interruptible(text: &str) -> bool {
-    text.trim_end() == "running" || number(text).is_some_and(is_interruptible)
+/// Whether what a thread does goes on after a stop. A thread that runs is rarely inside a call, and then not in one
+/// that waits. One that is blocked outside of any call waits for a page.
+fn goes_on(call: ThreadCall) -> bool {
+    match call {
+        ThreadCall::Running => true,
+        ThreadCall::Blocked => false,
+        ThreadCall::Inside { number, .. } => is_interruptible(number),
+    }
 }
 
 fn is_interruptible(call: libc::c_long) -> bool {
@@ -61,22 +57,20 @@ fn is_interruptible(call: libc::c_long) -> bool {
 mod tests {
     use super::*;
 
-    const REST: &str = "0x7ffc 0x0 0x0 0x0 0x7ffd 0x7f00";
-
     #[test]
     fn only_calls_that_go_on_by_themselves_may_be_interrupted() {
-        let inside = |call: libc::c_long| names_interruptible(&format!("{call} 0x3 0x0 {REST}\n"));
-        assert!(names_interruptible("running\n") && inside(libc::SYS_futex) && inside(libc::SYS_read));
+        let inside = |number: libc::c_long| goes_on(ThreadCall::Inside { number, arguments: [3, 0, 0x7ffc, 0, 0, 0] });
+        assert!(goes_on(ThreadCall::Running) && inside(libc::SYS_futex) && inside(libc::SYS_read));
         assert!(!inside(libc::SYS_ioctl) && !inside(libc::SYS_epoll_pwait) && !inside(libc::SYS_execve));
-        // A thread that is blocked, but in no call, waits for a page.
-        assert!(!names_interruptible("-1 0x7ffd 0x7f00\n") && !names_interruptible(""));
+        assert!(!goes_on(ThreadCall::Blocked));
     }
 
     #[test]
     fn the_kernel_tells_where_a_program_waits() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid(child.id());
-        while call(pid).is_none_or(|text| number(&text) != Some(libc::SYS_clock_nanosleep)) {
+        let sleeps = |call| matches!(call, ThreadCall::Inside { number: libc::SYS_clock_nanosleep, .. });
+        while !ThreadCall::read(pid.0, pid.0).is_some_and(sleeps) {
             std::thread::yield_now();
         }
         assert!(may_be_interrupted(pid) && !is_destroying_queue(pid));

@@ -56,7 +56,7 @@ pub struct HqdPlacement {
 pub struct MappedQueue {
     /// The queue.
     pub id: u32,
-    /// Its hardware slot.
+    /// Slot and address space that it occupies.
     pub place: HqdPlacement,
 }
 

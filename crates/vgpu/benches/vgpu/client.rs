@@ -119,7 +119,7 @@ pub(crate) fn first_wave(program: &mut Program, pause: Duration, count: u32) -> 
     Ok(json!({ "p50": percentile(&mut samples, 50), "p99": percentile(&mut samples, 99), "samples": count }))
 }
 
-/// What the engine gets of a core, alone and beside two programs that spin.
+/// What the executor gets of a core, alone and beside two programs that spin.
 fn share() -> Result<Value> {
     // Long enough to be measured by the kernel's ticks, short enough for a bench.
     const TIME: Duration = Duration::from_millis(1500);

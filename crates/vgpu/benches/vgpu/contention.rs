@@ -81,12 +81,12 @@ fn doorbells(report: &mut Report, found: &Value) {
 }
 
 fn idle(report: &mut Report, found: &Value) {
-    let [supervisor, engines] = ["supervisor", "engines"].map(|what| number(&found[what]) * 100.0);
+    let [supervisor, executors] = ["supervisor", "executors"].map(|what| number(&found[what]) * 100.0);
     let who = format!("{} {IDLE}", found["clients"]);
     report.row(&format!("{who}: cycles of the runlist in a second"), number(&found["cycles"]), "");
     report.row(&format!("{who}: the supervisor's share of a core"), supervisor, "%");
-    report.row(&format!("{who}: theirs and their engines'"), engines, "%");
-    report.aimed(&format!("{who}: together"), supervisor + engines, "%", Aim::AtMost(8.0));
+    report.row(&format!("{who}: theirs and their executors'"), executors, "%");
+    report.aimed(&format!("{who}: together"), supervisor + executors, "%", Aim::AtMost(8.0));
 }
 
 fn together(report: &mut Report, found: &Value) {

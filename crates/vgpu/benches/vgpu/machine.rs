@@ -25,7 +25,7 @@ const CONTROL_STACK: u32 = 4096;
 const WAVES: u32 = 12 << 20;
 /// The queue.
 pub(crate) const QUEUE: QueueId = QueueId(1);
-/// What engines of clients use.
+/// What executors of clients use.
 const QUANTUM: u64 = 4096;
 
 struct Complain;

@@ -5,7 +5,7 @@
 //!
 //! Sections: `instructions` (nanoseconds of single instructions; v_fma_f32 against an AVX2 loop), `kernels` (against
 //! the same C compiled for the host, and where their time goes), `save` (waves into the save area and back against
-//! memcpy), `processes` (what needs the whole virtual GPU: doorbells, the engine beside busy programs, the hooks),
+//! memcpy), `processes` (what needs the whole virtual GPU: doorbells, the executor beside busy programs, the hooks),
 //! `contention` (several processes on one: stopping, cycles, sharing).
 
 mod client;

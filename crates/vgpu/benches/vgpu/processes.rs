@@ -11,7 +11,7 @@ use crate::measure::percentile;
 use crate::report::{Aim, Report};
 
 const DOORBELL: &str = "doorbell to first wave";
-const SHARE: &str = "share of a core the engine gets";
+const SHARE: &str = "share of a core the executor gets";
 const HOOKS: &str = "python3 -c pass";
 
 pub(crate) fn run(report: &mut Report) {

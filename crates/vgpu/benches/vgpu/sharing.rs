@@ -155,7 +155,7 @@ fn submission(device: &Device) -> Result<f64> {
     Ok(fastest)
 }
 
-/// What 32 idle programs cost with their engines and the supervisor, in parts of a core.
+/// What 32 idle programs cost with their executors and the supervisor, in parts of a core.
 pub(crate) fn idle_cost() -> Result<Value> {
     const CLIENTS: usize = 32;
     const TIME: Duration = Duration::from_secs(2);
@@ -174,7 +174,7 @@ pub(crate) fn idle_cost() -> Result<Value> {
     Ok(json!({
         "clients": CLIENTS,
         "supervisor": measured(before.0, after.0, time),
-        "engines": measured(before.1, after.1, time),
+        "executors": measured(before.1, after.1, time),
         "cycles": (cycles(&later) - cycles(&status)) as f64 / (time.as_secs_f64() + 0.3),
     }))
 }

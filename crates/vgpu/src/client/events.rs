@@ -393,7 +393,7 @@ mod tests {
     fn a_waiting_thread_is_woken_by_a_signal_by_destruction_and_by_loss() {
         let events = Arc::new(Events::default());
         signal_event(&events, 1, true);
-        let begun = || events.table().expect("no engine died").waits.len();
+        let begun = || events.table().expect("no executor died").waits.len();
         let sleeper = |events: &Arc<Events>| {
             let events = Arc::clone(events);
             std::thread::spawn(move || events.wait(&mut [data(1)], true, &mut { TIMEOUT_INFINITE }))

@@ -59,6 +59,8 @@ impl Worker {
         let lock = || device.lock().unwrap_or_else(PoisonError::into_inner);
         let (pulse, work) = {
             let mut device = lock();
+            // The executor has advanced the device before it acquired a token. Since then it may have waited for the
+            // token, and turns before this one may have completed the packet that others wait for.
             (device.advance(), device.take())
         };
         let Some(mut work) = work else { return pulse };

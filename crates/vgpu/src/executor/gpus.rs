@@ -81,7 +81,7 @@ impl ProcessGpus {
     /// Changes a queue, which is off the device.
     ///
     /// # Errors
-    /// EINVAL if there is no such queue or gpu, ENOMEM, EIO if an engine died.
+    /// EINVAL if there is no such queue or gpu, ENOMEM, EIO if an executor died.
     pub(crate) fn change_queue(&self, change: &QueueChange) -> Result<(), i32> {
         match change {
             QueueChange::Create(spec) => self.create_queue(spec),

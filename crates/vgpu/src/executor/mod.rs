@@ -161,6 +161,7 @@ impl ExecutorState {
         self.gpus.iter().map(|gpu| gpu.device.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Processes packets of all gpus. This needs no token: it tells whether there are waves that need one.
     fn process_packets(&self) -> DeviceActivity {
         let advance = |mut device: MutexGuard<'_, ProcessDevice>| {
             kill_points::hit(Point::DeviceLock);

@@ -47,7 +47,7 @@ pub enum LaunchError {
     Program {
         /// Its name.
         program: OsString,
-        /// Why it cannot be run.
+        /// Answer of the system.
         error: io::Error,
     },
     /// We are inside already.

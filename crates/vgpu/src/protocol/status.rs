@@ -30,8 +30,8 @@ pub struct Status {
     pub system_used_bytes: u64,
     /// What all clients share for executing waves.
     pub tokens: TokenStatus,
-    /// Places in the chip's memory that stand for client processes.
-    pub seats: u32,
+    /// Process slots in use: places in the memory of the chip that stand for client processes.
+    pub process_slots: u32,
     /// How often each named point was passed, and how often a process was killed there; empty without a page of points.
     pub points: BTreeMap<String, PointStatus>,
 }

@@ -73,8 +73,12 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::process::{Child, Command, Stdio};
+    use std::sync::mpsc;
     use std::time::{Duration, Instant};
 
+    use linux_host::process::ThreadCall;
+
+    use super::super::hws::Hws;
     use super::super::member::Member;
     use super::*;
     use crate::control::Control;
@@ -159,16 +163,39 @@ mod tests {
         });
     }
 
+    /// Waits until a thread of this process waits for the lock of a scheduler.
+    fn wait_until_blocked(thread: u32, hws: &Hws) {
+        let begin = std::ptr::from_ref(hws).addr() as u64;
+        let within = begin..begin + size_of::<Hws>() as u64;
+        let until = Instant::now() + Duration::from_secs(50);
+        loop {
+            // The first argument of `futex` is the address of the word that the lock consists of.
+            if let Some(ThreadCall::Inside { number: libc::SYS_futex, arguments: [word, ..] }) =
+                ThreadCall::read(std::process::id(), thread)
+                && within.contains(&word)
+            {
+                return;
+            }
+            assert!(Instant::now() < until, "the thread does not wait for the cycle");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     #[test]
-    fn status_does_not_list_a_process_that_was_reaped_before_the_question() {
+    fn status_does_not_list_a_process_that_ends_while_the_question_waits_for_a_cycle() {
         let supervisor = supervisor();
         let device = supervisor.device().expect("configured");
         let mut asked = None;
         while_a_cycle_waits(&supervisor, |client| {
+            let (asking, (tell, told)) = (Arc::clone(&supervisor), mpsc::channel());
+            let status = std::thread::spawn(move || {
+                tell.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()).expect("is awaited");
+                asking.status(asking.device().expect("configured"))
+            });
+            // A list that was made before the cycle is waited for has the client in it.
+            wait_until_blocked(told.recv().expect("runs"), supervisor.hws(0).expect("a gpu"));
             client.kill();
-            let (asking, pid) = (Arc::clone(&supervisor), client.child.id());
-            let status = std::thread::spawn(move || asking.status(asking.device().expect("configured")));
-            asked = Some((pid, status));
+            asked = Some((client.child.id(), status));
         });
         let (pid, status) = asked.expect("was asked");
         let status = status.join().expect("is answered");

@@ -192,7 +192,7 @@ impl Hws {
     /// Takes all queues off the gpu; `None` if waves do not stop. A process that dies meanwhile has left.
     fn unmap(&self, leaving: &[Arc<ProcessChannel>], grace: Option<u32>) -> Option<Vec<(ProcessKey, Departure)>> {
         let deadline = Instant::now() + self.timeout;
-        if self.fault.strikes(!leaving.is_empty()) {
+        if self.fault.fails(!leaving.is_empty()) {
             std::thread::sleep(self.timeout);
             return None;
         }

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_that_take_no_orders_do_not_hold_up_the_caller_for_ever() {
+    fn executors_that_take_no_orders_hold_nobody_up_for_ever() {
         let chip = chip();
         let Client { mut child, channel, theirs: _theirs, .. } = client(&chip);
         let queues = vec![0; 10_000];
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_engines_that_are_lost_is_free_while_their_process_lives() {
+    fn the_place_of_executors_that_are_lost_is_free_while_their_process_lives() {
         let chip = chip();
         let Client { mut child, control, channel, theirs: _theirs } = client(&chip);
         let watched = Arc::clone(&channel);
@@ -407,22 +407,22 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_died_is_missed_although_its_process_says_nothing() {
+    fn an_executor_that_died_is_missed_although_its_process_says_nothing() {
         let chip = chip();
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join(crate::executor::NAME);
         std::fs::copy("/bin/cat", &program).expect("a copy");
-        let mut engine = Command::new(program).stdin(Stdio::piped()).spawn().expect("a process");
+        let mut executor = Command::new(program).stdin(Stdio::piped()).spawn().expect("a process");
         let (ours, _theirs) = UnixStream::pair().expect("sockets");
         let control = Control::new().expect("a page").0;
         let key = ProcessKey { pid: std::process::id(), start: 0 };
         let channel = ProcessChannel::new(key, control, ours, &chip).expect("room");
-        assert!(chip.register_worker(channel.slot, engine.id()));
+        assert!(chip.register_worker(channel.slot, executor.id()));
         let mut running = Vec::new();
         assert!(!channel.misses_any(&mut running) && !channel.misses_any(&mut running));
-        assert_eq!(running, [engine.id()]);
-        engine.kill().expect("can be killed");
-        engine.wait().expect("ends");
+        assert_eq!(running, [executor.id()]);
+        executor.kill().expect("can be killed");
+        executor.wait().expect("ends");
         assert!(channel.misses_any(&mut running));
     }
 

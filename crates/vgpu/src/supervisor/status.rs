@@ -42,7 +42,7 @@ impl Supervisor {
         }
         status.processes = processes.into_iter().map(|process| self.process_status(device, process)).collect();
         status.tokens = TokenStatus { total: device.chip.tokens(), held: device.chip.tokens_held() };
-        status.seats = device.chip.processes();
+        status.process_slots = device.chip.processes();
         status.options = device.setup.options.clone();
         status.supervisor = std::process::id();
         status.holders = self.holders.load(Ordering::Relaxed);

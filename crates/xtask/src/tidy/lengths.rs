@@ -74,6 +74,13 @@ impl<'ast> Visit<'ast> for Functions<'_> {
         visit::visit_item_fn(self, function);
     }
 
+    fn visit_trait_item_fn(&mut self, function: &'ast syn::TraitItemFn) {
+        if let Some(block) = &function.default {
+            self.function(&function.sig, &function.attrs, block);
+        }
+        visit::visit_trait_item_fn(self, function);
+    }
+
     fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
         self.function(&function.sig, &function.attrs, &function.block);
         visit::visit_impl_item_fn(self, function);

@@ -8,6 +8,7 @@ mod lengths;
 mod names;
 mod prose;
 mod source;
+mod words;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     for path in &files {
         let Some(text) = TextFile::read(root, path)? else { continue };
         prose::check(&text, &mut findings);
+        words::check(&text, &mut findings)?;
         if let Some(file) = RustFile::parse(text)? {
             rust.push(file);
         }
@@ -89,7 +91,8 @@ mod tests {
     #[test]
     fn a_long_function_and_a_long_file_are_found() {
         let found = findings_in("lengths");
-        assert_eq!(found.len(), 2, "{found:#?}");
+        assert_eq!(found.len(), 3, "{found:#?}");
+        assert!(found[2].contains("provided.rs:4: lengths: function `provided` has 81 lines"), "{found:#?}");
         assert!(found[0].contains("long.rs:1: lengths: the file has 451 lines of code"), "{found:#?}");
         assert!(found[1].contains("long.rs:373: lengths: function `long` has 81 lines"), "{found:#?}");
     }
@@ -107,9 +110,29 @@ mod tests {
     #[test]
     fn an_allow_without_a_reason_is_found() {
         let found = findings_in("allows");
-        assert_eq!(found.len(), 3, "{found:#?}");
-        for (line, start) in found.iter().zip(["allows.rs:1:", "allows.rs:3:", "allows.rs:9:"]) {
+        let expected = ["allows.rs:1:", "allows.rs:3:", "allows.rs:9:", "allows.rs:15:"];
+        assert_eq!(found.len(), expected.len(), "{found:#?}");
+        for (line, start) in found.iter().zip(expected) {
             assert!(line.starts_with(start) && line.contains("allows:"), "{line}");
+        }
+    }
+
+    #[test]
+    fn vague_words_and_empty_documentation_are_found() {
+        let found = findings_in("words");
+        let expected = [
+            "page.md:3: words: \"whoever\"",
+            "page.md:5: words: \"what becomes of\"",
+            "vague.rs:1: words: \"whoever\"",
+            "vague.rs:5: words: \"Which.\"",
+            "vague.rs:7: words: \"See above.\"",
+            "vague.rs:17: words: \"what becomes of\"",
+            "vague.rs:20: words: \"somebody\"",
+            "vague.rs:21: words: \"somebody\"",
+        ];
+        assert_eq!(found.len(), expected.len(), "{found:#?}");
+        for (line, start) in found.iter().zip(expected) {
+            assert!(line.starts_with(start), "{line} is not {start}");
         }
     }
 

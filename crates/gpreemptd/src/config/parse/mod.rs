@@ -32,7 +32,7 @@ pub(super) const WATCH_KEYS: &[&str] = &["cpu", "period_us", "fixed", "spin_core
 
 /// Keys of `[breaker]`.
 pub(super) const BREAKER_KEYS: &[&str] =
-    &["failures", "slow", "slow_after_ms", "window_s", "pause_s", "longest_s", "sample_one_in"];
+    &["failures", "slow", "slow_after_ms", "window_s", "pause_s", "longest_s", "control_one_in"];
 
 /// Most rules of a file: each new process is compared with all of them.
 const MAX_RULES: usize = 1000;
@@ -95,7 +95,7 @@ fn breaker(table: &Table<'_>) -> Breaker {
         window: table.field("window_s").duration(1.0..=3_600.0).unwrap_or(default.window),
         pause: table.field("pause_s").duration(1.0..=86_400.0).unwrap_or(default.pause),
         longest: table.field("longest_s").duration(1.0..=86_400.0).unwrap_or(default.longest),
-        sample_one_in: table.field("sample_one_in").whole(0..=1_000_000).unwrap_or(default.sample_one_in),
+        control_one_in: table.field("control_one_in").whole(0..=1_000_000).unwrap_or(default.control_one_in),
     };
     if breaker.longest < breaker.pause {
         let (pause, longest) = (breaker.pause.as_secs_f64(), breaker.longest.as_secs_f64());

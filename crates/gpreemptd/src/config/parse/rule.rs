@@ -52,7 +52,7 @@ pub(super) fn rules(tables: &[Table<'_>]) -> Vec<Rule> {
         let rule = rule(table, index + 1);
         if !names.insert(rule.name.clone()) {
             table.field("name").complain(format!(
-                "a second rule {:?}; names tell rules apart in `gpreempt ps`: choose another",
+                "a second rule {:?}; names tell rules apart in `gpreempt log`: choose another",
                 rule.name
             ));
         }

@@ -154,7 +154,7 @@ fn all_problems_are_reported_in_the_order_of_the_file() {
         [
             "1:11: scan_ms: found 0, expected a number from 1 to 10 ms",
             "5:9: rule[0].level: found 20, expected a whole number from 0 to 15",
-            "7:8: a second rule \"a\"; names tell rules apart in `gpreempt ps`: choose another",
+            "7:8: a second rule \"a\"; names tell rules apart in `gpreempt log`: choose another",
             "10:10: rule[1].weight: found 0, expected a whole number from 1 to 10000",
             "11:1: this [[gpu]] does not say which: add gpu = \"0000:c1:00.0\" (`gpreempt ps` shows addresses), or gpu = \"*\"",
             "12:10: gpu[0].policy: found \"fifo\", expected \"priority\", \"fair\" or \"deadline\"",

@@ -128,14 +128,14 @@ fn config() -> impl Strategy<Value = Config> {
         duration(second..=86_400 * second),
         duration(second..=86_400 * second),
     )
-        .prop_map(|((failures, slow, sample_one_in), slow_after, window, one, other)| Breaker {
+        .prop_map(|((failures, slow, control_one_in), slow_after, window, one, other)| Breaker {
             failures,
             slow,
             slow_after,
             window,
             pause: one.min(other),
             longest: one.max(other),
-            sample_one_in,
+            control_one_in,
         });
     let times = (duration(1_000_000..=10_000_000), duration(0..=600 * second), duration(second..=604_800 * second));
     let numbers = (any::<bool>(), option::of(1u8..=255), 0usize..=1_000_000);

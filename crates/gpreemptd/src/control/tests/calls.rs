@@ -13,7 +13,7 @@ fn me() -> u32 {
 }
 
 #[test]
-fn status_and_stats_are_what_the_engine_publishes() {
+fn status_and_stats_are_what_the_host_publishes() {
     let scene = Scene::new();
     let mut client = scene.client();
     assert_eq!(client.status(), Status::default());
@@ -21,7 +21,7 @@ fn status_and_stats_are_what_the_engine_publishes() {
 }
 
 #[test]
-fn changes_reach_the_engine_with_their_user_and_its_answer_comes_back() {
+fn changes_reach_the_host_with_their_user_and_its_answer_comes_back() {
     let scene = Scene::new();
     let mut client = scene.client();
     let target = || Target::Job("train".to_owned());
@@ -204,7 +204,7 @@ fn a_burst_of_changes_is_carried_out_and_refused_ones_do_not_reach_the_engine() 
 }
 
 #[test]
-fn an_engine_that_drops_a_change_is_said_to_end() {
+fn a_host_that_drops_a_change_is_said_to_end() {
     let scene = Scene::with(Box::new(|| Err(String::new())), |_, input| match input {
         Input::Request(asked) => {
             drop(asked);
@@ -218,7 +218,7 @@ fn an_engine_that_drops_a_change_is_said_to_end() {
 }
 
 #[test]
-fn an_engine_that_publishes_nothing_is_reported_and_the_log_still_answers() {
+fn a_host_that_publishes_nothing_is_reported_and_the_log_still_answers() {
     let scene = Scene::with(Box::new(|| Err(String::new())), |_, input| Some(input));
     scene.publisher.note(event(1, 1, "train"));
     let mut waiting = scene.client();
@@ -231,7 +231,7 @@ fn an_engine_that_publishes_nothing_is_reported_and_the_log_still_answers() {
 }
 
 #[test]
-fn a_good_configuration_reaches_the_engine() {
+fn a_good_configuration_reaches_the_host() {
     let load = || {
         let mut config = Config::default();
         config.source = Some("/etc/gpreempt/gpreempt.toml".into());

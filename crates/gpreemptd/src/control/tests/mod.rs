@@ -1,4 +1,4 @@
-//! The control thread with real sockets, real threads, and an engine that does as little as possible.
+//! The control thread with real sockets, real threads, and a host that does as little as possible.
 
 mod another_user;
 mod calls;
@@ -26,15 +26,15 @@ const HANG: Duration = Duration::from_secs(60);
 struct Scene {
     publisher: Arc<Publisher>,
     path: PathBuf,
-    /// What the engine was told, except questions for the state.
+    /// What the host was told, except questions for the state.
     inputs: Receiver<Input>,
     handle: Option<Handle>,
-    engine: Option<JoinHandle<()>>,
+    host: Option<JoinHandle<()>>,
     _place: tempfile::TempDir,
 }
 
 impl Scene {
-    /// The engine publishes as its status how many changes it has made, and says so in its answers.
+    /// The host publishes as its status how many changes it has made, and says so in its answers.
     fn new() -> Scene {
         let mut changes = 0;
         Scene::with(Box::new(|| Err("no file".to_owned())), move |publisher, input| {
@@ -56,28 +56,28 @@ impl Scene {
         })
     }
 
-    /// An engine that does this with what it is told; what it returns comes out of `inputs`.
-    fn with(load: LoadConfig, mut engine: impl FnMut(&Publisher, Input) -> Option<Input> + Send + 'static) -> Scene {
+    /// A host that does this with what it is told; what it returns comes out of `inputs`.
+    fn with(load: LoadConfig, mut host: impl FnMut(&Publisher, Input) -> Option<Input> + Send + 'static) -> Scene {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("control.sock");
         let publisher = Publisher::new(1_000).unwrap();
-        let (to_engine, inbox) = channel();
+        let (to_host, inbox) = channel();
         let (told, inputs) = channel();
         let server = Server::bind(&path).unwrap();
-        let handle = server.start(Arc::clone(&publisher), to_engine, load).unwrap();
+        let handle = server.start(Arc::clone(&publisher), to_host, load).unwrap();
         let shared = Arc::clone(&publisher);
-        let engine = std::thread::spawn(move || {
+        let host = std::thread::spawn(move || {
             // As the real one: a client that waits long for it on a busy machine would be told that it does not answer.
             let _ = crate::os::priority::raise();
             // Ends when the control thread, which has the only way to it, does.
             for input in inbox {
-                if let Some(input) = engine(&shared, input) {
+                if let Some(input) = host(&shared, input) {
                     // A test that looks at nothing has dropped the other end.
                     let _ = told.send(input);
                 }
             }
         });
-        Scene { publisher, path, inputs, handle: Some(handle), engine: Some(engine), _place: place }
+        Scene { publisher, path, inputs, handle: Some(handle), host: Some(host), _place: place }
     }
 
     fn client(&self) -> Talk {
@@ -92,7 +92,7 @@ impl Scene {
 impl Drop for Scene {
     fn drop(&mut self) {
         drop(self.handle.take());
-        let outcome = self.engine.take().unwrap().join();
+        let outcome = self.host.take().unwrap().join();
         assert!(std::thread::panicking() || outcome.is_ok());
     }
 }

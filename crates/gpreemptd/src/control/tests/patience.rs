@@ -14,15 +14,15 @@ struct Bench {
     handler: RequestHandler,
     publisher: Arc<Publisher>,
     inbox: Receiver<Input>,
-    _engine: Sender<Input>,
+    _host: Sender<Input>,
 }
 
 impl Bench {
     fn new() -> Bench {
         let publisher = Publisher::new(100).unwrap();
-        let (to_engine, inbox) = channel();
-        let handler = RequestHandler::new(Arc::clone(&publisher), to_engine.clone(), Box::new(|| Err(String::new())));
-        Bench { handler, publisher, inbox, _engine: to_engine }
+        let (to_host, inbox) = channel();
+        let handler = RequestHandler::new(Arc::clone(&publisher), to_host.clone(), Box::new(|| Err(String::new())));
+        Bench { handler, publisher, inbox, _host: to_host }
     }
 
     /// A client of this user that has sent these calls.
@@ -121,7 +121,7 @@ fn each_user_has_its_own_allowance_for_each_kind_of_call() {
 }
 
 #[test]
-fn more_changes_than_a_user_may_make_do_not_reach_the_engine() {
+fn more_changes_than_a_user_may_make_do_not_reach_the_host() {
     let mut bench = Bench::new();
     let now = clock::now();
     for uid in [1000, 0] {

@@ -8,6 +8,8 @@ use gpreempt_proto::EventKind;
 
 use super::*;
 use crate::control::wire::ToWire as _;
+use crate::discovery::OccupancySample;
+use crate::observe::TenantProbe;
 
 type Role = &'static [(&'static str, &'static str)];
 
@@ -20,7 +22,7 @@ const HIGH: Role = &[("ROLE", "high")];
 fn fixture(mode: &str, policy: &str) -> Fixture {
     world_with(&format!(
         "mode = \"{mode}\"\n[[gpu]]\ngpu = \"*\"\n{policy}\n\
-         [breaker]\nsample_one_in = 1\n\
+         [breaker]\ncontrol_one_in = 1\n\
          [[rule]]\nname = \"urgent\"\nuid = 1000\nenvironment = {{ ROLE = \"urgent\" }}\nlevel = 3\nperiod_ms = 10\nruntime_ms = 2\n\
          [[rule]]\nname = \"high\"\nuid = 1000\nenvironment = {{ ROLE = \"high\" }}\nlevel = 8\n\
          [[rule]]\nname = \"plain\"\nuid = 1000\nlevel = 3\n"
@@ -114,6 +116,71 @@ fn observe_mode_reports_the_stops_of_every_policy_with_the_reason_of_the_core() 
         assert_eq!(world.host.publisher.gpu(&gpu(GPU)).inversions, expected.len() as u64, "{policy}");
         assert!(world.requests.try_iter().next().is_none(), "{policy}: nothing is started");
     }
+}
+
+#[test]
+fn observe_mode_reports_a_stop_for_each_time_that_a_job_uses_its_limit_up() {
+    let mut world = world_with(
+        "mode = \"observe\"\n[[gpu]]\ngpu = \"*\"\npolicy = \"fair\"\n\
+         [[rule]]\nname = \"plain\"\nuid = 1000\nlevel = 3\nlimit = 0.5\n",
+    );
+    world.process(10, OWNER, PLAIN);
+    world.host.act(world.now);
+    assert!(world.gpu().contested, "it is polled although it is alone");
+    let spend = |world: &mut Fixture, activity: Activity| {
+        world.host.world.tenants.get_mut(&tenant(10)).unwrap().last.activity = activity;
+        for _ in 0..20 {
+            world.host.observe_again(tenant(10), world.now);
+            world.host.pending.core_informed();
+            world.host.decide(world.now, world.now);
+            world.now = world.now.plus(Nanos::from_millis(10));
+        }
+    };
+    for times in 1..3 {
+        spend(&mut world, Activity::Running);
+        assert_eq!(world.reported(), vec![(10, Reason::LimitReached.to_wire().to_string()); times]);
+        spend(&mut world, Activity::Idle);
+    }
+}
+
+/// `config print` shows the same bounds.
+#[test]
+fn the_status_has_a_bound_on_inversions_only_where_levels_decide() {
+    for (policy, bounded) in [("", true), ("policy = \"fair\"", false), ("policy = \"deadline\"", false)] {
+        let mut world = fixture("enforce", policy);
+        world.process(10, OWNER, PLAIN);
+        world.process(11, OWNER, HIGH);
+        world.host.act(world.now);
+        for job in world.host.status(world.now).jobs {
+            assert_eq!(job.bounds.unwrap().inversion_ms.is_some(), bounded, "{policy}: {}", job.job);
+        }
+        let printed = world.host.config.print();
+        assert_eq!(printed.contains("waits for lower levels"), bounded, "{printed}");
+    }
+}
+
+/// A sample is asked for where jobs compete, and answered by another thread.
+#[test]
+fn a_sample_that_comes_after_the_competition_reads_no_memory() {
+    let mut world = fixture("observe", "");
+    world.process(10, OWNER, PLAIN);
+    world.process(11, OWNER, HIGH);
+    let memory = Arc::new(kfd::ProcessMemory::open(Pid(std::process::id())).unwrap());
+    world.host.world.tenants.get_mut(&tenant(10)).unwrap().probe = Some(TenantProbe::new(memory, &[]));
+    let polled_by_sample = |world: &mut Fixture| {
+        world.host.act(world.now);
+        world.now = world.now.plus(Nanos::from_millis(5));
+        world.host.world.tenants.get_mut(&tenant(10)).unwrap().sampling = true;
+        let sample =
+            OccupancySample { pid: Pid(10), gpu: GPU, at: world.now, occupied_cus: Some(1), evicted_ms: Some(0) };
+        world.host.take(Input::Discovery(DiscoveryEvent::Occupancy(sample)), world.now);
+        let tenant = &world.host.world.tenants[&tenant(10)];
+        assert!(!tenant.sampling, "the next one can be asked for");
+        tenant.last.at == world.now
+    };
+    assert!(polled_by_sample(&mut world));
+    world.host.take(Input::Discovery(DiscoveryEvent::Gone { pid: Pid(11) }), world.now);
+    assert!(!polled_by_sample(&mut world));
 }
 
 /// Jobs that take turns delay each other with the daemon and without it, so a comparison would only disturb them.

@@ -16,11 +16,11 @@ impl Fault {
         Self { at, cycles: AtomicU64::new(0), happened: AtomicBool::new(false) }
     }
 
-    /// Counts a cycle; whether it is the one that fails. A cycle with no process on the gpu cannot fail: then a later
-    /// one does.
-    pub(super) fn strikes(&self, occupied: bool) -> bool {
+    /// Counts a cycle and returns whether it is the one that fails. A cycle of a gpu that no process occupies cannot
+    /// fail: then a later one does.
+    pub(super) fn fails(&self, is_occupied: bool) -> bool {
         let cycle = self.cycles.fetch_add(1, Ordering::Relaxed) + 1;
-        occupied && self.at.is_some_and(|at| cycle >= at) && !self.happened.swap(true, Ordering::Relaxed)
+        is_occupied && self.at.is_some_and(|at| cycle >= at) && !self.happened.swap(true, Ordering::Relaxed)
     }
 }
 
@@ -32,8 +32,8 @@ mod tests {
     fn the_first_cycle_from_the_given_one_on_with_a_process_on_the_gpu_fails() {
         let fault = Fault::new(Some(3));
         let cycles = [true, true, false, false, true, true];
-        assert_eq!(cycles.map(|occupied| fault.strikes(occupied)), [false, false, false, false, true, false]);
+        assert_eq!(cycles.map(|is_occupied| fault.fails(is_occupied)), [false, false, false, false, true, false]);
         let never = Fault::new(None);
-        assert!(!(0..10).any(|_| never.strikes(true)));
+        assert!(!(0..10).any(|_| never.fails(true)));
     }
 }

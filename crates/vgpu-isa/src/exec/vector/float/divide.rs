@@ -131,7 +131,7 @@ macro_rules! scale_handlers {
             unsafe { ($ops.1.$which)(wave, &flags(inst), env) };
             let mask = wave.s64(at);
             wave.set_s64(at, old);
-            // SAFETY: this one is of the same table, for the same CPUs.
+            // SAFETY: of the same table, so for the same CPUs.
             let flow = unsafe { ($ops.0.$which)(wave, inst, env) };
             wave.set_s64(at, mask);
             flow

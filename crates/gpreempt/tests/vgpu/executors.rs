@@ -3,14 +3,14 @@
 use gpreempt_testkit::scene::status;
 use gpreempt_testkit::{Actor, Scene, play, this_test};
 
-use super::life::engines;
+use super::life::executors;
 
 fn signal(client: &Actor, signal: i32) {
-    let engines = engines(client.pid().0);
-    assert!(!engines.is_empty());
-    for engine in engines {
-        // SAFETY: a plain call on an engine of this test's own client.
-        assert_eq!(unsafe { libc::kill(engine.cast_signed(), signal) }, 0);
+    let executors = executors(client.pid().0);
+    assert!(!executors.is_empty());
+    for executor in executors {
+        // SAFETY: a plain call on an executor of this test's own client.
+        assert_eq!(unsafe { libc::kill(executor.cast_signed(), signal) }, 0);
     }
 }
 
@@ -31,7 +31,7 @@ fn another_one_finds_the_gpu_as_good_as_new(scene: &Scene) {
 }
 
 #[test]
-fn engines_that_are_stopped_for_ever_cost_a_reset_and_not_the_gpu() {
+fn executors_that_are_stopped_for_ever_cost_a_reset_and_not_the_gpu() {
     // So long that only processes that are stopped are late, however busy the machine is.
     let flags = ["--preemption-timeout-ms", "3000"];
     play(this_test!(), &flags, |scene| {
@@ -47,7 +47,7 @@ fn engines_that_are_stopped_for_ever_cost_a_reset_and_not_the_gpu() {
 }
 
 #[test]
-fn engines_that_are_killed_leave_nothing_on_the_gpu_while_their_process_lives() {
+fn executors_that_are_killed_leave_nothing_on_the_gpu_while_their_process_lives() {
     play(this_test!(), &[], |scene| {
         let (mut client, _) = scene.walker(4);
         signal(&client, libc::SIGKILL);
