@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn executors_that_take_no_orders_hold_nobody_up_for_ever() {
+    fn executors_that_take_no_orders_do_not_hold_up_the_caller_for_ever() {
         let chip = chip();
         let Client { mut child, channel, theirs: _theirs, .. } = client(&chip);
         let queues = vec![0; 10_000];
