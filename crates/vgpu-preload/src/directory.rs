@@ -60,13 +60,85 @@ fn stream(fd: c_int) -> Result<*mut libc::DIR, i32> {
     let Node::Dir(entries) = node else { return Err(libc::ENOTDIR) };
     let mut names = vec![(".".to_owned(), EntryKind::Dir), ("..".to_owned(), EntryKind::Dir)];
     names.extend(entries.into_iter().map(|entry| (entry.name, entry.kind)));
+    Ok(register(fd, names))
+}
+
+/// Makes a stream of these names, which owns the descriptor.
+fn register(fd: c_int, names: Vec<(String, EntryKind)>) -> *mut libc::DIR {
     // SAFETY: all zeros is a valid entry.
     let entry = unsafe { std::mem::zeroed() };
     let mut open = Box::new(Open { fd, names, next: 0, entry });
     let address = std::ptr::from_mut(&mut *open);
     open_directories().get_or_insert_with(HashMap::new).insert(address.addr(), open);
     COUNT.fetch_add(1, Ordering::Release);
-    Ok(address.cast())
+    address.cast()
+}
+
+/// Makes a directory stream over a directory of the machine to which the virtual gpu adds entries. `None` for all other
+/// directories.
+fn joint_stream(fd: c_int) -> Option<Result<*mut libc::DIR, i32>> {
+    let added = client::added_entries(fd);
+    if added.is_empty() {
+        return None;
+    }
+    Some(real_entries(fd).map(|mut names| {
+        for entry in added {
+            names.retain(|(name, _)| *name != entry.name);
+            names.push((entry.name, entry.kind));
+        }
+        register(fd, names)
+    }))
+}
+
+/// Whether a path may be that of a directory to which entries are added: most are not, and need no further look.
+fn may_be_shared(at: *const c_char) -> bool {
+    if at.is_null() {
+        return false;
+    }
+    // SAFETY: the caller of `opendir` passes a C string.
+    let path = unsafe { std::ffi::CStr::from_ptr(at) }.to_bytes();
+    !path.starts_with(b"/") || path.starts_with(b"/dev") || path.starts_with(b"/sys")
+}
+
+/// Lists a directory of the machine, past our own hooks.
+fn real_entries(fd: c_int) -> Result<Vec<(String, EntryKind)>, i32> {
+    // Aligned for the records that the kernel writes.
+    let mut room = [0_u64; 4096];
+    let mut names = Vec::new();
+    loop {
+        // SAFETY: the kernel writes at most as many bytes as there are.
+        let length = unsafe { libc::syscall(libc::SYS_getdents64, fd, room.as_mut_ptr(), size_of_val(&room)) };
+        let Ok(length) = usize::try_from(length) else {
+            return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
+        };
+        if length == 0 {
+            return Ok(names);
+        }
+        let bytes: Vec<u8> = room.iter().flat_map(|word| word.to_ne_bytes()).take(length).collect();
+        names.extend(records(&bytes));
+    }
+}
+
+/// Reads the records of `getdents64`: number, position, length, kind, and a name that ends with a zero.
+fn records(mut bytes: &[u8]) -> Vec<(String, EntryKind)> {
+    const LENGTH: usize = std::mem::offset_of!(libc::dirent64, d_reclen);
+    const KIND: usize = std::mem::offset_of!(libc::dirent64, d_type);
+    const NAME: usize = std::mem::offset_of!(libc::dirent64, d_name);
+    let mut names = Vec::new();
+    while let Some(&[low, high]) = bytes.get(LENGTH..LENGTH + 2) {
+        let length = usize::from(u16::from_ne_bytes([low, high]));
+        let (Some(name), Some(kind)) = (bytes.get(NAME..length), bytes.get(KIND)) else { break };
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        let kind = match *kind {
+            libc::DT_DIR => EntryKind::Dir,
+            libc::DT_CHR | libc::DT_BLK => EntryKind::Device,
+            libc::DT_LNK => EntryKind::Link,
+            _ => EntryKind::File,
+        };
+        names.push((String::from_utf8_lossy(name).into_owned(), kind));
+        bytes = bytes.get(length..).unwrap_or_default();
+    }
+    names
 }
 
 /// # Safety
@@ -74,9 +146,22 @@ fn stream(fd: c_int) -> Result<*mut libc::DIR, i32> {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn opendir(at: *const c_char) -> *mut libc::DIR {
     let ours = crate::ours(std::ptr::null_mut(), || {
-        let path = path(at)?;
-        let opened = client::open(&path, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC);
-        Some(opened.and_then(stream))
+        const FLAGS: c_int = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        if let Some(path) = path(at) {
+            return Some(client::open(&path, FLAGS).and_then(stream));
+        }
+        if !client::is_in_use() || !may_be_shared(at) {
+            return None;
+        }
+        // SAFETY: the caller passes a C string; `syscall` because `open` is one of our own hooks.
+        let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, at, FLAGS) };
+        let fd = c_int::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+        let joint = joint_stream(fd);
+        if !matches!(joint, Some(Ok(_))) {
+            // SAFETY: no other code knows the descriptor.
+            unsafe { libc::close(fd) };
+        }
+        joint
     });
     ours.unwrap_or_else(|| real!(c"opendir", std::ptr::null_mut(), fn(*const c_char) -> *mut libc::DIR, at))
 }
@@ -89,8 +174,10 @@ pub(crate) unsafe extern "C" fn fdopendir(fd: c_int) -> *mut libc::DIR {
         if !client::is_in_use() {
             return None;
         }
-        client::path_of(fd)?;
-        Some(stream(fd))
+        match client::path_of(fd) {
+            Some(_) => Some(stream(fd)),
+            None => joint_stream(fd),
+        }
     });
     ours.unwrap_or_else(|| real!(c"fdopendir", std::ptr::null_mut(), fn(c_int) -> *mut libc::DIR, fd))
 }

@@ -15,11 +15,18 @@ pub(crate) fn path_at(directory: RawFd, path: *const c_char) -> Option<String> {
     if bytes.starts_with(b"/") {
         return client::normalise(bytes);
     }
-    if directory == libc::AT_FDCWD || !client::is_in_use() {
+    if !client::is_in_use() || directory == libc::AT_FDCWD && !leads_from_the_root(bytes) {
         return None;
     }
-    let directory = client::path_of(directory)?;
+    let directory = client::directory_path(directory)?;
     client::normalise([directory.as_bytes(), b"/", bytes].concat().as_slice())
+}
+
+/// Whether a path may lead to ours from the root directory. No other directory of ours can be the working directory:
+/// `chdir` finds none of them. Most relative paths need no further look.
+fn leads_from_the_root(path: &[u8]) -> bool {
+    let path = path.strip_prefix(b"./").unwrap_or(path);
+    [b"dev/".as_slice(), b"sys/", b"proc/"].iter().any(|top| path.starts_with(top))
 }
 
 /// The same for a path alone.

@@ -1,7 +1,8 @@
-//! The project's chores: `cargo xtask setup`, `test`, `tidy`, `accept NAME` and `record`.
+//! The project's chores: `cargo xtask setup`, `test`, `tidy`, `clients`, `accept NAME` and `record`.
 #![forbid(unsafe_code)]
 
 mod accept;
+mod clients;
 mod dependencies;
 mod loaded;
 mod record;
@@ -72,6 +73,12 @@ enum Chore {
         list: bool,
     },
 
+    /// Run a test suite of another project on the virtual gpu.
+    Clients {
+        #[command(subcommand)]
+        suite: clients::Suite,
+    },
+
     /// Check the house rules of CONTRIBUTING.md: names, lengths, prose, lint exceptions.
     Tidy,
 
@@ -98,6 +105,7 @@ fn main() -> ExitCode {
             loaded::loaded(times, busy, Duration::from_secs(60 * u64::from(minutes)))
         }
         Chore::Accept { name, list } => accept::accept(name.as_deref(), list),
+        Chore::Clients { suite } => clients::clients(&suite),
         Chore::Tidy => tidy::tidy(),
         Chore::Record { what: Recording::Demo } => record::demo(),
         Chore::Record { what: Recording::Lab } => record::lab(),

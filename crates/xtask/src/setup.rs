@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use crate::rocm;
+use crate::rocm::{ROCM13, ROCM72, Release};
 use crate::run::{command, root};
 
 /// One thing the tests need.
@@ -26,8 +26,8 @@ enum Install {
     Rustup(&'static str),
     /// Packages of the distribution, installed into the system.
     Apt(&'static [&'static str]),
-    /// Packages of a Debian release, unpacked below `target/`.
-    Rocm,
+    /// Packages of Debian releases, unpacked below `target/`.
+    Rocm(&'static Release),
     /// Python packages, in a virtual environment below `target/`.
     Venv(&'static [&'static str]),
 }
@@ -38,7 +38,7 @@ impl Install {
         match self {
             Install::Rustup(component) => format!("component {component} into the Rust toolchain, with rustup"),
             Install::Apt(packages) => format!("packages {} into the system, with apt-get", packages.join(" ")),
-            Install::Rocm => format!("packages of Debian 13 into {}, unpacked there", rocm::directory().display()),
+            Install::Rocm(release) => release.description(),
             Install::Venv(packages) => format!("{} into {}, with pip", packages.join(" "), venv().display()),
         }
     }
@@ -47,7 +47,7 @@ impl Install {
         match self {
             Install::Rustup(component) => run(&["rustup", "component", "add", component]),
             Install::Apt(packages) => apt(packages),
-            Install::Rocm => rocm::install(),
+            Install::Rocm(release) => release.install(),
             Install::Venv(packages) => install_venv(packages),
         }
     }
@@ -83,7 +83,8 @@ const REQUIREMENTS: &[Requirement] = &[
         // The version is fixed because tinygrad's interface moves.
         install: Some(Install::Venv(&["tinygrad==0.14.0", "numpy"])),
     },
-    Requirement { name: "ROCm of Debian 13", check: rocm::check, install: Some(Install::Rocm) },
+    Requirement { name: "ROCm 6.1", check: || ROCM13.check(), install: Some(Install::Rocm(&ROCM13)) },
+    Requirement { name: "ROCm 7.2", check: || ROCM72.check(), install: Some(Install::Rocm(&ROCM72)) },
 ];
 
 /// Checks all requirements, prints what is missing and where it goes, and installs it unless `plan_only`.
@@ -254,7 +255,7 @@ mod tests {
             let place = match install {
                 Install::Rustup(_) => "the Rust toolchain".to_owned(),
                 Install::Apt(_) => "the system".to_owned(),
-                Install::Rocm => rocm::directory().display().to_string(),
+                Install::Rocm(release) => release.directory().display().to_string(),
                 Install::Venv(_) => venv().display().to_string(),
             };
             let text = install.description();

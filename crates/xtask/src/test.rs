@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::clients;
 use crate::dependencies::dependencies;
 use crate::run::{Step, run};
 use crate::setup::setup;
@@ -42,6 +43,7 @@ pub(crate) fn test(full: bool) -> Result<()> {
         Step::command("documentation", DOCUMENTATION, &[("RUSTDOCFLAGS", "-D warnings")]),
         Step::command("tests", TESTS, &[]),
         Step::command("tests with compilers and real clients", CLIENTS, &[]),
+        Step { name: "test suites of other projects".to_string(), action: Box::new(clients::test) },
     ];
     if full {
         steps.push(Step::command("larger counts", TESTS, MORE_CASES));

@@ -22,6 +22,29 @@ fn both_paths_of_the_topology_show_the_same_and_directories_can_be_walked() {
 }
 
 #[test]
+fn directories_of_the_machine_show_the_gpu_beside_their_own_entries() {
+    let script = "ls /dev | grep -x kfd; ls /dev | grep -x null; ls /sys/bus/pci/devices | grep -x 0000:c1:00.0; \
+                  cd /sys/class && ls . | grep -x kfd; ls /sys/class | grep -x net";
+    assert_eq!(shell(script), "kfd\nnull\n0000:c1:00.0\nkfd\nnet\n");
+}
+
+#[test]
+fn paths_relative_to_directories_of_the_machine_lead_to_the_gpu() {
+    let script = r#"
+import os
+root = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+print(os.read(os.open("sys/class/kfd/kfd/topology/generation_id", os.O_RDONLY, dir_fd=root), 8))
+devices = os.open("sys/bus/pci/devices", os.O_RDONLY | os.O_DIRECTORY, dir_fd=root)
+print("0000:c1:00.0" in os.listdir(devices), os.stat("0000:c1:00.0/vendor", dir_fd=devices).st_size > 0)
+os.chdir("/")
+print(os.path.exists("dev/kfd"), os.path.exists("dev/kfd2"))
+"#;
+    let output = on_vgpu(&["python3", "-c", script]).output().expect("can be started");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("True True\nTrue False\n"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn files_cannot_be_written_and_missing_ones_are_missing() {
     let text = shell(
         "echo 1 2>/dev/null > /sys/class/kfd/kfd/topology/generation_id || echo refused; \

@@ -3,11 +3,11 @@
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::paths::MODULES;
+use super::paths::{MODULES, is_shared};
 use super::session::{self, Session};
 use crate::protocol::{FILE_PREFIX, Reply, SupervisorRequest};
 use crate::sys;
-use crate::sysfs::{DeviceKind, Node};
+use crate::sysfs::{DeviceKind, DirEntry, Node};
 
 /// Links are followed this often.
 const MAX_LINKS: u32 = 16;
@@ -177,6 +177,29 @@ pub fn path_of(fd: RawFd) -> Option<String> {
     }
     let (minor, _) = opening_of(fd)?;
     Some(format!("{RENDER}{minor}"))
+}
+
+/// Returns the path of a directory that relative paths start from: one of ours, or one of the machine from which paths
+/// may lead to ours. `AT_FDCWD` is the working directory.
+pub fn directory_path(fd: RawFd) -> Option<String> {
+    if fd != libc::AT_FDCWD
+        && let Some(path) = path_of(fd)
+    {
+        return Some(path);
+    }
+    let link = if fd == libc::AT_FDCWD { "/proc/self/cwd".to_owned() } else { format!("/proc/self/fd/{fd}") };
+    let path = sys::read_link(&link)?;
+    let leads_to_ours = path == "/" || ["/dev", "/sys", "/proc"].iter().any(|top| path.starts_with(top));
+    leads_to_ours.then_some(path)
+}
+
+/// Returns the entries that the virtual gpu adds to a directory of the machine; none for other directories.
+pub fn added_entries(fd: RawFd) -> Vec<DirEntry> {
+    let Some(path) = directory_path(fd).filter(|path| is_shared(path)) else { return Vec::new() };
+    match lookup(&path) {
+        Ok(Node::Dir(entries)) => entries,
+        Ok(Node::File(_) | Node::Link(_) | Node::Device(_)) | Err(_) => Vec::new(),
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ mod user;
 pub use crate::sysfs::{DirEntry, EntryKind, Node};
 pub use call::ioctl;
 pub(crate) use events::Events;
-pub use files::{lookup, node_of, open, path_of, resolve};
+pub use files::{added_entries, directory_path, lookup, node_of, open, path_of, resolve};
 pub(crate) use memory::Memory;
 pub use paths::normalise;
 pub use session::{is_in_use, unmapped};

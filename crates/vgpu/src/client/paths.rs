@@ -15,6 +15,24 @@ const ROOTS: [&str; 9] = [
     MODULES,
 ];
 
+/// Directories of the machine in which the virtual gpu has entries of its own.
+const SHARED: [&str; 8] = [
+    "/dev",
+    "/sys/bus/pci/devices",
+    "/sys/bus/pci/drivers",
+    "/sys/class",
+    "/sys/dev/char",
+    "/sys/devices",
+    "/sys/kernel/debug",
+    "/sys/module",
+];
+
+/// Returns whether a directory of the machine, by its path without links, shows entries of the virtual gpu beside its
+/// own.
+pub(super) fn is_shared(path: &str) -> bool {
+    SHARED.contains(&path)
+}
+
 /// The list of kernel modules: the real one, with ours added.
 pub(super) const MODULES: &str = "/proc/modules";
 
@@ -34,7 +52,12 @@ pub fn normalise(path: &[u8]) -> Option<String> {
         return None;
     }
     socket()?;
-    let text = std::str::from_utf8(path).ok()?;
+    let path = plain(std::str::from_utf8(path).ok()?);
+    is_in_tree(&path).then_some(path)
+}
+
+/// Returns an absolute path without `.`, `..` and doubled slashes.
+pub(super) fn plain(text: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in text.split('/') {
         match part {
@@ -45,8 +68,7 @@ pub fn normalise(path: &[u8]) -> Option<String> {
             part => parts.push(part),
         }
     }
-    let path = format!("/{}", parts.join("/"));
-    is_in_tree(&path).then_some(path)
+    format!("/{}", parts.join("/"))
 }
 
 fn is_in_tree(path: &str) -> bool {
@@ -88,6 +110,15 @@ fn is_pci_address(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directories_that_are_shared_are_not_the_virtual_gpus_alone() {
+        let tree = crate::sysfs::Tree::new(&crate::profile::Profile::load("mi300x").expect("built in"));
+        for path in SHARED {
+            assert!(matches!(tree.lookup(path), Some(crate::sysfs::Node::Dir(_))), "{path}");
+            assert!(!tree.owns(path), "{path}");
+        }
+    }
 
     #[test]
     fn pci_addresses_are_told_from_other_names() {

@@ -53,9 +53,14 @@ pub(crate) fn punch_hole(file: BorrowedFd<'_>, offset: u64, length: u64) {
 
 /// Returns what follows `prefix` in the name of the memory file behind `fd`, or `None` if it is not such a file.
 pub(crate) fn name_of(fd: RawFd, prefix: &str) -> Option<String> {
-    let target = rustix::fs::readlink(path_of(fd), Vec::new()).ok()?.into_string().ok()?;
+    let target = read_link(&path_of(fd))?;
     let name = target.strip_prefix("/memfd:")?.strip_suffix(" (deleted)")?;
     Some(name.strip_prefix(prefix)?.to_owned())
+}
+
+/// Returns where a symbolic link leads, past our own hooks.
+pub(crate) fn read_link(path: &str) -> Option<String> {
+    rustix::fs::readlink(path, Vec::new()).ok()?.into_string().ok()
 }
 
 #[cfg(test)]

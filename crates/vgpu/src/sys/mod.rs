@@ -15,7 +15,7 @@ mod time;
 mod verified_fd;
 
 pub(crate) use descriptor::{FileIdentity, dup_above, file_size, is_same_file, reopen, reopen_read_only};
-pub(crate) use memfd::{check_size_limit, is_as_long_as, memfd, name_of, punch_hole};
+pub(crate) use memfd::{check_size_limit, is_as_long_as, memfd, name_of, punch_hole, read_link};
 pub(crate) use process::{pidfd, poll_now, wait_for_either, wait_for_exit};
 pub(crate) use rustix::event::PollFlags;
 pub(crate) use socket::{Frame, abstract_listener, connect, peer, receive, send};

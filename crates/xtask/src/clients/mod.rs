@@ -1,0 +1,67 @@
+//! `cargo xtask clients`: test suites of other projects on the virtual gpu.
+
+mod rocrtst;
+
+use anyhow::{Context, Result, ensure};
+use clap::Subcommand;
+
+use crate::run::{command, root};
+
+/// A test suite of another project.
+#[derive(Clone, Subcommand)]
+pub(crate) enum Suite {
+    /// AMD's tests of the HSA runtime, each in a process of its own with a time limit.
+    ///
+    /// Ends with 0 if every test that upstream enables passes, except those that crates/xtask/clients/rocrtst.toml
+    /// leaves out. Tests that upstream disables are run and counted apart.
+    Rocrtst {
+        /// Print the results as JSON.
+        #[arg(long)]
+        json: bool,
+
+        /// Fail only if a test fails that is not known to, or if one passes that is known to fail.
+        #[arg(long)]
+        known: bool,
+
+        /// Run the tests whose names contain this text.
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        filter: String,
+
+        /// Use the debug build of the command, which the tests have built already.
+        #[arg(long)]
+        debug: bool,
+    },
+}
+
+/// Runs a suite.
+///
+/// # Errors
+/// If the suite cannot run, or its tests do not pass.
+pub(crate) fn clients(suite: &Suite) -> Result<()> {
+    match suite {
+        Suite::Rocrtst { json, known, filter, debug } => {
+            rocrtst::run(&rocrtst::Options { json: *json, known: *known, filter }, &build(*debug)?)
+        }
+    }
+}
+
+/// Runs the suites as part of the tests: with the debug build, and judged by what is known to fail.
+///
+/// # Errors
+/// If the results are not the known ones.
+pub(crate) fn test() -> Result<()> {
+    clients(&Suite::Rocrtst { json: false, known: true, filter: String::new(), debug: true })
+}
+
+/// Builds the command and returns the path of the executable.
+fn build(debug: bool) -> Result<std::path::PathBuf> {
+    let mut cargo = command("cargo");
+    cargo.args(["build", "--quiet", "--locked", "-p", "gpreempt"]);
+    if !debug {
+        cargo.arg("--release");
+    }
+    let status = cargo.status().context("cannot start cargo")?;
+    ensure!(status.success(), "the command cannot be built: cargo ended with {status}");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
+    Ok(target.join(if debug { "debug" } else { "release" }).join("gpreempt"))
+}
