@@ -21,7 +21,7 @@ use crate::environment::interrupt::Interrupt;
 use crate::environment::other_work::OtherWorkMeter;
 use crate::environment::workload::{self, Workload};
 use crate::output;
-use crate::storm::hip_programs;
+use crate::storm::{RocmRelease, hip_programs};
 pub use args::{DemoArgs, DemoClient};
 use report::{About, DemoReport};
 
@@ -42,7 +42,7 @@ pub fn run(options: &DemoArgs, out: &mut impl Write) -> Result<()> {
         workload.blocks.requests = requests;
     }
     // Compiled before anything is measured; the files go with the demo.
-    let hip = (options.client == DemoClient::Hip).then(hip_programs).transpose()?;
+    let hip = (options.client == DemoClient::Hip).then(|| hip_programs(RocmRelease::default())).transpose()?;
     let hip = hip.as_ref().map(|(run, files)| (run.clone(), files.path().join("hip_load")));
     let place = GpuUnderTest::find(&workload.virtual_gpu, options.yes)?;
     let gpu = place.describe()?;

@@ -17,12 +17,28 @@ pub enum StormClient {
     Tinygrad,
 }
 
+/// A release of ROCm that `cargo xtask setup` unpacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RocmRelease {
+    /// ROCr 6.1 and HIP 5.7 of Debian 13, in target/rocm13 or $GPREEMPT_ROCM.
+    #[default]
+    #[value(name = "6.1")]
+    V6_1,
+    /// ROCr and HIP 7.2, in target/rocm72 or $GPREEMPT_ROCM72.
+    #[value(name = "7.2")]
+    V7_2,
+}
+
 /// Flags of `gpreempt vgpu storm`.
 #[derive(Args)]
 pub struct StormArgs {
     /// Program to preempt.
     #[arg(long, value_enum, default_value_t = StormClient::Workload)]
     pub client: StormClient,
+
+    /// ROCm libraries of the client `hip`.
+    #[arg(long, value_enum, default_value_t)]
+    pub rocm: RocmRelease,
 
     /// Least number of preemptions by the device, at random instruction counts.
     #[arg(long, value_name = "N", default_value_t = 10_000)]

@@ -18,7 +18,7 @@ use vgpu::launch::{Setup, Storm};
 use vgpu::profile::Profile;
 
 use crate::output;
-pub use args::{StormArgs, StormClient, StormProgram};
+pub use args::{RocmRelease, StormArgs, StormClient, StormProgram};
 use attempt::Trace;
 pub use client::run as run_program;
 use lines::Lines;
@@ -39,7 +39,7 @@ const MAX_RUNS_WITHOUT_PROGRESS: u64 = 3;
 pub fn run(options: &StormArgs, out: &mut impl Write) -> Result<()> {
     let setup = Setup::new(Profile::load(PROFILE)?);
     let bar = output::progress(options.json, "preemptions");
-    let program = Program::prepare(options.client)?;
+    let program = Program::prepare(options.client, options.rocm)?;
     let reference = undisturbed(&program, &setup)?;
     let mut report = StormReport::new(name(options.client), options.seed);
     storm(options, &program, setup, &reference, &mut report, &bar)?;

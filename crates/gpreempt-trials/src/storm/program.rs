@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
-use super::StormClient;
+use super::{RocmRelease, StormClient};
 
 /// Training with tinygrad, as a file of its own.
 const TINYGRAD: &str = include_str!("../../../../examples/tinygrad_train.py");
@@ -26,11 +26,11 @@ pub(super) struct Program {
 
 impl Program {
     /// Compiles and writes what the client needs.
-    pub(super) fn prepare(client: StormClient) -> Result<Program> {
+    pub(super) fn prepare(client: StormClient, rocm: RocmRelease) -> Result<Program> {
         match client {
             StormClient::Workload => workload(),
             StormClient::Corpus => corpus(),
-            StormClient::Hip => hip(),
+            StormClient::Hip => hip(rocm),
             StormClient::Tinygrad => tinygrad(),
         }
     }
@@ -63,20 +63,24 @@ fn corpus() -> Result<Program> {
     Ok(Program { words, longer: longer(), suspendable: true, _files: Some(files) })
 }
 
-fn hip() -> Result<Program> {
-    let (run, files) = hip_programs()?;
+fn hip(rocm: RocmRelease) -> Result<Program> {
+    let (run, files) = hip_programs(rocm)?;
     let suite = files.path().join("hip_suite").into_os_string();
     let words = vec![run.into_os_string(), suite, "--rounds".into(), "2".into()];
     Ok(Program { words, longer: Vec::new(), suspendable: true, _files: Some(files) })
 }
 
 /// Compiles our HIP programs: what starts them, and where they are.
-pub(crate) fn hip_programs() -> Result<(PathBuf, TempDir)> {
-    let rocm = std::env::var_os("GPREEMPT_ROCM").map_or_else(|| checkout("../../target/rocm13"), PathBuf::from);
+pub(crate) fn hip_programs(rocm: RocmRelease) -> Result<(PathBuf, TempDir)> {
+    let (variable, usual) = match rocm {
+        RocmRelease::V6_1 => ("GPREEMPT_ROCM", "../../target/rocm13"),
+        RocmRelease::V7_2 => ("GPREEMPT_ROCM72", "../../target/rocm72"),
+    };
+    let rocm = std::env::var_os(variable).map_or_else(|| checkout(usual), PathBuf::from);
     let run = rocm.join("run");
     ensure!(
         run.is_file(),
-        "there are no ROCm libraries in {}; `cargo xtask setup` puts them there, or GPREEMPT_ROCM names another place",
+        "there are no ROCm libraries in {}; `cargo xtask setup` puts them there, or {variable} names another place",
         rocm.display()
     );
     let files = build(&checkout("../gpreempt/tests/clients/hip/build.sh"), &[&rocm])?;

@@ -1,4 +1,4 @@
-//! Debian 13's ROCm on the virtual gpu: rocminfo, and HIP programs compiled here.
+//! ROCm 6.1 and 7.2 on the virtual gpu: rocminfo, and HIP programs compiled here.
 //!
 //! `hip/hip_suite.c` says what the program does. For other tests: `hip/build.sh ROCM OUTDIR` builds it, and `gpreempt
 //! vgpu run -- ROCM/run OUTDIR/hip_suite --rounds N [JOB ...]` runs it; its output depends on the arguments alone.
@@ -12,34 +12,50 @@ use super::{file, text};
 /// Jobs that run if none is named.
 const JOBS: usize = 18;
 
-/// Starts a program of that ROCm.
-fn run() -> &'static str {
-    static RUN: OnceLock<String> = OnceLock::new();
-    RUN.get_or_init(|| path(rocm().join("run")))
+/// A release of ROCm that `cargo xtask setup` unpacks.
+struct Rocm {
+    variable: &'static str,
+    directory: &'static str,
+    /// Whether HIP returns an error after the queue has failed; older ones end the program.
+    returns_errors: bool,
+    suite: OnceLock<String>,
 }
+
+static ROCM13: Rocm =
+    Rocm { variable: "GPREEMPT_ROCM", directory: "rocm13", returns_errors: false, suite: OnceLock::new() };
+static ROCM72: Rocm =
+    Rocm { variable: "GPREEMPT_ROCM72", directory: "rocm72", returns_errors: true, suite: OnceLock::new() };
 
 fn path(path: PathBuf) -> String {
     path.into_os_string().into_string().expect("a path of text")
 }
 
-fn rocm() -> PathBuf {
-    let directory = std::env::var_os("GPREEMPT_ROCM").map_or_else(|| file("../../target/rocm13"), PathBuf::from);
-    assert!(directory.join("run").is_file(), "no ROCm in {}: `cargo xtask setup` puts it there", directory.display());
-    directory
-}
+impl Rocm {
+    fn path(&self) -> PathBuf {
+        let usual = || file("../../target").join(self.directory);
+        let directory = std::env::var_os(self.variable).map_or_else(usual, PathBuf::from);
+        assert!(directory.join("run").is_file(), "no {}: `cargo xtask setup` puts it there", directory.display());
+        directory
+    }
 
-fn hip_suite() -> &'static str {
-    static PROGRAM: OnceLock<String> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hip");
-        let build = Command::new(file("tests/clients/hip/build.sh"))
-            .arg(rocm())
-            .arg(&directory)
-            .output()
-            .expect("can be started");
-        assert!(build.status.success(), "{}", text(&build));
-        path(directory.join("hip_suite"))
-    })
+    /// Starts a program of that ROCm.
+    fn run(&self) -> String {
+        path(self.path().join("run"))
+    }
+
+    /// The suite, compiled for this release.
+    fn suite(&self) -> &str {
+        self.suite.get_or_init(|| {
+            let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hip").join(self.directory);
+            let build = Command::new(file("tests/clients/hip/build.sh"))
+                .arg(self.path())
+                .arg(&directory)
+                .output()
+                .expect("can be started");
+            assert!(build.status.success(), "{}", text(&build));
+            path(directory.join("hip_suite"))
+        })
+    }
 }
 
 fn on_vgpu(profile: &str, environment: Option<(&str, &str)>, words: &[&str]) -> Output {
@@ -52,30 +68,33 @@ fn on_vgpu(profile: &str, environment: Option<(&str, &str)>, words: &[&str]) -> 
 }
 
 /// What the suite prints; it must succeed.
-fn suite(profile: &str, environment: Option<(&str, &str)>, arguments: &[&str]) -> String {
-    let words = [&[run(), hip_suite()], arguments].concat();
+fn suite(rocm: &Rocm, profile: &str, environment: Option<(&str, &str)>, arguments: &[&str]) -> String {
+    let run = rocm.run();
+    let words = [&[run.as_str(), rocm.suite()], arguments].concat();
     let output = on_vgpu(profile, environment, &words);
     assert!(output.status.success(), "{profile} {environment:?}: {:?}\n{}", output.status, text(&output));
     String::from_utf8(output.stdout).expect("text")
 }
 
 #[test]
-#[ignore = "needs Debian 13's ROCm"]
+#[ignore = "needs ROCm"]
 fn rocminfo_describes_every_gpu_to_the_end() {
-    for (profile, gpus) in [("mi300x", 1), ("mi300x-cpx", 2), ("mi308x", 1)] {
-        let output = on_vgpu(profile, None, &[run(), "rocminfo"]);
-        let printed = text(&output);
-        assert!(output.status.success() && printed.contains("*** Done ***"), "{profile}: {printed}");
-        let isa = printed.lines().filter(|line| line.contains("amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-")).count();
-        assert_eq!(isa, gpus, "{profile}: {printed}");
+    for rocm in [&ROCM13, &ROCM72] {
+        for (profile, gpus) in [("mi300x", 1), ("mi300x-cpx", 2), ("mi308x", 1)] {
+            let output = on_vgpu(profile, None, &[&rocm.run(), "rocminfo"]);
+            let printed = text(&output);
+            assert!(output.status.success() && printed.contains("*** Done ***"), "{profile}: {printed}");
+            let isa = printed.lines().filter(|line| line.contains("amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-")).count();
+            assert_eq!(isa, gpus, "{profile}: {printed}");
+        }
     }
 }
 
 #[test]
-#[ignore = "needs Debian 13's ROCm and clang-19"]
+#[ignore = "needs ROCm and clang-19"]
 fn hip_programs_compute_the_same_in_every_mode_and_on_every_profile() {
     let rounds = ["--rounds", "2"];
-    let expected = suite("mi300x", None, &rounds);
+    let expected = suite(&ROCM13, "mi300x", None, &rounds);
     assert_eq!(expected.lines().count(), 2 * JOBS, "{expected}");
     for environment in [
         ("HSA_ENABLE_SDMA", "0"),
@@ -85,24 +104,29 @@ fn hip_programs_compute_the_same_in_every_mode_and_on_every_profile() {
         ("GPU_MAX_HW_QUEUES", "1"),
         ("GPREEMPT_VGPU_WORKERS", "3"),
     ] {
-        assert_eq!(suite("mi300x", Some(environment), &rounds), expected, "{environment:?}");
+        assert_eq!(suite(&ROCM13, "mi300x", Some(environment), &rounds), expected, "{environment:?}");
     }
     for profile in ["mi300x-cpx", "mi308x"] {
-        assert_eq!(suite(profile, None, &rounds), expected, "{profile}");
+        assert_eq!(suite(&ROCM13, profile, None, &rounds), expected, "{profile}");
+    }
+    for (profile, environment) in
+        [("mi300x", None), ("mi300x-cpx", None), ("mi300x", Some(("HSA_ENABLE_INTERRUPT", "0")))]
+    {
+        assert_eq!(suite(&ROCM72, profile, environment, &rounds), expected, "ROCm 7.2, {profile} {environment:?}");
     }
 }
 
 #[test]
-#[ignore = "needs Debian 13's ROCm and clang-19"]
+#[ignore = "needs ROCm and clang-19"]
 fn memory_and_queues_of_hip_programs_come_and_go_many_times() {
-    let printed = suite("mi300x", None, &["--rounds", "20", "managed", "registered", "streams", "copies"]);
+    let printed = suite(&ROCM13, "mi300x", None, &["--rounds", "20", "managed", "registered", "streams", "copies"]);
     assert_eq!(printed.lines().count(), 80, "{printed}");
 }
 
 #[test]
-#[ignore = "needs Debian 13's ROCm and clang-19"]
+#[ignore = "needs ROCm and clang-19"]
 fn hip_programs_share_a_gpu_one_after_another_and_at_the_same_time() {
-    let alone = suite("mi300x", None, &["--rounds", "2"]);
+    let alone = suite(&ROCM13, "mi300x", None, &["--rounds", "2"]);
     // HIP programs end without giving anything back: what they leave must not stay.
     let script = r#"
         "$1" "$2" --rounds 2 >"$3/first" & "$1" "$2" --rounds 2 >"$3/second"; wait $! || exit
@@ -113,35 +137,46 @@ fn hip_programs_share_a_gpu_one_after_another_and_at_the_same_time() {
         ls /sys/class/kfd/kfd/proc"#;
     let directory = tempfile::tempdir().expect("a directory");
     let place = directory.path().to_str().expect("a path of text");
-    let output = on_vgpu("mi300x", None, &["sh", "-c", script, "sh", run(), hip_suite(), place]);
+    let output = on_vgpu("mi300x", None, &["sh", "-c", script, "sh", &ROCM13.run(), ROCM13.suite(), place]);
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{alone}{alone}"));
 }
 
 #[test]
-#[ignore = "needs Debian 13's ROCm and clang-19"]
-fn an_error_of_a_queue_ends_a_hip_program_with_the_runtimes_own_message() {
+#[ignore = "needs ROCm and clang-19"]
+fn an_error_of_a_queue_reaches_a_hip_program_once_with_the_runtimes_own_message() {
     let script = r#"ulimit -c 0; exec timeout 60 "$@""#;
-    for (job, message) in
-        [("give_up", "HSA_STATUS_ERROR_EXCEPTION"), ("no_code", "HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION")]
-    {
-        let output = on_vgpu("mi300x", None, &["sh", "-c", script, "sh", run(), hip_suite(), "axpy", job]);
-        let printed = text(&output);
-        assert!(printed.contains("axpy 0 "), "{job}: {printed}");
-        assert_eq!(printed.matches(message).count(), 1, "{job}: the callback is called once: {printed}");
-        assert!(!output.status.success() && output.status.code() != Some(124), "{job}: {:?}", output.status);
+    for rocm in [&ROCM13, &ROCM72] {
+        for (job, message) in
+            [("give_up", "HSA_STATUS_ERROR_EXCEPTION"), ("no_code", "HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION")]
+        {
+            let words = ["sh", "-c", script, "sh", &rocm.run(), rocm.suite(), "axpy", job];
+            let output = on_vgpu("mi300x", None, &words);
+            let printed = text(&output);
+            assert!(printed.contains("axpy 0 "), "{job}: {printed}");
+            assert_eq!(printed.matches(message).count(), 1, "{job}: the callback is called once: {printed}");
+            assert!(!output.status.success() && output.status.code() != Some(124), "{job}: {:?}", output.status);
+            assert_eq!(printed.contains("is hipErrorLaunchFailure"), rocm.returns_errors, "{job}: {printed}");
+        }
     }
 }
 
 #[test]
-#[ignore = "needs Debian 13's ROCm and clang-19"]
-fn a_memory_fault_of_a_hip_kernel_ends_the_program_with_a_message() {
-    // The runtime aborts, which is no reason to leave a core file.
-    let script = r#"ulimit -c 0; exec "$@""#;
-    let output = on_vgpu("mi300x", None, &["sh", "-c", script, "sh", run(), hip_suite(), "axpy", "fault"]);
-    assert!(!output.status.success());
-    let printed = text(&output);
-    assert!(printed.contains("axpy 0 "), "{printed}");
-    assert!(printed.contains("Memory access fault by GPU"), "{printed}");
-    assert!(printed.contains("0x123456789000. Reason: Page not present"), "{printed}");
+#[ignore = "needs ROCm and clang-19"]
+fn a_memory_fault_of_a_hip_kernel_is_reported_to_the_program() {
+    // The runtime may abort, which is no reason to leave a core file.
+    let script = r#"ulimit -c 0; exec timeout 60 "$@""#;
+    for rocm in [&ROCM13, &ROCM72] {
+        let words = ["sh", "-c", script, "sh", &rocm.run(), rocm.suite(), "axpy", "fault"];
+        let output = on_vgpu("mi300x", None, &words);
+        assert!(!output.status.success() && output.status.code() != Some(124), "{:?}", output.status);
+        let printed = text(&output);
+        assert!(printed.contains("axpy 0 "), "{printed}");
+        if rocm.returns_errors {
+            assert!(printed.contains("is hipErrorIllegalAddress"), "{printed}");
+        } else {
+            assert!(printed.contains("Memory access fault by GPU"), "{printed}");
+            assert!(printed.contains("0x123456789000. Reason: Page not present"), "{printed}");
+        }
+    }
 }

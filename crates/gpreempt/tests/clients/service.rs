@@ -45,7 +45,7 @@ fn requests_are_answered_beside_work_that_is_stopped_and_loses_nothing() {
 }
 
 #[test]
-#[ignore = "needs Debian 13's ROCm and clang-19"]
+#[ignore = "needs ROCm and clang-19"]
 fn hip_programs_stop_for_hip_programs_and_lose_nothing() {
     small_demo("hip");
 }

@@ -47,13 +47,13 @@ fn meet(scene: &Scene, hip_is_online: bool) {
 }
 
 #[test]
-#[ignore = "needs Debian 13's ROCm and clang-19"]
+#[ignore = "needs ROCm and clang-19"]
 fn other_programs_stop_for_a_hip_program_and_lose_nothing() {
     play(this_test!(), &["--cus", "8"], |scene| meet(scene, true));
 }
 
 #[test]
-#[ignore = "needs Debian 13's ROCm and clang-19"]
+#[ignore = "needs ROCm and clang-19"]
 fn a_hip_program_stops_for_other_programs_and_loses_nothing() {
     play(this_test!(), &["--cus", "8"], |scene| meet(scene, false));
 }

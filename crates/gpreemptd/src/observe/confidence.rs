@@ -26,7 +26,7 @@ pub(super) struct Confidence {
     moved: Nanos,
     /// No waves before this instant mean nothing.
     settled: Nanos,
-    /// When to confidence.
+    /// When to trust it.
     due: Nanos,
     /// How long the next confirmation is believed.
     belief: Nanos,

@@ -84,7 +84,9 @@ struct SuiteReport {
 /// Runs the suite with the command at `gpreempt`.
 pub(super) fn run(options: &Options<'_>, gpreempt: &Path) -> Result<()> {
     let version = ROCM72.check().context("ROCm 7.2 is missing; `cargo xtask setup` installs it")?;
-    let suite = VirtualSuite { gpreempt: gpreempt.to_owned(), release: ROCM72.directory().canonicalize()? };
+    let logs = root().join("target/clients/rocrtst");
+    fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
+    let suite = VirtualSuite { gpreempt: gpreempt.to_owned(), release: ROCM72.directory().canonicalize()?, logs };
     let path = root().join("crates/xtask/clients/rocrtst.toml");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let expected: Expectations = toml::from_str(&text).with_context(|| format!("{} is not valid", path.display()))?;
@@ -139,7 +141,7 @@ fn judge(report: &SuiteReport, known: bool) -> Result<()> {
     };
     let failed = names(&|run| run.enabled && run.ending != Ending::Passed && !(known && run.reason.is_some()));
     if !failed.is_empty() {
-        bail!("these tests did not pass: {failed}");
+        bail!("these tests did not pass: {failed}; target/clients/rocrtst has their output");
     }
     let better = names(&|run| known && run.enabled && run.ending == Ending::Passed && run.reason.is_some());
     if !better.is_empty() {
@@ -162,13 +164,14 @@ fn line(run: &TestRun) -> String {
 struct VirtualSuite {
     gpreempt: PathBuf,
     release: PathBuf,
+    /// Directory for the output of the tests.
+    logs: PathBuf,
 }
 
 impl VirtualSuite {
     fn command(&self, argument: &str) -> Command {
         let mut command = Command::new(&self.gpreempt);
         command.args(["vgpu", "run", "--"]).arg(self.release.join("run"));
-        // Core files of tests that abort would be in the way.
         command.args(["./rocrtst64", "--gtest_also_run_disabled_tests", argument]);
         command.current_dir(self.release.join(SUITE)).stdin(Stdio::null());
         command
@@ -187,7 +190,8 @@ impl VirtualSuite {
 
     /// Runs one test.
     fn run(&self, test: &str) -> Result<Ending> {
-        let log = tempfile::tempfile().context("cannot make a file for the output")?;
+        let log = self.logs.join(format!("{test}.log"));
+        let log = fs::File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
         let mut child = self
             .command(&format!("--gtest_filter={test}"))
             .stdout(log.try_clone()?)
@@ -218,7 +222,7 @@ fn parse_names(list: &str) -> Vec<String> {
             Some(test) if !suite.is_empty() => names.push(format!("{suite}{}", test.trim())),
             Some(_) => {}
             None => {
-                suite = Some(line.trim_end()).filter(|line| line.ends_with('.') && !line.contains(' ')).unwrap_or("")
+                suite = Some(line.trim_end()).filter(|line| line.ends_with('.') && !line.contains(' ')).unwrap_or("");
             }
         }
     }

@@ -4,7 +4,7 @@
 set -eu
 [ $# -eq 2 ] || { echo "usage: $0 ROCM OUTDIR" >&2; exit 2; }
 mkdir -p "$2"
-library=$(cd "$1" && pwd)/usr/lib/x86_64-linux-gnu/libamdhip64.so.5
+library=$(echo "$(cd "$1" && pwd)"/usr/lib/x86_64-linux-gnu/libamdhip64.so.[0-9])
 out=$(cd "$2" && pwd)
 cd "$(dirname "$0")"
 common="-std=c11 -O2 -Wall -Wextra -Werror -ffp-contract=off"
