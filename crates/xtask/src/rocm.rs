@@ -1,9 +1,9 @@
 //! Releases of ROCm beside the system: packages are unpacked into a directory of their own and run with their own
 //! loader, so that a machine with another distribution can run real ROCm programs and nothing of it is changed.
 //!
-//! Versions are resolved when packages are fetched, with the hashes of the archive's signed index. `packages.txt` in the
-//! directory lists what was unpacked. `$GPREEMPT_DEBS` names a store of packages: `DIRECTORY/NAME/*.deb` is used if it
-//! is there, and filled if it is not, because Debian's experimental release rotates.
+//! Versions are resolved when packages are fetched, with the hashes of the archive's signed index. `packages.txt` in
+//! the directory lists what was unpacked. `$GPREEMPT_DEBS` names a store of packages: `DIRECTORY/NAME/*.deb` is used if
+//! it is there, and filled if it is not, because Debian's experimental release rotates.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
