@@ -1,6 +1,7 @@
 //! AMD's tests of the HSA runtime (`rocrtst64` of ROCR-Runtime) on the virtual gpu.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,8 +16,10 @@ use crate::run::root;
 const SUITE: &str = "usr/libexec/rocm/libhsa-runtime64-tests/gfx942";
 /// Marks tests that upstream does not run.
 const DISABLED: &str = "DISABLED_";
-/// How long one test may take. The slowest needs some 15 s on two busy cores.
+/// How long one test may take. Most need a second, and some 20 s on two busy cores.
 const LIMIT: Duration = Duration::from_secs(120);
+/// How long one of the slow tests may take.
+const SLOW_LIMIT: Duration = Duration::from_secs(1200);
 
 /// What a run does.
 pub(super) struct Options<'o> {
@@ -31,10 +34,19 @@ pub(super) struct Options<'o> {
 struct Expectations {
     /// Enabled tests that are not run.
     left_out: Vec<Note>,
+    /// Enabled tests that take minutes: run only as part of the whole suite.
+    slow: Vec<Note>,
     /// Enabled tests that do not pass yet.
     failing: Vec<Note>,
     /// Disabled tests that do not pass.
     disabled_failing: Vec<Note>,
+}
+
+impl Expectations {
+    /// All entries.
+    fn notes(&self) -> impl Iterator<Item = &Note> {
+        [&self.left_out, &self.slow, &self.failing, &self.disabled_failing].into_iter().flatten()
+    }
 }
 
 /// A test and a reason.
@@ -93,14 +105,16 @@ pub(super) fn run(options: &Options<'_>, gpreempt: &Path) -> Result<()> {
 
     let names = suite.names()?;
     ensure!(!names.is_empty(), "the suite lists no test");
-    for note in expected.left_out.iter().chain(&expected.failing).chain(&expected.disabled_failing) {
+    for note in expected.notes() {
         ensure!(names.contains(&note.test), "{} names `{}`, which the suite does not have", path.display(), note.test);
     }
     let mut tests = Vec::new();
-    let is_left_out = |name: &String| expected.left_out.iter().any(|note| note.test == *name);
+    let is_slow = |name: &str| expected.slow.iter().any(|note| note.test == name);
+    let is_left_out =
+        |name: &str| expected.left_out.iter().any(|note| note.test == name) || options.known && is_slow(name);
     for test in names.into_iter().filter(|name| name.contains(options.filter) && !is_left_out(name)) {
         let begin = Instant::now();
-        let ending = suite.run(&test)?;
+        let ending = suite.run(&test, if is_slow(&test) { SLOW_LIMIT } else { LIMIT })?;
         let enabled = !test.contains(DISABLED);
         let known = if enabled { &expected.failing } else { &expected.disabled_failing };
         let reason = known.iter().find(|note| note.test == test).map(|note| note.reason.clone());
@@ -121,7 +135,7 @@ pub(super) fn run(options: &Options<'_>, gpreempt: &Path) -> Result<()> {
         failed: count(true, false),
         disabled_passed: count(false, true),
         disabled_failed: count(false, false),
-        left_out: expected.left_out,
+        left_out: if options.known { [expected.left_out, expected.slow].concat() } else { expected.left_out },
         tests,
     };
     if options.json {
@@ -189,28 +203,36 @@ impl VirtualSuite {
     }
 
     /// Runs one test.
-    fn run(&self, test: &str) -> Result<Ending> {
+    fn run(&self, test: &str, limit: Duration) -> Result<Ending> {
         let log = self.logs.join(format!("{test}.log"));
         let log = fs::File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
         let mut child = self
             .command(&format!("--gtest_filter={test}"))
             .stdout(log.try_clone()?)
             .stderr(log)
+            // A test that fails may leave children behind, which spin for ever.
+            .process_group(0)
             .spawn()
             .context("cannot start the suite")?;
-        let until = Instant::now() + LIMIT;
+        let until = Instant::now() + limit;
         loop {
             if let Some(status) = child.try_wait()? {
+                kill_group(child.id());
                 return Ok(if status.success() { Ending::Passed } else { Ending::Failed });
             }
             if Instant::now() >= until {
-                child.kill()?;
+                kill_group(child.id());
                 child.wait()?;
                 return Ok(Ending::TimedOut);
             }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// Kills all processes of a group. Most often there are none any more, which is no error.
+fn kill_group(leader: u32) {
+    let _ = Command::new("kill").args(["-KILL", "--", &format!("-{leader}")]).stderr(Stdio::null()).status();
 }
 
 /// Reads googletest's list: suites end with a dot, their tests are indented.
@@ -238,6 +260,22 @@ mod tests {
         let list = "Failed to open file.\nrocrtst.\n  Test_Example\nrocrtstFunc.\n  IPC\n  DISABLED_CU_Masking\n";
         assert_eq!(parse_names(list), ["rocrtst.Test_Example", "rocrtstFunc.IPC", "rocrtstFunc.DISABLED_CU_Masking"]);
         assert!(parse_names("nothing here\n  indented\n").is_empty());
+    }
+
+    #[test]
+    fn children_that_outlive_their_test_are_killed() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "sleep 1000 & echo $!"]).stdout(Stdio::piped()).process_group(0);
+        let mut parent = shell.spawn().expect("starts");
+        let mut line = String::new();
+        let mut output = std::io::BufReader::new(parent.stdout.take().expect("piped"));
+        std::io::BufRead::read_line(&mut output, &mut line).expect("is written");
+        assert!(parent.wait().expect("ends").success());
+        kill_group(parent.id());
+        let stat = format!("/proc/{}/stat", line.trim());
+        while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+            std::thread::yield_now();
+        }
     }
 
     fn report(test: &str, ending: Ending, enabled: bool, reason: Option<&str>) -> SuiteReport {
@@ -271,8 +309,7 @@ mod tests {
     fn the_expectations_can_be_read_and_every_entry_has_a_reason() {
         let text = include_str!("../../clients/rocrtst.toml");
         let expected: Expectations = toml::from_str(text).expect("valid");
-        let notes = expected.left_out.iter().chain(&expected.failing).chain(&expected.disabled_failing);
-        assert!(notes.clone().all(|note| note.reason.len() > 10));
+        assert!(expected.notes().all(|note| note.reason.len() > 10));
         assert!(expected.left_out.len() <= 2, "no more than the two that take hours here");
     }
 }
