@@ -2,11 +2,11 @@
  *
  *     hip_suite [--rounds N] [JOB ...]
  *
- * Runs the named jobs, or all but those that end the program, N times (once by default). Prints one line for each: job, round, checksum of
- * the results. Everything printed depends on the arguments alone, so the output of two runs can be compared byte by
- * byte. Each result is also compared with one that the host computes. Ends with 0 if all agree, with 1 and a message at
- * the first that does not. `fault` writes where there is no memory, `give_up` is an assertion that does not hold,
- * `no_code` executes bits that are no instruction: the runtime ends the program. */
+ * Runs the named jobs, or all but those that end the program, N times (once by default). Prints one line for each:
+ * job, round, checksum of the results. Everything printed depends on the arguments alone, so the output of two runs
+ * can be compared byte by byte. Each result is also compared with one that the host computes. Ends with 0 if all
+ * agree, with 1 and a message at the first that does not. `fault` writes where there is no memory, `give_up` is an
+ * assertion that does not hold, `no_code` executes bits that are no instruction: the runtime ends the program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
