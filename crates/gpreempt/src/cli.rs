@@ -23,7 +23,7 @@ use gpreempt_trials::stress::{StressArgs, StressClientArgs, StressTracerArgs};
 pub(crate) use groups::{GROUPS, command, summaries};
 use kfd_suite::suite::{self, Test};
 pub(crate) use lab::{Compare, Lab, Plausibility, Run, Timeline};
-pub(crate) use vgpu::{VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell, VgpuStatus};
+pub(crate) use vgpu::{IsaTarget, VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell, VgpuStatus};
 
 /// Preemptive priority scheduling for AMD GPUs.
 ///
@@ -250,6 +250,9 @@ pub(crate) enum Vgpu {
     ///
     /// An opcode counts only if a passing test names it.
     Isa {
+        /// Instruction set: MI200 has gfx90a, MI300 gfx942.
+        #[arg(long, value_enum, default_value_t = IsaTarget::Gfx942)]
+        target: IsaTarget,
         /// Print JSON instead of text.
         #[arg(long)]
         json: bool,

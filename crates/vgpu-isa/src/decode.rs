@@ -51,6 +51,8 @@ fn classify(words: [u32; 2]) -> Option<(Encoding, u16, u8)> {
             _ => return None,
         },
         0x38 => (Encoding::Mubuf, bits(18, 7), 2),
+        0x3A => (Encoding::Mtbuf, bits(15, 4), 2),
+        0x3C => (Encoding::Mimg, bits(18, 7) | bits(0, 1) << 7, 2),
         _ => return None,
     };
     Some(found)
@@ -114,7 +116,9 @@ fn operands(inst: &mut Inst, encoding: Encoding, op: &Op) {
         | Encoding::Flat
         | Encoding::Global
         | Encoding::Scratch
-        | Encoding::Mubuf => {}
+        | Encoding::Mubuf
+        | Encoding::Mtbuf
+        | Encoding::Mimg => {}
         Encoding::Vop1 => {
             inst.dst = bits(w, 17, 8);
             inst.src[0] = bits(w, 0, 9);

@@ -23,11 +23,13 @@ pub enum Encoding {
     Global,
     Scratch,
     Mubuf,
+    Mtbuf,
+    Mimg,
 }
 
 impl Encoding {
     /// All encodings.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Sop1,
         Self::Sop2,
         Self::Sopc,
@@ -44,13 +46,15 @@ impl Encoding {
         Self::Global,
         Self::Scratch,
         Self::Mubuf,
+        Self::Mtbuf,
+        Self::Mimg,
     ];
 
     /// Returns the name in capital letters.
     pub fn name(self) -> &'static str {
-        const NAMES: [&str; 16] = [
+        const NAMES: [&str; 18] = [
             "SOP1", "SOP2", "SOPC", "SOPK", "SOPP", "SMEM", "VOP1", "VOP2", "VOP3", "VOP3P", "VOPC", "DS", "FLAT",
-            "GLOBAL", "SCRATCH", "MUBUF",
+            "GLOBAL", "SCRATCH", "MUBUF", "MTBUF", "MIMG",
         ];
         NAMES[self as usize]
     }
@@ -63,6 +67,19 @@ pub enum Target {
     Gfx90a,
     /// MI300.
     Gfx942,
+}
+
+impl Target {
+    /// All instruction sets.
+    pub const ALL: [Self; 2] = [Self::Gfx90a, Self::Gfx942];
+
+    /// Returns the name that compilers use (`gfx942`).
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gfx90a => "gfx90a",
+            Self::Gfx942 => "gfx942",
+        }
+    }
 }
 
 /// What happens after an instruction.

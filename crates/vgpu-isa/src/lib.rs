@@ -1,5 +1,5 @@
-//! The gfx9 instruction set of the virtual MI300 (gfx942; gfx90a as far as it is the same): wave record, decoder,
-//! interpreter. It knows memory, LDS and registers, and nothing of queues, packets or drivers.
+//! The gfx9 instruction sets of the virtual MI300 (gfx942) and MI200 (gfx90a): wave record, decoder, interpreter. It
+//! knows memory, LDS and registers, and nothing of queues, packets or drivers.
 //!
 //! A [`wave::Wave`] is all the state a wave has between two instructions. [`code::Code`] decodes what it meets once;
 //! [`run::run`] executes it. An operation is an entry of a table: mnemonic, opcode, and a handler; most vector

@@ -1,14 +1,20 @@
 //! The mnemonics of all opcodes, implemented or not, and which of them have a test.
 //!
-//! The list was made by disassembling every opcode of every encoding with llvm-mc 19 (`-mcpu=gfx942`).
+//! The lists are what llvm-mc 19 knows: every opcode of every encoding is disassembled for `-mcpu=gfx942` and
+//! `-mcpu=gfx90a` (`tests/isa/opcodes.rs`, which also writes them).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
-use crate::inst::Encoding;
+use crate::inst::{Encoding, Target};
 
-static LIST: &str = include_str!("../opcodes/gfx942.txt");
-static TESTED: &str = include_str!("../opcodes/tested.txt");
+/// Every opcode, and those with a test.
+fn lists(target: Target) -> (&'static str, &'static str) {
+    match target {
+        Target::Gfx90a => (include_str!("../opcodes/gfx90a.txt"), include_str!("../opcodes/gfx90a-tested.txt")),
+        Target::Gfx942 => (include_str!("../opcodes/gfx942.txt"), include_str!("../opcodes/gfx942-tested.txt")),
+    }
+}
 
 fn entries(list: &'static str) -> impl Iterator<Item = (Encoding, u16, &'static str)> {
     list.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
@@ -19,19 +25,21 @@ fn entries(list: &'static str) -> impl Iterator<Item = (Encoding, u16, &'static 
     })
 }
 
-/// Every (encoding, opcode, mnemonic) of gfx942.
-pub fn all() -> impl Iterator<Item = (Encoding, u16, &'static str)> {
-    entries(LIST)
+/// Every (encoding, opcode, mnemonic) of a target.
+pub fn all(target: Target) -> impl Iterator<Item = (Encoding, u16, &'static str)> {
+    entries(lists(target).0)
 }
 
 /// The mnemonic of an opcode.
-pub fn mnemonic(encoding: Encoding, opcode: u16) -> Option<&'static str> {
-    static NAMES: OnceLock<HashMap<(Encoding, u16), &'static str>> = OnceLock::new();
-    NAMES.get_or_init(|| all().map(|(e, o, n)| ((e, o), n)).collect()).get(&(encoding, opcode)).copied()
+pub fn mnemonic(encoding: Encoding, opcode: u16, target: Target) -> Option<&'static str> {
+    static NAMES: [OnceLock<HashMap<(Encoding, u16), &'static str>>; 2] = [const { OnceLock::new() }; 2];
+    let names = NAMES[target as usize].get_or_init(|| all(target).map(|(e, o, n)| ((e, o), n)).collect());
+    names.get(&(encoding, opcode)).copied()
 }
 
-/// Whether a passing test names the opcode. The list is written, and checked, by those tests.
-pub fn is_tested(encoding: Encoding, opcode: u16) -> bool {
-    static SET: OnceLock<HashSet<(Encoding, u16)>> = OnceLock::new();
-    SET.get_or_init(|| entries(TESTED).map(|(e, o, _)| (e, o)).collect()).contains(&(encoding, opcode))
+/// Whether a passing test names the opcode. The lists are written, and checked, by those tests.
+pub fn is_tested(encoding: Encoding, opcode: u16, target: Target) -> bool {
+    static SETS: [OnceLock<HashSet<(Encoding, u16)>>; 2] = [const { OnceLock::new() }; 2];
+    let set = SETS[target as usize].get_or_init(|| entries(lists(target).1).map(|(e, o, _)| (e, o)).collect());
+    set.contains(&(encoding, opcode))
 }

@@ -1,7 +1,7 @@
 //! Running a wave, one instruction after the other.
 
 use crate::code::{Code, NoCode};
-use crate::inst::{Encoding, Env, Flow, Inst, Stop};
+use crate::inst::{Encoding, Env, Flow, Inst, Stop, Target};
 use crate::names;
 use crate::wave::{Wave, mode, status};
 
@@ -31,7 +31,7 @@ pub fn run(wave: &mut Wave, code: &mut Code, env: &mut Env<'_>, budget: &mut u64
     while *budget > 0 {
         let index = match code.find(wave.pc, &mut env.memory) {
             Ok(index) => index,
-            Err(no_code) => return RunEnd::Stopped(no_code.into()),
+            Err(no_code) => return RunEnd::Stopped(stop(no_code, code.target())),
         };
         let (flow, done, pc) = straight(wave, &code.run(index).insts, env, *budget);
         *budget -= done;
@@ -82,15 +82,13 @@ fn is_vector(inst: &Inst) -> bool {
     )
 }
 
-impl From<NoCode> for Stop {
-    fn from(no_code: NoCode) -> Self {
-        match no_code {
-            NoCode::Fault(fault) => Stop::Memory(fault),
-            NoCode::Illegal(illegal) => Stop::Illegal {
-                mnemonic: illegal.encoding.and_then(|encoding| names::mnemonic(encoding, illegal.opcode)),
-                words: illegal.words,
-            },
-        }
+fn stop(no_code: NoCode, target: Target) -> Stop {
+    match no_code {
+        NoCode::Fault(fault) => Stop::Memory(fault),
+        NoCode::Illegal(illegal) => Stop::Illegal {
+            mnemonic: illegal.encoding.and_then(|encoding| names::mnemonic(encoding, illegal.opcode, target)),
+            words: illegal.words,
+        },
     }
 }
 
@@ -98,7 +96,7 @@ impl From<NoCode> for Stop {
 mod tests {
     use super::*;
     use crate::decode::decode;
-    use crate::inst::{Op, Target};
+    use crate::inst::Op;
     use crate::memory::{Port, Space};
 
     /// Where s_movk_i32 s1, 7 leaves its traces if it passes for an instruction of another encoding.

@@ -30,9 +30,15 @@ fn table() -> &'static Table {
     })
 }
 
-/// The VOP3 form of a VOP1, VOP2 or VOPC operation.
+/// The VOP3 form of a VOP1, VOP2 or VOPC operation, which almost all of them have.
 fn promoted(op: &Op) -> Option<(Encoding, u16)> {
-    if has_literal(op) {
+    // v_readfirstlane_b32, v_swap_b32, v_accvgpr_mov_b32; v_pk_fmac_f16
+    let short = match op.encoding {
+        Encoding::Vop1 => matches!(op.opcode, 2 | 81 | 82),
+        Encoding::Vop2 => op.opcode == 60 || has_literal(op),
+        _ => false,
+    };
+    if short {
         return None;
     }
     match op.encoding {

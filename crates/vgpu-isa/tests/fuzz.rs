@@ -38,11 +38,13 @@ fn layout(encoding: Encoding) -> (u32, u32, u32, u32) {
         Encoding::Scratch => (0xFC00_C000, 0xDC00_4000, 18, 7),
         Encoding::Global => (0xFC00_C000, 0xDC00_8000, 18, 7),
         Encoding::Mubuf => (0xFC00_0000, 0xE000_0000, 18, 7),
+        Encoding::Mtbuf => (0xFC00_0000, 0xE800_0000, 15, 4),
+        Encoding::Mimg => (0xFC00_0000, 0xF000_0000, 18, 7),
     }
 }
 
 /// A random instruction that decodes: one of those implemented with random operands, or random altogether.
-fn instruction() -> impl Strategy<Value = Vec<u32>> {
+fn instruction(target: Target) -> impl Strategy<Value = Vec<u32>> {
     let ops = table::all();
     let known = (0..ops.len(), any::<[u32; 3]>()).prop_map(move |(n, mut words)| {
         let op = ops[n];
@@ -52,7 +54,7 @@ fn instruction() -> impl Strategy<Value = Vec<u32>> {
         words
     });
     let any_words = any::<[u32; 3]>();
-    prop_oneof![8 => known, 1 => any_words].prop_map(|words| match decode(words, Target::Gfx942) {
+    prop_oneof![8 => known, 1 => any_words].prop_map(move |words| match decode(words, target) {
         Ok(inst) => words[..usize::from(inst.size) / 4].to_vec(),
         Err(_) => Vec::new(),
     })
@@ -61,6 +63,7 @@ fn instruction() -> impl Strategy<Value = Vec<u32>> {
 /// What a wave starts with.
 #[derive(Clone, Debug)]
 struct Start {
+    target: Target,
     program: Vec<u32>,
     seed: u64,
     exec: u64,
@@ -68,10 +71,12 @@ struct Start {
 }
 
 fn start() -> impl Strategy<Value = Start> {
-    let exec = prop_oneof![Just(!0), Just(0), any::<u64>()];
-    let mode = prop_oneof![4 => Just(vgpu_isa::wave::mode::USUAL), 1 => any::<u32>()];
-    (prop::collection::vec(instruction(), 1..40), any::<u64>(), exec, mode)
-        .prop_map(|(program, seed, exec, mode)| Start { program: program.concat(), seed, exec, mode })
+    prop_oneof![Just(Target::Gfx90a), Just(Target::Gfx942)].prop_flat_map(|target| {
+        let exec = prop_oneof![Just(!0), Just(0), any::<u64>()];
+        let mode = prop_oneof![4 => Just(vgpu_isa::wave::mode::USUAL), 1 => any::<u32>()];
+        (prop::collection::vec(instruction(target), 1..40), any::<u64>(), exec, mode)
+            .prop_map(move |(program, seed, exec, mode)| Start { target, program: program.concat(), seed, exec, mode })
+    })
 }
 
 /// A wave, its memory, and how it ended.
@@ -149,7 +154,7 @@ fn execute(start: &Start, step: u64) -> Machine {
         space.insert(code);
         space.insert(data);
     }
-    let mut code = Code::new(Target::Gfx942);
+    let mut code = Code::new(start.target);
     let mut env = Env { memory: Port::new(&space), lds: &mut machine.lds, clock: || 1234, stop: None };
     while machine.left > 0 {
         let granted = step.min(machine.left);
@@ -171,7 +176,7 @@ fn execute(start: &Start, step: u64) -> Machine {
                 }
             }
             RunEnd::Stopped(_) => {
-                let Ok(size) = size_at(&start.program, machine.wave.pc) else { break };
+                let Ok(size) = size_at(start, machine.wave.pc) else { break };
                 machine.wave.pc += size;
             }
         }
@@ -181,11 +186,12 @@ fn execute(start: &Start, step: u64) -> Machine {
 }
 
 /// Bytes of the instruction at an address.
-fn size_at(program: &[u32], pc: u64) -> Result<u64, ()> {
+fn size_at(start: &Start, pc: u64) -> Result<u64, ()> {
+    let program = &start.program;
     let index = usize::try_from(pc.wrapping_sub(CODE) / 4).map_err(drop)?;
     let words: [u32; 3] = std::array::from_fn(|n| program.get(index.wrapping_add(n)).copied().unwrap_or(0));
     program.get(index).ok_or(())?;
-    decode(words, Target::Gfx942).map(|inst| u64::from(inst.size)).map_err(drop)
+    decode(words, start.target).map(|inst| u64::from(inst.size)).map_err(drop)
 }
 
 /// So many cases, or as many as PROPTEST_CASES says.

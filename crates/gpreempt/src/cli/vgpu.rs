@@ -123,3 +123,19 @@ pub(crate) struct VgpuStatus {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+/// Instruction sets that the interpreter knows.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum IsaTarget {
+    Gfx90a,
+    Gfx942,
+}
+
+impl From<IsaTarget> for vgpu_isa::inst::Target {
+    fn from(target: IsaTarget) -> Self {
+        match target {
+            IsaTarget::Gfx90a => Self::Gfx90a,
+            IsaTarget::Gfx942 => Self::Gfx942,
+        }
+    }
+}

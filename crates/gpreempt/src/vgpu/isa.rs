@@ -5,6 +5,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use serde::Serialize;
+use vgpu_isa::inst::Target;
 use vgpu_isa::names;
 
 use crate::output;
@@ -44,10 +45,11 @@ struct IsaReport {
     matrix: Count,
     encodings: BTreeMap<&'static str, Count>,
     tested_share_non_matrix: f64,
+    tested_share_matrix: f64,
 }
 
-pub(crate) fn run(json: bool, out: &mut impl Write) -> Result<()> {
-    let report = report();
+pub(crate) fn run(target: Target, json: bool, out: &mut impl Write) -> Result<()> {
+    let report = report(target);
     if json {
         serde_json::to_writer_pretty(&mut *out, &report)?;
         writeln!(out)?;
@@ -62,9 +64,11 @@ pub(crate) fn run(json: bool, out: &mut impl Write) -> Result<()> {
     writeln!(out, "{table}")?;
     writeln!(
         out,
-        "{:.1} % of the non-matrix opcodes of {} are executed and have a test that names them.",
+        "{:.1} % of the non-matrix opcodes of {} and {:.1} % of its matrix opcodes are executed and have a test that \
+         names them.",
         report.tested_share_non_matrix * 100.0,
-        report.target
+        report.target,
+        report.tested_share_matrix * 100.0
     )?;
     Ok(())
 }
@@ -74,22 +78,24 @@ fn row(table: &mut comfy_table::Table, name: &str, count: &Count) {
     table.add_row(std::iter::once(comfy_table::Cell::new(name)).chain(numbers));
 }
 
-fn report() -> IsaReport {
+fn report(target: Target) -> IsaReport {
     let mut report = IsaReport {
         schema: output::SCHEMA,
-        target: "gfx942",
+        target: target.name(),
         non_matrix: Count::default(),
         matrix: Count::default(),
         encodings: BTreeMap::new(),
         tested_share_non_matrix: 0.0,
+        tested_share_matrix: 0.0,
     };
-    for (encoding, opcode, name) in names::all() {
-        let tested = names::is_tested(encoding, opcode);
+    for (encoding, opcode, name) in names::all(target) {
+        let tested = names::is_tested(encoding, opcode, target);
         let matrix = name.starts_with("v_mfma") || name.starts_with("v_smfmac");
         let group = if matrix { &mut report.matrix } else { &mut report.non_matrix };
         group.add(name, tested);
         report.encodings.entry(encoding.name()).or_default().add(name, tested);
     }
     report.tested_share_non_matrix = report.non_matrix.share();
+    report.tested_share_matrix = report.matrix.share();
     report
 }

@@ -24,7 +24,7 @@ pub(crate) fn run(action: Vgpu, out: &mut impl Write) -> Result<()> {
         Vgpu::List { json } => list::run(json, out),
         Vgpu::Status(options) => status::run(&options, out),
         Vgpu::Profiles { name, json } => profiles::run(name.as_deref(), json, out),
-        Vgpu::Isa { json } => isa::run(json, out),
+        Vgpu::Isa { target, json } => isa::run(target.into(), json, out),
         Vgpu::Storm(options) => storm::run(&options, out),
         Vgpu::Client { client } => storm::run_program(client, out),
         Vgpu::Stress(options) => stress::run(&options, out),

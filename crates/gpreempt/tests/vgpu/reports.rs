@@ -25,6 +25,23 @@ fn an_opcode_counts_only_if_a_test_names_it() {
 }
 
 #[test]
+fn every_matrix_instruction_of_both_targets_has_a_test() {
+    for (arguments, target) in
+        [(&["vgpu", "isa", "--json"][..], "gfx942"), (&["vgpu", "isa", "--target", "gfx90a", "--json"], "gfx90a")]
+    {
+        let report = json(arguments);
+        assert_eq!(report["target"], target);
+        assert_eq!(report["tested_share_matrix"].as_f64(), Some(1.0), "{}", report["matrix"]["missing"]);
+        let text = Command::new(super::executable()).args(&arguments[..arguments.len() - 1]).output().expect("runs");
+        assert!(String::from_utf8_lossy(&text.stdout).contains(target), "{target}");
+    }
+    let unknown =
+        Command::new(super::executable()).args(["vgpu", "isa", "--target", "gfx1100"]).output().expect("runs");
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("gfx90a"));
+}
+
+#[test]
 fn every_profile_is_described_and_printed_as_a_file_that_works() {
     let report = json(&["vgpu", "profiles", "--json"]);
     let names: Vec<&str> =

@@ -220,9 +220,9 @@ mod quads {
 
 /// The register takes the whole value.
 pub(crate) const WHOLE: u8 = 0;
-/// The value goes to the low half of the register, the high half stays.
+/// The value goes to the low half of the register.
 pub(crate) const LOW: u8 = 1;
-/// The value goes to the high half of the register, the low half stays.
+/// The value goes to the high half of the register.
 pub(crate) const HIGH: u8 = 2;
 
 /// One or two bytes, extended with zeros or the sign to the register or a half of it.

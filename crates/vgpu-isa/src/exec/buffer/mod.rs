@@ -1,4 +1,4 @@
-//! MUBUF instructions: buffers described by a resource of four scalar registers.
+//! MUBUF and MTBUF instructions: buffers described by a resource of four scalar registers.
 
 mod atomic;
 mod format;
@@ -8,7 +8,7 @@ mod typed;
 
 use crate::exec::access::atomic::{AddF16, AddF32, vector_atomics};
 use crate::exec::access::value::{HIGH, LOW, Narrow, Part, WHOLE, Words};
-use crate::inst::{Encoding::Mubuf, Env, Flow, Inst, Op};
+use crate::inst::{Encoding::Mubuf, Env, Flow, GFX90A, GFX942, Inst, Op};
 use crate::wave::Wave;
 use atomic::buffer_atomic;
 use plain::{buffer_load, buffer_store};
@@ -50,11 +50,12 @@ static OTHERS: &[Op] = &[
     buffer_atomic::<AddF32>(77, "buffer_atomic_add_f32"),
     buffer_atomic::<AddF16>(78, "buffer_atomic_pk_add_f16"),
     Op::new(Mubuf, 40, "buffer_wbl2", cache),
-    Op::new(Mubuf, 41, "buffer_inv", cache),
+    Op::new(Mubuf, 41, "buffer_inv", cache).on(GFX942),
+    Op::new(Mubuf, 41, "buffer_invl2", cache).on(GFX90A),
     Op::new(Mubuf, 62, "buffer_wbinvl1", cache),
     Op::new(Mubuf, 63, "buffer_wbinvl1_vol", cache),
 ];
 
 pub(crate) fn families() -> Vec<&'static [Op]> {
-    vec![PLAIN, typed::OPS, ATOMICS, OTHERS]
+    vec![PLAIN, typed::MUBUF, typed::MTBUF, typed::HIGH, ATOMICS, OTHERS]
 }

@@ -4,6 +4,7 @@ use super::format::{Format, from_half, to_half};
 use super::resource::{Buffer, Fields, Places};
 use crate::exec::access::lanes::Active;
 use crate::exec::access::{Bytes, Memory, end, file, to_lds};
+use crate::inst::Encoding::{Mtbuf, Mubuf};
 use crate::inst::{Encoding, Env, Flow, Inst, Op, Stop};
 use crate::wave::{LANES, Lanes, Wave};
 
@@ -22,11 +23,22 @@ fn address(places: &Places, lane: usize) -> u64 {
     places.base.wrapping_add(u64::from(places.low[lane]) | u64::from(places.high[lane]) << 32)
 }
 
+/// Returns the format that applies: MTBUF instructions bring their own, with the destination selects of the resource.
+fn format(buffer: &Buffer<'_>, inst: &Inst) -> Result<Format, Stop> {
+    let control = if inst.op.encoding == Mtbuf {
+        let [data, number] = [inst.words[0] >> 19 & 0xF, inst.words[0] >> 23 & 7];
+        buffer.control & 0xFFF | number << 12 | data << 15
+    } else {
+        buffer.control
+    };
+    Format::new(control).ok_or_else(|| illegal(inst))
+}
+
 fn load<const N: usize, const PACKING: u8>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), Stop> {
     let fields = Fields::new(inst);
     let buffer = Buffer::new(wave, &fields, inst);
     let exec = wave.exec();
-    let format = Format::new(buffer.control).ok_or_else(|| illegal(inst))?;
+    let format = format(&buffer, inst)?;
     let places = buffer.places(&wave.v, 0, format.size());
     let mut values = [[0; LANES]; N];
     for lane in Active(exec) {
@@ -41,7 +53,8 @@ fn load<const N: usize, const PACKING: u8>(wave: &mut Wave, inst: &Inst, env: &m
             value[lane] = if PACKING == FULL { result } else { to_half(&format, result) };
         }
     }
-    if fields.lds {
+    // MTBUF has no such field.
+    if fields.lds && inst.op.encoding == Mubuf {
         return match &values[..] {
             [words] if PACKING == FULL => to_lds(wave, env, fields.offset as i32, words),
             _ => Err(illegal(inst)),
@@ -72,7 +85,7 @@ fn store<const N: usize, const PACKING: u8>(wave: &mut Wave, inst: &Inst, env: &
     let fields = Fields::new(inst);
     let buffer = Buffer::new(wave, &fields, inst);
     let exec = wave.exec();
-    let format = Format::new(buffer.control).ok_or_else(|| illegal(inst))?;
+    let format = format(&buffer, inst)?;
     let size = format.size();
     let places = buffer.places(&wave.v, 0, size);
     let file = file(wave, fields.accumulation);
@@ -102,31 +115,42 @@ fn handle_store<const N: usize, const PACKING: u8>(wave: &mut Wave, inst: &Inst,
     end(env, result)
 }
 
-const fn load_op<const N: usize, const PACKING: u8>(opcode: u16, name: &'static str) -> Op {
-    Op::new(Encoding::Mubuf, opcode, name, handle_load::<N, PACKING>)
+const fn load_op<const N: usize, const PACKING: u8>(encoding: Encoding, opcode: u16, name: &'static str) -> Op {
+    Op::new(encoding, opcode, name, handle_load::<N, PACKING>)
 }
 
-const fn store_op<const N: usize, const PACKING: u8>(opcode: u16, name: &'static str) -> Op {
-    Op::new(Encoding::Mubuf, opcode, name, handle_store::<N, PACKING>)
+const fn store_op<const N: usize, const PACKING: u8>(encoding: Encoding, opcode: u16, name: &'static str) -> Op {
+    Op::new(encoding, opcode, name, handle_store::<N, PACKING>)
 }
 
-pub(super) static OPS: &[Op] = &[
-    load_op::<1, FULL>(0, "buffer_load_format_x"),
-    load_op::<2, FULL>(1, "buffer_load_format_xy"),
-    load_op::<3, FULL>(2, "buffer_load_format_xyz"),
-    load_op::<4, FULL>(3, "buffer_load_format_xyzw"),
-    store_op::<1, FULL>(4, "buffer_store_format_x"),
-    store_op::<2, FULL>(5, "buffer_store_format_xy"),
-    store_op::<3, FULL>(6, "buffer_store_format_xyz"),
-    store_op::<4, FULL>(7, "buffer_store_format_xyzw"),
-    load_op::<1, HALVES>(8, "buffer_load_format_d16_x"),
-    load_op::<2, HALVES>(9, "buffer_load_format_d16_xy"),
-    load_op::<3, HALVES>(10, "buffer_load_format_d16_xyz"),
-    load_op::<4, HALVES>(11, "buffer_load_format_d16_xyzw"),
-    store_op::<1, HALVES>(12, "buffer_store_format_d16_x"),
-    store_op::<2, HALVES>(13, "buffer_store_format_d16_xy"),
-    store_op::<3, HALVES>(14, "buffer_store_format_d16_xyz"),
-    store_op::<4, HALVES>(15, "buffer_store_format_d16_xyzw"),
-    load_op::<1, HIGH_HALF>(38, "buffer_load_format_d16_hi_x"),
-    store_op::<1, HIGH_HALF>(39, "buffer_store_format_d16_hi_x"),
+/// The opcodes that MUBUF and MTBUF share.
+macro_rules! formats {
+    ($encoding:ident, $prefix:literal) => {
+        &[
+            load_op::<1, FULL>($encoding, 0, concat!($prefix, "load_format_x")),
+            load_op::<2, FULL>($encoding, 1, concat!($prefix, "load_format_xy")),
+            load_op::<3, FULL>($encoding, 2, concat!($prefix, "load_format_xyz")),
+            load_op::<4, FULL>($encoding, 3, concat!($prefix, "load_format_xyzw")),
+            store_op::<1, FULL>($encoding, 4, concat!($prefix, "store_format_x")),
+            store_op::<2, FULL>($encoding, 5, concat!($prefix, "store_format_xy")),
+            store_op::<3, FULL>($encoding, 6, concat!($prefix, "store_format_xyz")),
+            store_op::<4, FULL>($encoding, 7, concat!($prefix, "store_format_xyzw")),
+            load_op::<1, HALVES>($encoding, 8, concat!($prefix, "load_format_d16_x")),
+            load_op::<2, HALVES>($encoding, 9, concat!($prefix, "load_format_d16_xy")),
+            load_op::<3, HALVES>($encoding, 10, concat!($prefix, "load_format_d16_xyz")),
+            load_op::<4, HALVES>($encoding, 11, concat!($prefix, "load_format_d16_xyzw")),
+            store_op::<1, HALVES>($encoding, 12, concat!($prefix, "store_format_d16_x")),
+            store_op::<2, HALVES>($encoding, 13, concat!($prefix, "store_format_d16_xy")),
+            store_op::<3, HALVES>($encoding, 14, concat!($prefix, "store_format_d16_xyz")),
+            store_op::<4, HALVES>($encoding, 15, concat!($prefix, "store_format_d16_xyzw")),
+        ]
+    };
+}
+
+pub(super) static MUBUF: &[Op] = formats!(Mubuf, "buffer_");
+pub(super) static MTBUF: &[Op] = formats!(Mtbuf, "tbuffer_");
+
+pub(super) static HIGH: &[Op] = &[
+    load_op::<1, HIGH_HALF>(Mubuf, 38, "buffer_load_format_d16_hi_x"),
+    store_op::<1, HIGH_HALF>(Mubuf, 39, "buffer_store_format_d16_hi_x"),
 ];

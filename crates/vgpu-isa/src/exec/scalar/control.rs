@@ -7,6 +7,8 @@ use crate::wave::{M0, mode, status};
 pub(super) static OPS: &[Op] = ops!(Sopp:
     0 "s_nop" |_, _, _| Flow::Next;
     1 "s_endpgm" |_, _, _| Flow::End;
+    // Waves that sleep run again soon anyway.
+    3 "s_wakeup" |_, _, _| Flow::Next;
     10 "s_barrier" |_, _, _| Flow::Barrier;
     11 "s_setkill" |_, inst, _| if simm16(inst) & 1 != 0 { Flow::End } else { Flow::Next };
     // Every memory operation is complete when the next instruction starts.

@@ -61,15 +61,28 @@ fn place(m: &mut Machine, control: u32, record: &[u8]) {
     m.poke(0x1010, record);
 }
 
+/// MUBUF takes the format from the resource. MTBUF has one of its own, and the resource another one.
+fn form(typed: bool, data: u32, number: u32) -> (&'static str, String, u32) {
+    if typed {
+        ("tbuffer", format!(" dfmt:{data}, nfmt:{number},"), control(0, 4, 5))
+    } else {
+        ("buffer", String::new(), control(0, data, number))
+    }
+}
+
 fn loads() -> Vec<Case> {
     let mut cases = Vec::new();
-    for &(data, number, selects, record, results, halves) in LOADS {
+    for (typed, &(data, number, selects, record, results, halves)) in
+        [false, true].iter().flat_map(|&typed| LOADS.iter().map(move |entry| (typed, entry)))
+    {
+        let (prefix, format, control) = form(typed, data, number);
         let setup = move |m: &mut Machine| {
-            place(m, control(selects, data, number), record);
+            place(m, selects | control, record);
             m.wave.set_exec(SOME);
         };
         for (suffix, count) in [("x", 1), ("xy", 2), ("xyz", 3), ("xyzw", 4)] {
-            let full = format!("buffer_load_format_{suffix} {}, off, s[4:7], 0 offset:16", registers('v', 8, count));
+            let whole_registers = registers('v', 8, count);
+            let full = format!("{prefix}_load_format_{suffix} {whole_registers}, off, s[4:7],{format} 0 offset:16");
             cases.push(whole(full, setup, move |state| {
                 for lane in state.active() {
                     for n in 0..count {
@@ -78,7 +91,7 @@ fn loads() -> Vec<Case> {
                 }
             }));
             let packed = registers('a', 8, count.div_ceil(2));
-            let half = format!("buffer_load_format_d16_{suffix} {packed}, off, s[4:7], 0 offset:16");
+            let half = format!("{prefix}_load_format_d16_{suffix} {packed}, off, s[4:7],{format} 0 offset:16");
             cases.push(whole(half, setup, move |state| {
                 for lane in state.active() {
                     for (n, half) in halves.iter().enumerate().take(count) {
@@ -87,6 +100,9 @@ fn loads() -> Vec<Case> {
                     }
                 }
             }));
+        }
+        if typed {
+            continue;
         }
         cases.push(whole("buffer_load_format_d16_hi_x v8, off, s[4:7], 0 offset:16", setup, move |state| {
             for lane in state.active() {
@@ -113,14 +129,17 @@ const STORES: &[(u32, u32, [u32; 4], &[u8])] = &[
 
 fn stores() -> Vec<Case> {
     let mut cases = Vec::new();
-    for &(data, number, values, record) in STORES {
+    for (typed, &(data, number, values, record)) in
+        [false, true].iter().flat_map(|&typed| STORES.iter().map(move |entry| (typed, entry)))
+    {
+        let (prefix, format, control) = form(typed, data, number);
         let setup = move |m: &mut Machine| {
-            place(m, control(XYZW, data, number), &[0xEE; 16]);
+            place(m, XYZW | control, &[0xEE; 16]);
             for (n, value) in values.into_iter().enumerate() {
                 m.set_v(8 + n, |_| value);
             }
         };
-        let asm = "buffer_store_format_xyzw v[8:11], off, s[4:7], 0 offset:16";
+        let asm = format!("{prefix}_store_format_xyzw v[8:11], off, s[4:7],{format} 0 offset:16");
         cases.push(whole(asm, setup, move |state| state.write(0, Place::Global(0x1010), record)));
     }
     // Fewer components, in registers and in halves, with formats of their size.
@@ -129,9 +148,12 @@ fn stores() -> Vec<Case> {
         ("xy", 2, 5, 7, &[0, 0x3C, 0, 0xC0]),
         ("xyz", 3, 13, 7, &[0, 0, 0x80, 0x3F, 0, 0, 0, 0xC0, 0, 0, 0x80, 0x40]),
     ];
-    for (suffix, count, data, number, record) in formats {
+    for (typed, (suffix, count, data, number, record)) in
+        [false, true].iter().flat_map(|&typed| formats.map(|entry| (typed, entry)))
+    {
+        let (prefix, format, control) = form(typed, data, number);
         let setup = move |m: &mut Machine| {
-            place(m, control(XYZW, data, number), &[0xEE; 16]);
+            place(m, XYZW | control, &[0xEE; 16]);
             for (n, value) in [f(1.0), f(-2.0), f(4.0)].into_iter().enumerate() {
                 m.set_v(8 + n, |_| value);
             }
@@ -140,18 +162,24 @@ fn stores() -> Vec<Case> {
         };
         let write = move |state: &mut crate::access::State| state.write(0, Place::Global(0x1010), record);
         let data = registers('v', 8, count);
-        cases.push(whole(format!("buffer_store_format_{suffix} {data}, off, s[4:7], 0 offset:16"), setup, write));
+        let asm = format!("{prefix}_store_format_{suffix} {data}, off, s[4:7],{format} 0 offset:16");
+        cases.push(whole(asm, setup, write));
         let data = registers('v', 20, count.div_ceil(2));
-        cases.push(whole(format!("buffer_store_format_d16_{suffix} {data}, off, s[4:7], 0 offset:16"), setup, write));
+        let asm = format!("{prefix}_store_format_d16_{suffix} {data}, off, s[4:7],{format} 0 offset:16");
+        cases.push(whole(asm, setup, write));
     }
-    let quads = |m: &mut Machine| {
-        place(m, control(XYZW, 12, 5), &[0xEE; 16]);
-        m.set_v(20, |_| 0xFFFF_0001);
-        m.set_v(21, |_| 0x0004_8000);
-    };
-    cases.push(whole("buffer_store_format_d16_xyzw v[20:21], off, s[4:7], 0 offset:16", quads, |state| {
-        state.write(0, Place::Global(0x1010), &[1, 0, 0xFF, 0xFF, 0, 0x80, 4, 0]);
-    }));
+    for typed in [false, true] {
+        let (prefix, format, control) = form(typed, 12, 5);
+        let quads = move |m: &mut Machine| {
+            place(m, XYZW | control, &[0xEE; 16]);
+            m.set_v(20, |_| 0xFFFF_0001);
+            m.set_v(21, |_| 0x0004_8000);
+        };
+        let asm = format!("{prefix}_store_format_d16_xyzw v[20:21], off, s[4:7],{format} 0 offset:16");
+        cases.push(whole(asm, quads, |state| {
+            state.write(0, Place::Global(0x1010), &[1, 0, 0xFF, 0xFF, 0, 0x80, 4, 0]);
+        }));
+    }
     let high = |m: &mut Machine| {
         place(m, control(XYZW, 2, 4), &[0xEE; 16]);
         m.set_v(20, |_| 0x1234_0001);

@@ -3,6 +3,7 @@
 use super::exact::{Exact, HALF, NEAREST, SINGLE, Want};
 use super::form::{Form, SOME, Source, edges_16, edges_32, noise};
 use crate::harness::{Case, Machine, same};
+use vgpu_isa::inst::Target;
 
 /// Name of the VOP3P form, of the VOP2 form, bits of a part, signedness.
 const INTEGERS: &[(&str, Option<&str>, u32, bool)] = &[
@@ -53,9 +54,13 @@ fn values(n: usize, lane: usize) -> u32 {
     if n >= 4 { edges_32(n, lane) } else { edges_16(n, lane) }
 }
 
-/// Products are exact, each sum is rounded to nearest; denormal singles are zero.
-fn half_sum(a: u32, b: u32, c: u32, clamp: bool) -> Want {
-    let product = |shift: u32| Exact::decode(a >> shift & 0xFFFF, HALF).times(Exact::decode(b >> shift & 0xFFFF, HALF));
+/// Products are exact, each sum is rounded to nearest; denormal singles are zero, and denormal halves are on MI200.
+fn half_sum(a: u32, b: u32, c: u32, clamp: bool, target: Target) -> Want {
+    let factor = |x: u32, shift: u32| {
+        let half = x >> shift & 0xFFFF;
+        Exact::decode(if target == Target::Gfx90a { HALF.flush(half) } else { half }, HALF)
+    };
+    let product = |shift: u32| factor(a, shift).times(factor(b, shift));
     let mut sum = Want::Bits(SINGLE.flush(c));
     for shift in [0, 16] {
         let old = match sum {
@@ -77,7 +82,7 @@ fn half_case(form: Form) -> Case {
             form.raw(before, n, lane) as u32 ^ flip
         };
         let c = if form.sources.len() > 2 { raw(2) } else { before.v(form.destination)[lane] };
-        let want = half_sum(raw(0), raw(1), c, form.clamp);
+        let want = half_sum(raw(0), raw(1), c, form.clamp, before.target);
         let fine = SINGLE.matches(want, got[0]);
         if fine {
             Ok(())
@@ -122,12 +127,12 @@ fn accumulating(e32: &'static str, e64: &'static str, one: u64) -> Vec<Form> {
 }
 
 /// Lanes swapped in pairs by DPP.
-fn rerouted(name: &'static str, sum: fn(u32, u32, u32) -> Result<u32, Want>) -> Case {
+fn rerouted(name: &'static str, sum: fn(u32, u32, u32, Target) -> Result<u32, Want>) -> Case {
     let form =
         Form::new(name, 2, 1).with(|f| f.text = |f| f.bare() + " quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf");
     form.case(values, move |form, before: &Machine, lane, got| {
         let (a, b) = (before.v(10)[lane ^ 1], before.v(20)[lane]);
-        let want = sum(a, b, before.v(form.destination)[lane]);
+        let want = sum(a, b, before.v(form.destination)[lane], before.target);
         let fine = match want {
             Ok(bits) => bits == got[0],
             Err(want) => SINGLE.matches(want, got[0]),
@@ -154,9 +159,9 @@ pub(super) fn cases() -> Vec<Case> {
     cases.push(half_case(Form::new("v_dot2_f32_f16", 3, 1).with(|f| (f.neg_lo, f.neg_hi) = (0b01, 0b10))));
     cases.push(half_case(Form::new("v_dot2_f32_f16", 3, 1).with(|f| f.mode &= !0xF0)));
     cases.extend(accumulating("v_dot2c_f32_f16", "v_dot2c_f32_f16_e64", 0x3C00).into_iter().map(half_case));
-    cases.push(rerouted("v_dot2c_f32_f16", |a, b, c| Err(half_sum(a, b, c, false))));
-    cases.push(rerouted("v_dot2c_i32_i16", |a, b, c| Ok(integer_sum(a, b, c, 16, true, false))));
-    cases.push(rerouted("v_dot4c_i32_i8", |a, b, c| Ok(integer_sum(a, b, c, 8, true, false))));
-    cases.push(rerouted("v_dot8c_i32_i4", |a, b, c| Ok(integer_sum(a, b, c, 4, true, false))));
+    cases.push(rerouted("v_dot2c_f32_f16", |a, b, c, target| Err(half_sum(a, b, c, false, target))));
+    cases.push(rerouted("v_dot2c_i32_i16", |a, b, c, _| Ok(integer_sum(a, b, c, 16, true, false))));
+    cases.push(rerouted("v_dot4c_i32_i8", |a, b, c, _| Ok(integer_sum(a, b, c, 8, true, false))));
+    cases.push(rerouted("v_dot8c_i32_i4", |a, b, c, _| Ok(integer_sum(a, b, c, 4, true, false))));
     cases
 }

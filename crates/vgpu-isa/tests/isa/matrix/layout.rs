@@ -17,6 +17,25 @@ pub(super) enum Element {
 }
 
 impl Element {
+    fn parse(text: &str) -> Self {
+        match text {
+            "f32" => Self::F32,
+            "xf32" => Self::Xf32,
+            "f16" => Self::F16,
+            "bf16" => Self::Bf16,
+            "fp8" => Self::Fp8,
+            "bf8" => Self::Bf8,
+            "i8" => Self::I8,
+            "f64" => Self::F64,
+            other => panic!("unknown type {other}"),
+        }
+    }
+
+    /// The bits of the smallest number that is not denormal.
+    pub(super) fn smallest(self) -> u64 {
+        1 << self.fields().1
+    }
+
     pub(super) fn bits(self) -> usize {
         match self {
             Self::F64 => 64,
@@ -92,35 +111,48 @@ pub(super) struct Instruction {
     pub(super) a: Element,
     pub(super) b: Element,
     pub(super) sparse: bool,
+    /// An instruction of MI200, which flushes denormals of 16-bit floats.
+    pub(super) mi200: bool,
 }
 
 impl Instruction {
     /// Reads shape and types out of the mnemonic.
     pub(super) fn parse(name: &'static str) -> Self {
         let parts: Vec<&str> = name.split('_').collect();
+        if parts.get(4).is_none_or(|&part| part == "1k") {
+            return Self::parse_mi200(name, parts[3]);
+        }
         let shape: Vec<usize> = parts[3].split('x').map(|n| n.parse().expect("a number")).collect();
         let blocks = parts[4].strip_suffix('b').and_then(|n| n.parse().ok());
         let types = &parts[if blocks.is_some() { 5 } else { 4 }..];
-        let element = |text: &str| match text {
-            "f32" => Element::F32,
-            "xf32" => Element::Xf32,
-            "f16" => Element::F16,
-            "bf16" => Element::Bf16,
-            "fp8" => Element::Fp8,
-            "bf8" => Element::Bf8,
-            "i8" => Element::I8,
-            "f64" => Element::F64,
-            other => panic!("unknown type {other}"),
-        };
         Self {
             name,
             m: shape[0],
             k: shape[2],
             blocks: blocks.unwrap_or(1),
-            a: element(types[0]),
-            b: element(types[types.len() - 1]),
+            a: Element::parse(types[0]),
+            b: Element::parse(types[types.len() - 1]),
             sparse: parts[1] == "smfmac",
+            mi200: false,
         }
+    }
+
+    /// Names of MI200 end in shape and type (`32x32x4bf16_1k`) and do not tell the number of blocks, which is what
+    /// fills the registers: one of them, or two for halves and doubles.
+    fn parse_mi200(name: &'static str, shape: &str) -> Self {
+        let split = shape.find(|c: char| c.is_ascii_alphabetic() && c != 'x').expect("a type");
+        let (shape, kind) = shape.split_at(split);
+        let shape: Vec<usize> = shape.split('x').map(|n| n.parse().expect("a number")).collect();
+        let element = Element::parse(kind);
+        let registers = if element == Element::F16 || element == Element::F64 || name.ends_with("_1k") { 2 } else { 1 };
+        let depth = registers * 32 / element.bits();
+        let (m, k) = (shape[0], shape[2]);
+        Self { name, m, k, blocks: LANES * depth / (m * k), a: element, b: element, sparse: false, mi200: true }
+    }
+
+    /// Denormals of inputs, products and sums are zeros.
+    pub(super) fn flushes(&self) -> bool {
+        self.mi200 && matches!(self.a, Element::F16 | Element::Bf16)
     }
 
     /// Elements along k in a lane of B.
@@ -202,7 +234,8 @@ impl Place {
 #[test]
 fn places_are_those_of_the_calculator() {
     let mut seen = 0;
-    for line in include_str!("layout.txt").lines().filter(|line| !line.starts_with('#')) {
+    let lines = include_str!("layout.txt").lines().chain(include_str!("layout-gfx90a.txt").lines());
+    for line in lines.filter(|line| !line.starts_with('#')) {
         let words: Vec<&'static str> = line.split(' ').collect();
         let n: Vec<usize> = words[2..].iter().map(|n| n.parse().expect("a number")).collect();
         let instruction = Instruction::parse(words[0]);
@@ -223,5 +256,5 @@ fn places_are_those_of_the_calculator() {
         assert_eq!(place, (n[3], n[4], n[5]), "{line}");
         seen += 1;
     }
-    assert!(seen > 1000);
+    assert!(seen > 1400);
 }

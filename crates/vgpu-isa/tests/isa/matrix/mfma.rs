@@ -5,6 +5,7 @@
 
 use super::form::{SOME, noise};
 use super::layout::{Element, Instruction, Place};
+use super::mi200::paired;
 use crate::harness::{Case, Machine};
 use vgpu_isa::wave::{LANES, mode};
 
@@ -55,6 +56,8 @@ pub(super) enum Fill {
     Specials,
     /// The smallest denormals in A, ones in B, nothing in C.
     Denormals,
+    /// The smallest normal numbers in A, halves in B, denormals in C.
+    Vanishing,
     /// Products or sums that overflow.
     Overflow,
 }
@@ -85,6 +88,8 @@ impl Fill {
             Self::Denormals if is_a && element == Element::Xf32 => 0x2000,
             Self::Denormals if is_a => 1,
             Self::Denormals => element.encode(1.0),
+            Self::Vanishing if is_a => element.smallest(),
+            Self::Vanishing => element.encode(0.5),
             Self::Overflow => match element {
                 Element::I8 => 1,
                 Element::F32 | Element::Xf32 | Element::Bf16 => element.encode(2_f64.powi(100)),
@@ -98,6 +103,7 @@ impl Fill {
         let x = noise(n + 200, lane);
         match self {
             Self::Denormals => 0,
+            Self::Vanishing if sum != Element::I8 => u64::from(x & 0xFFFF),
             Self::Overflow if sum == Element::I8 => i32::MAX as u64,
             Self::Overflow => sum.encode(1.0),
             _ if sum == Element::I8 => u64::from(x),
@@ -108,7 +114,7 @@ impl Fill {
 
 /// One instruction with its modifiers.
 #[derive(Clone, Copy)]
-struct Run {
+pub(super) struct Run {
     instruction: Instruction,
     fill: Fill,
     a: Place,
@@ -217,8 +223,12 @@ impl Run {
         if self.sum() == Element::F64 && self.blgp & 2 != 0 { -value } else { value }
     }
 
-    /// Single precision inputs obey the denormal mode.
+    /// Single precision inputs obey the denormal mode; MI200 flushes halves in every mode.
     fn flushed(&self, value: f64) -> f64 {
+        if self.instruction.flushes() {
+            let smallest = self.instruction.a.decode(self.instruction.a.smallest());
+            return if value.abs() < smallest { 0.0 } else { value };
+        }
         let flushes = self.instruction.a == Element::F32 && self.mode & mode::DENORM_32_SOURCES == 0;
         if flushes && value.abs() < 2_f64.powi(-126) { 0.0 } else { value }
     }
@@ -242,15 +252,22 @@ impl Run {
                     (None, sum) => sum.decode(old),
                 };
                 let addend = if self.sum() == Element::F64 && self.blgp & 4 != 0 { -addend } else { addend };
-                compare(self.sum(), addend, &products, got, saturates)
-                    .map_err(|wrong| format!("block {block} row {i} column {j}: {wrong}"))?;
+                let result = if self.instruction.flushes() {
+                    let want = paired(addend, &products, self.instruction.depth(), saturates);
+                    let value = f64::from(f32::from_bits(got as u32));
+                    let fine = value == want || value.is_nan() && want.is_nan();
+                    if fine { Ok(()) } else { Err(format!("got {value:e} ({got:x}), expected {want:e}")) }
+                } else {
+                    compare(self.sum(), addend, &products, got, saturates)
+                };
+                result.map_err(|wrong| format!("block {block} row {i} column {j}: {wrong}"))?;
             }
         }
         let [.., d] = self.instruction.registers();
         untouched(self.d, d, before, after)
     }
 
-    fn case(self) -> Case {
+    pub(super) fn case(self) -> Case {
         Case::new(self.asm(), move |machine| self.setup(machine), move |before, after| self.check(before, after))
     }
 }
@@ -321,51 +338,55 @@ pub(super) fn untouched(d: Place, count: usize, before: &Machine, after: &Machin
 }
 
 pub(super) fn cases() -> Vec<Case> {
+    ALL.iter().flat_map(|&(name, broadcasts, permutes)| runs(name, broadcasts, permutes)).map(Run::case).collect()
+}
+
+/// The forms and modes of one instruction.
+pub(super) fn runs(name: &'static str, broadcasts: bool, permutes: bool) -> Vec<Run> {
     let mut runs = Vec::new();
-    for &(name, broadcasts, permutes) in ALL {
-        let run = || Run::new(name);
-        let sum = run().sum();
-        for fill in [Fill::Integers, Fill::Numbers, Fill::Specials, Fill::Denormals, Fill::Overflow] {
-            runs.push(run().with(|r| r.fill = fill));
-            runs.push(run().with(|r| (r.fill, r.mode) = (fill, mode::USUAL | mode::FP16_OVFL)));
-        }
-        runs.push(run().with(|r| r.exec = 0));
-        runs.push(run().with(|r| r.exec = SOME));
-        runs.push(run().with(|r| r.d = r.c));
-        // Only results of four registers may overlap C partly.
-        if run().instruction.registers()[2] <= 4 {
-            runs.push(run().with(|r| r.d.first = r.c.first + 2));
-            runs.push(run().with(|r| r.d.first = r.c.first - 2));
-        }
-        runs.push(run().with(|r| r.d.first = r.a.first));
-        for accumulation in 1..8 {
-            runs.push(run().with(|r| {
-                r.a.accumulation = accumulation & 1 != 0;
-                r.b.accumulation = accumulation & 2 != 0;
-                (r.c.accumulation, r.d.accumulation) = (accumulation & 4 != 0, accumulation & 4 != 0);
-            }));
-        }
-        let constants: &[(&str, f64)] = match sum {
-            Element::I8 => &[("0", 0.0), ("-16", -16.0), ("64", 64.0)],
-            _ => &[("0", 0.0), ("1.0", 1.0), ("-4.0", -4.0)],
-        };
-        runs.extend(constants.iter().map(|&c| run().with(|r| r.constant = Some(c))));
-        let flushing = mode::USUAL & !0xF0;
-        runs.push(run().with(|r| (r.fill, r.mode) = (Fill::Denormals, flushing)));
-        runs.push(run().with(|r| (r.fill, r.mode) = (Fill::Numbers, mode::USUAL | 0xF)));
-        if sum == Element::F64 {
-            runs.extend((1..8).map(|blgp| run().with(|r| r.blgp = blgp)));
-        }
-        if permutes {
-            runs.extend((1..8).map(|blgp| run().with(|r| r.blgp = blgp)));
-        }
-        if broadcasts {
-            for cbsz in 1..=run().instruction.blocks.ilog2() as usize {
-                runs.push(run().with(|r| r.cbsz = cbsz));
-                runs.push(run().with(|r| (r.cbsz, r.abid) = (cbsz, (1 << cbsz) - 1)));
-                runs.push(run().with(|r| (r.cbsz, r.abid, r.blgp) = (cbsz, 1, 3)));
-            }
+    let run = || Run::new(name);
+    let sum = run().sum();
+    let fills = [Fill::Integers, Fill::Numbers, Fill::Specials, Fill::Denormals, Fill::Vanishing, Fill::Overflow];
+    for fill in fills {
+        runs.push(run().with(|r| r.fill = fill));
+        runs.push(run().with(|r| (r.fill, r.mode) = (fill, mode::USUAL | mode::FP16_OVFL)));
+    }
+    runs.push(run().with(|r| r.exec = 0));
+    runs.push(run().with(|r| r.exec = SOME));
+    runs.push(run().with(|r| r.d = r.c));
+    // Only results of four registers may overlap C partly.
+    if run().instruction.registers()[2] <= 4 {
+        runs.push(run().with(|r| r.d.first = r.c.first + 2));
+        runs.push(run().with(|r| r.d.first = r.c.first - 2));
+    }
+    runs.push(run().with(|r| r.d.first = r.a.first));
+    for accumulation in 1..8 {
+        runs.push(run().with(|r| {
+            r.a.accumulation = accumulation & 1 != 0;
+            r.b.accumulation = accumulation & 2 != 0;
+            (r.c.accumulation, r.d.accumulation) = (accumulation & 4 != 0, accumulation & 4 != 0);
+        }));
+    }
+    let constants: &[(&str, f64)] = match sum {
+        Element::I8 => &[("0", 0.0), ("-16", -16.0), ("64", 64.0)],
+        _ => &[("0", 0.0), ("1.0", 1.0), ("-4.0", -4.0)],
+    };
+    runs.extend(constants.iter().map(|&c| run().with(|r| r.constant = Some(c))));
+    let flushing = mode::USUAL & !0xF0;
+    runs.push(run().with(|r| (r.fill, r.mode) = (Fill::Denormals, flushing)));
+    runs.push(run().with(|r| (r.fill, r.mode) = (Fill::Numbers, mode::USUAL | 0xF)));
+    if sum == Element::F64 && !run().instruction.mi200 {
+        runs.extend((1..8).map(|blgp| run().with(|r| r.blgp = blgp)));
+    }
+    if permutes {
+        runs.extend((1..8).map(|blgp| run().with(|r| r.blgp = blgp)));
+    }
+    if broadcasts {
+        for cbsz in 1..=run().instruction.blocks.ilog2() as usize {
+            runs.push(run().with(|r| r.cbsz = cbsz));
+            runs.push(run().with(|r| (r.cbsz, r.abid) = (cbsz, (1 << cbsz) - 1)));
+            runs.push(run().with(|r| (r.cbsz, r.abid, r.blgp) = (cbsz, 1, 3)));
         }
     }
-    runs.into_iter().map(Run::case).collect()
+    runs
 }

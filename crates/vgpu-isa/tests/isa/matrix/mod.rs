@@ -6,6 +6,7 @@ mod exact;
 mod form;
 mod layout;
 mod mfma;
+mod mi200;
 mod mix;
 mod packed;
 mod single;
@@ -26,4 +27,9 @@ pub(crate) fn cases() -> Vec<Case> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// What only MI200 has.
+pub(crate) fn cases_of_mi200() -> Vec<Case> {
+    mi200::cases()
 }

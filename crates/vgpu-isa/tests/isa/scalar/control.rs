@@ -93,6 +93,7 @@ pub(super) fn cases() -> Vec<Case> {
         says("s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)", Flow::Next),
         says("s_setkill 0", Flow::Next),
         says("s_setkill 1", Flow::End),
+        says("s_wakeup", Flow::Next),
         says("s_sleep 0", Flow::Next),
         says("s_sleep 1", Flow::Sleep),
         says("s_sleep 127", Flow::Sleep),

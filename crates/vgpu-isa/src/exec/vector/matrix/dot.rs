@@ -3,7 +3,7 @@
 //! The VOP3P forms name the third register, the VOP2 forms accumulate into the destination.
 
 use super::float::{clamp_single, flush_single, from_half};
-use crate::inst::{Encoding, Env, Flow, Form, Inst, Op};
+use crate::inst::{Encoding, Env, Flow, Form, GFX90A, GFX942, Inst, Op};
 use crate::lanes::{Lane, handlers};
 use crate::modify::{self, relative};
 use crate::operand::Type;
@@ -23,17 +23,26 @@ trait Dot: 'static {
 }
 
 /// Two products of halves. They are exact in single precision; the sums are rounded one after the other, low half
-/// first. Single precision denormals are flushed whatever MODE says.
-struct HalfDot;
+/// first. Single precision denormals are flushed whatever MODE says, and on MI200 those of the halves as well (PyTorch,
+/// "Numerical accuracy", on MI200).
+struct HalfDot<const FLUSHES: bool>;
 
-impl Dot for HalfDot {
+impl<const FLUSHES: bool> HalfDot<FLUSHES> {
+    #[inline(always)]
+    fn factor(half: u32) -> f32 {
+        let half = half & 0xFFFF;
+        from_half(if FLUSHES && half & 0x7C00 == 0 { half & 0x8000 } else { half })
+    }
+}
+
+impl<const FLUSHES: bool> Dot for HalfDot<FLUSHES> {
     const CONSTANTS: Type = Type::F16;
     const SUM: Type = Type::F32;
 
     #[inline(always)]
     fn dot([a, b, c]: [u32; 3]) -> u32 {
-        let low = from_half(a & 0xFFFF) * from_half(b & 0xFFFF);
-        let high = from_half(a >> 16) * from_half(b >> 16);
+        let low = Self::factor(a) * Self::factor(b);
+        let high = Self::factor(a >> 16) * Self::factor(b >> 16);
         let sum = flush_single((low + f32::from_bits(flush_single(c))).to_bits());
         flush_single((high + f32::from_bits(sum)).to_bits())
     }
@@ -176,14 +185,16 @@ const fn accumulating<O: Dot>(opcode: u16, name: &'static str) -> Op {
 }
 
 pub(super) static OPS: &[Op] = &[
-    dot::<HalfDot>(35, "v_dot2_f32_f16"),
+    dot::<HalfDot<false>>(35, "v_dot2_f32_f16").on(GFX942),
+    dot::<HalfDot<true>>(35, "v_dot2_f32_f16").on(GFX90A),
     dot::<IntegerDot<16, true>>(38, "v_dot2_i32_i16"),
     dot::<IntegerDot<16, false>>(39, "v_dot2_u32_u16"),
     dot::<IntegerDot<8, true>>(40, "v_dot4_i32_i8"),
     dot::<IntegerDot<8, false>>(41, "v_dot4_u32_u8"),
     dot::<IntegerDot<4, true>>(42, "v_dot8_i32_i4"),
     dot::<IntegerDot<4, false>>(43, "v_dot8_u32_u4"),
-    accumulating::<HalfDot>(55, "v_dot2c_f32_f16"),
+    accumulating::<HalfDot<false>>(55, "v_dot2c_f32_f16").on(GFX942),
+    accumulating::<HalfDot<true>>(55, "v_dot2c_f32_f16").on(GFX90A),
     accumulating::<IntegerDot<16, true>>(56, "v_dot2c_i32_i16"),
     accumulating::<IntegerDot<8, true>>(57, "v_dot4c_i32_i8"),
     accumulating::<IntegerDot<4, true>>(58, "v_dot8c_i32_i4"),

@@ -13,5 +13,15 @@ mod packed;
 mod single;
 
 pub(crate) fn families() -> Vec<&'static [Op]> {
-    vec![integer::OPS, half::OPS, single::OPS, mix::OPS, dot::OPS, accumulation::OPS, mfma::DENSE, mfma::SPARSE]
+    vec![
+        integer::OPS,
+        half::OPS,
+        single::OPS,
+        mix::OPS,
+        dot::OPS,
+        accumulation::OPS,
+        mfma::DENSE,
+        mfma::DENSE_90A,
+        mfma::SPARSE,
+    ]
 }

@@ -1,8 +1,10 @@
 //! What is done with the elements.
 //!
 //! The order in which the hardware adds products is not documented. Here the sum starts with C and takes the products
-//! with k ascending, each by a fused multiply and add to nearest even; integers do not depend on the order.
+//! with k ascending, each by a fused multiply and add to nearest even; integers do not depend on the order. MI200 adds
+//! the products of 16-bit floats in pairs, which was measured ([`Pairs`]).
 
+use super::super::float::flush_single;
 use crate::operand::Type;
 use crate::wave::{LANES, Lanes, Wave};
 
@@ -16,9 +18,17 @@ pub(super) trait Arithmetic: 'static {
     const CONSTANT: Type;
     /// Registers of a tile.
     const WIDTH: usize;
+    /// The products of a lane are summed in pairs before they join the sum.
+    const PAIRS: bool = false;
 
     /// The sum with one more product.
     fn step(sum: Self::Sum, a: Self::Value, b: Self::Value) -> Self::Sum;
+
+    /// The sum with all products of a lane, for those with [`PAIRS`](Self::PAIRS).
+    #[inline(always)]
+    fn join(sum: Self::Sum, _a: [Self::Value; 4], _b: [Self::Value; 4]) -> Self::Sum {
+        sum
+    }
 
     /// A tile made of its registers (the second is the same as the first for narrow ones).
     fn load(low: &Lanes, high: &Lanes) -> [Self::Sum; LANES];
@@ -85,6 +95,76 @@ narrow! {
     /// Integers with FP16_OVFL: the sum is clamped.
     I32Saturating, i32, i64, B32, |s, a, b| s + i64::from(a) * i64::from(b), |x| i64::from(x as i32),
         |y| y.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32;
+}
+
+/// Products of 16-bit floats on MI200, `N` in each lane: rounded and summed in pairs, then added to the sum. Denormals
+/// of C are zero, and so are denormal products and sums, whatever MODE says.
+///
+/// Sources: that denormals are flushed is in AMD's documentation of MIOpen ("MI200 MFMA behavior specifics"); the order
+/// and the places are those of MMA-Sim (arXiv 2511.10909), which agrees with an MI250X bit by bit.
+pub(super) struct Pairs<const N: usize, const SATURATES: bool>;
+
+impl<const N: usize, const SATURATES: bool> Pairs<N, SATURATES> {
+    /// A rounded result of two numbers.
+    #[inline(always)]
+    fn settled(result: f32, [x, y]: [f32; 2]) -> f32 {
+        let overflows = SATURATES && result.is_infinite() && x.is_finite() && y.is_finite();
+        let result = if overflows { f32::MAX.copysign(result) } else { result };
+        f32::from_bits(flush_single(result.to_bits()))
+    }
+
+    #[inline(always)]
+    fn add(x: f32, y: f32) -> f32 {
+        Self::settled(x + y, [x, y])
+    }
+
+    #[inline(always)]
+    fn product(a: f32, b: f32) -> f32 {
+        // A product that is zero is a positive one.
+        Self::settled(a.mul_add(b, 0.0), [a, b])
+    }
+
+    /// C without denormals and without the sign of zero.
+    #[inline(always)]
+    fn addend(bits: u32) -> f32 {
+        f32::from_bits(if bits & 0x7F80_0000 == 0 { 0 } else { bits })
+    }
+}
+
+impl<const N: usize, const SATURATES: bool> Arithmetic for Pairs<N, SATURATES> {
+    type Value = f32;
+    type Sum = f32;
+    const CONSTANT: Type = Type::F32;
+    const WIDTH: usize = 1;
+    const PAIRS: bool = true;
+
+    #[inline(always)]
+    fn step(sum: f32, a: f32, b: f32) -> f32 {
+        Self::add(sum, Self::product(a, b))
+    }
+
+    #[inline(always)]
+    fn join(sum: f32, a: [f32; 4], b: [f32; 4]) -> f32 {
+        let product = |n: usize| Self::product(a[n], b[n]);
+        let low = Self::add(product(0), product(1));
+        Self::add(sum, if N == 2 { low } else { Self::add(low, Self::add(product(2), product(3))) })
+    }
+
+    #[inline(always)]
+    fn load(low: &Lanes, _high: &Lanes) -> [f32; LANES] {
+        low.map(Self::addend)
+    }
+
+    #[inline(always)]
+    fn constant(bits: u64) -> [f32; LANES] {
+        [Self::addend(bits as u32); LANES]
+    }
+
+    #[inline(always)]
+    fn store(sum: &[f32; LANES]) -> [Lanes; 2] {
+        let out = sum.map(f32::to_bits);
+        [out, out]
+    }
 }
 
 /// Double precision.

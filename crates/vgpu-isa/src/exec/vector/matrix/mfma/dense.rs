@@ -121,6 +121,9 @@ fn multiply<O: Dense, T: Arithmetic<Value = O::Value>>(
 ) {
     let (m, group) = (<O::Shape as Shape>::M, <O::Shape as Shape>::GROUP);
     let depth = <O::Shape as Shape>::DEPTH;
+    if T::PAIRS {
+        return join::<O, T>(sum, a, b, tile);
+    }
     for g in 0..LANES / group {
         for n in 0..depth {
             for part in 0..<O::Shape as Shape>::PARTS {
@@ -131,6 +134,28 @@ fn multiply<O: Dense, T: Arithmetic<Value = O::Value>>(
                     let to = &mut sum[part * m + j];
                     *to = T::step(*to, x, b[n][(first + j) % LANES]);
                 }
+            }
+        }
+    }
+}
+
+/// The same for products that are summed before they join the sum.
+#[inline(always)]
+fn join<O: Dense, T: Arithmetic<Value = O::Value>>(
+    sum: &mut [T::Sum; LANES],
+    a: &Elements<O::Value>,
+    b: &Elements<O::Value>,
+    tile: usize,
+) {
+    let (m, group) = (<O::Shape as Shape>::M, <O::Shape as Shape>::GROUP);
+    for g in 0..LANES / group {
+        for part in 0..<O::Shape as Shape>::PARTS {
+            let (block, row) = <O::Shape as Shape>::part(tile, part);
+            let first = g * group + block * m;
+            let x = std::array::from_fn(|n| a[n][(first + row) % LANES]);
+            for j in 0..m {
+                let to = &mut sum[part * m + j];
+                *to = T::join(*to, x, std::array::from_fn(|n| b[n][(first + j) % LANES]));
             }
         }
     }
@@ -166,17 +191,30 @@ impl<S: Shape, const MODIFIERS: u8> Dense for Bytes<S, MODIFIERS> {
     const MODIFIERS: Modifiers = modifiers(MODIFIERS);
 }
 
-/// A matrix instruction in double precision.
-pub(super) struct Doubles<S>(PhantomData<S>);
+/// A matrix instruction of MI200 on 16-bit floats, `N` in each lane.
+pub(super) struct Halves<S, F, const N: usize, const MODIFIERS: u8>(PhantomData<(S, F)>);
 
-impl<S: Shape> Dense for Doubles<S> {
+impl<S: Shape, F: Format<Value = f32>, const N: usize, const MODIFIERS: u8> Dense for Halves<S, F, N, MODIFIERS> {
+    type Shape = S;
+    type A = F;
+    type B = F;
+    type Value = f32;
+    type Sum = arithmetic::Pairs<N, false>;
+    type Saturating = arithmetic::Pairs<N, true>;
+    const MODIFIERS: Modifiers = modifiers(MODIFIERS);
+}
+
+/// A matrix instruction in double precision; MI200 has no signs.
+pub(super) struct Doubles<S, const SIGNS: bool>(PhantomData<S>);
+
+impl<S: Shape, const SIGNS: bool> Dense for Doubles<S, SIGNS> {
     type Shape = S;
     type A = super::format::F64;
     type B = super::format::F64;
     type Value = f64;
     type Sum = arithmetic::F64;
     type Saturating = arithmetic::F64;
-    const MODIFIERS: Modifiers = Modifiers::Signs;
+    const MODIFIERS: Modifiers = if SIGNS { Modifiers::Signs } else { Modifiers::None };
 }
 
 const fn modifiers(code: u8) -> Modifiers {

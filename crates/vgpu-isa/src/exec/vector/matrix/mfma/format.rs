@@ -47,12 +47,16 @@ macro_rules! narrow {
 }
 
 narrow! {
-    /// Single precision cut to 10 bits of fraction.
+    /// Single precision cut to 10 bits of fraction, not rounded (ROCm/rocm-libraries pull request 9176, MMA-Sim).
     Xf32, 32, f32, |x| f32::from_bits(x & 0xFFFF_E000);
     /// Half precision.
     F16, 16, f32, |x| from_half(x & 0xFFFF);
     /// The upper half of single precision.
     Bf16, 16, f32, |x| f32::from_bits(x << 16);
+    /// Half precision on MI200: denormals are zero, and zero has no sign.
+    F16Normal, 16, f32, |x| if x & 0x7C00 == 0 { 0.0 } else { from_half(x & 0xFFFF) };
+    /// The upper half of single precision on MI200: likewise.
+    Bf16Normal, 16, f32, |x| if x & 0x7F80 == 0 { 0.0 } else { f32::from_bits(x << 16) };
     /// Four bits of exponent with bias 8, three of fraction; no infinities, one NaN, one zero.
     Fp8, 8, f32, |x| from_quarter::<20, 8>(x & 0xFF);
     /// Five bits of exponent with bias 16, two of fraction; no infinities, one NaN, one zero.
