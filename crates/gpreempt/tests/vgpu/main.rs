@@ -4,6 +4,7 @@ mod contention;
 mod cost;
 mod deaths;
 mod debug;
+mod endings;
 mod executors;
 mod faults;
 mod files;
