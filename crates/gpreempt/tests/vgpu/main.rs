@@ -13,6 +13,7 @@ mod hang;
 mod hooks;
 mod life;
 mod load;
+mod loading;
 mod names;
 mod observe;
 mod owner;
