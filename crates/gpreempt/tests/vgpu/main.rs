@@ -19,6 +19,7 @@ mod observe;
 mod owner;
 mod reports;
 mod shared;
+mod stopped;
 mod stress;
 mod symbols;
 mod wave_state;
