@@ -22,6 +22,7 @@ mod shared;
 mod stopped;
 mod stress;
 mod symbols;
+mod users;
 mod wave_state;
 
 use std::path::PathBuf;
