@@ -9,6 +9,8 @@ mod attribute;
 mod directory;
 mod ioctl;
 mod link;
+#[cfg(target_arch = "x86_64")]
+mod load;
 mod map;
 mod open;
 mod real;

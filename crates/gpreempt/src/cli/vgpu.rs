@@ -15,6 +15,13 @@ pub(crate) struct VgpuGpu {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<Name>,
 
+    /// Share the gpu with other users: root starts it, the others join root's gpu of this name.
+    ///
+    /// Processes act on themselves alone, and debug others by the kernel's rules. Users who share a gpu can disturb
+    /// each other's work.
+    #[arg(long, requires = "name")]
+    pub(crate) shared: bool,
+
     /// Built-in profile (see `gpreempt vgpu profiles`) or a TOML file; mi300x unless given.
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) profile: Option<String>,
@@ -118,6 +125,10 @@ pub(crate) struct VgpuStatus {
     /// The gpu of this name.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<Name>,
+
+    /// The gpu is root's and shared.
+    #[arg(long, requires = "name")]
+    pub(crate) shared: bool,
 
     /// Print JSON instead of tables.
     #[arg(long)]

@@ -39,7 +39,7 @@ fn row(name: String, status: &Status) -> Row {
 pub(crate) fn run(json: bool, out: &mut impl Write) -> Result<()> {
     let names = Running::names().context("cannot read the system's table of sockets")?;
     // One that ended meanwhile, or belongs to another build, has nothing to say.
-    let ask = |name: &vgpu::launch::Name| Running::named(name).and_then(|gpu| gpu.status()).ok();
+    let ask = |name: &vgpu::launch::Name| Running::named(name, false).and_then(|gpu| gpu.status()).ok();
     let rows: Vec<Row> = names.iter().filter_map(|name| Some(row(name.to_string(), &ask(name)?))).collect();
     if json {
         return output::json(&serde_json::json!({ "schema": output::SCHEMA, "gpus": rows }), out);

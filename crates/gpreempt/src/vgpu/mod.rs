@@ -37,7 +37,8 @@ pub(crate) fn run(action: Vgpu, out: &mut impl Write) -> Result<()> {
 
 /// Marks errors about a profile, a program or a name that the user gave.
 fn mark(error: anyhow::Error) -> anyhow::Error {
-    use LaunchError::{Outside, Profile, Program, Unknown};
-    let of_launch = matches!(error.downcast_ref(), Some(Profile(_) | Program { .. } | Unknown(_) | Outside));
+    use LaunchError::{NotShared, Outside, Profile, Program, Unknown};
+    let of_launch =
+        matches!(error.downcast_ref(), Some(Profile(_) | Program { .. } | Unknown(_) | NotShared(_) | Outside));
     if of_launch || error.is::<ProfileError>() { UserError::new(error).into() } else { error }
 }

@@ -25,6 +25,7 @@ fn setup(gpu: &VgpuGpu) -> Result<Setup> {
     }
     let mut setup = Setup::new(profile);
     setup.name = gpu.name.clone();
+    setup.shared = gpu.shared;
     setup.explicit = Explicit {
         profile: gpu.profile.is_some(),
         cus: gpu.cus.is_some(),

@@ -19,7 +19,7 @@ struct Document<'a> {
 
 pub(crate) fn run(options: &VgpuStatus, out: &mut impl Write) -> Result<()> {
     let gpu = match &options.name {
-        Some(name) => Running::named(name)?,
+        Some(name) => Running::named(name, options.shared)?,
         None => Running::own()?,
     };
     let status = gpu.status()?;

@@ -1,7 +1,7 @@
 //! What executes the waves of a process is a process, too, and may be stopped or killed on its own.
 
 use gpreempt_testkit::scene::status;
-use gpreempt_testkit::{Actor, Scene, play, this_test};
+use gpreempt_testkit::{Actor, Scene, play, this_test, until};
 
 use super::life::executors;
 
@@ -56,5 +56,28 @@ fn executors_that_are_killed_leave_nothing_on_the_gpu_while_their_process_lives(
         assert_eq!((&now["tokens"]["held"], &now["gpus"][0]["resets"]), (&0.into(), &0.into()), "{now:#}");
         let said = client.try_to("wait 0");
         assert!(said.as_ref().is_err() || said.as_ref().is_ok_and(|said| said.starts_with("failed: ")), "{said:?}");
+    });
+}
+
+#[test]
+fn a_storm_is_counted_while_the_kernel_that_it_interrupts_still_runs() {
+    play(this_test!(), &["--storm", "7:2000"], |scene| {
+        let (mut client, _) = scene.walker(4);
+        let saves = || status()["gpus"][0]["preemption"]["storm_saves"].as_u64().expect("a number");
+        until("saves are counted", || saves() > 0);
+        let before = saves();
+        until("more are counted", || saves() > before);
+        assert!(!client.is_done(0));
+    });
+}
+
+#[test]
+fn executors_in_the_middle_of_a_kernel_notice_that_their_supervisor_is_gone() {
+    play(this_test!(), &[], |scene| {
+        let (client, _) = scene.walker(4);
+        let supervisor = status()["supervisor"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("a pid");
+        // SAFETY: a plain call on the supervisor of this test's own gpu.
+        assert_eq!(unsafe { libc::kill(supervisor, libc::SIGKILL) }, 0);
+        until("executors end", || executors(client.pid().0).is_empty());
     });
 }

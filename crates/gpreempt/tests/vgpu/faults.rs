@@ -18,7 +18,8 @@ pub(super) fn on_the_gpu(test: ThisTest, body: fn() -> Result<()>) {
         return;
     }
     let own = std::env::current_exe().expect("this test is a program");
-    let output = super::on_vgpu(&[own.to_str().expect("a path of text"), "--exact", test.name(), "--nocapture"])
+    let own = own.to_str().expect("a path of text");
+    let output = super::on_vgpu(&[own, "--exact", test.name(), "--nocapture", "--include-ignored"])
         .output()
         .expect("can be started");
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -40,7 +40,7 @@ fn hidden_descriptors() -> Vec<RawFd> {
 }
 
 /// Starts a kernel that takes as long as `iterations`; it completes `done`. What it needs is returned.
-fn start_spin(queue: &mut Queue, iterations: u32, done: &Signal) -> Result<(Executable, [Buffer; 2])> {
+pub(super) fn start_spin(queue: &mut Queue, iterations: u32, done: &Signal) -> Result<(Executable, [Buffer; 2])> {
     let job = suite::find("spin").and_then(|test| test.job(1)).expect("in the suite");
     let program = Executable::load(queue, &CodeObject::parse(job.object)?)?;
     let kernel = program.kernel(job.kernel)?;
@@ -50,31 +50,6 @@ fn start_spin(queue: &mut Queue, iterations: u32, done: &Signal) -> Result<(Exec
     arguments.write(0, &block)?;
     queue.dispatch(&kernel, arguments.address(), &Launch::linear(1, 64), Order::AfterPrevious, done)?;
     Ok((program, [out, arguments]))
-}
-
-#[test]
-fn a_kernel_goes_on_while_the_program_is_stopped() {
-    on_the_gpu(this_test!(), || {
-        let runtime = Runtime::open()?;
-        let mut queue = Queue::new(runtime.device(0)?)?;
-        let done = Signal::new(queue.device(), 1)?;
-        let pid = std::process::id();
-        // Continues this process when the signal's value, which follows its first word, has become 0 while it is
-        // stopped.
-        let script = format!(
-            "stopped() {{ grep -q '^State:.T' /proc/{pid}/status; }}; \
-             value() {{ dd if=/proc/{pid}/mem bs=8 count=1 skip={} iflag=skip_bytes status=none | od -An -td8; }}; \
-             tries=0; until stopped && [ \"$(value)\" -eq 0 ] || [ $tries -ge 3000 ]; do tries=$((tries+1)); sleep 0.01; done; \
-             stopped && [ \"$(value)\" -eq 0 ]; code=$?; kill -CONT {pid}; exit $code",
-            done.handle().0 + 8
-        );
-        let mut observer = Command::new("sh").args(["-c", &script]).spawn().expect("can be started");
-        let _kept = start_spin(&mut queue, 1_000_000, &done).expect("can be started");
-        // SAFETY: stops this process until the observer continues it.
-        unsafe { libc::raise(libc::SIGSTOP) };
-        assert!(observer.wait().expect("ends").success());
-        queue.wait(&done, LIMIT)
-    });
 }
 
 #[test]

@@ -62,7 +62,6 @@ const NEEDS_NO_HOOK: &[(&[&str], &str)] = &[
         "what is opened below the directory goes through the hooks again",
     ),
     (&["execve", "execv", "execvp", "posix_spawn", "posix_spawnp", "pidfd_spawnp"], "the driver has no program"),
-    (&["dlopen"], "the driver has no library"),
     (&["bind", "connect"], "the driver has no socket"),
     (
         &["syscall"],

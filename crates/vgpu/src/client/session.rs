@@ -1,6 +1,6 @@
 //! The connection of this process to the supervisor.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -116,6 +116,9 @@ impl Session {
 
     /// Asks the supervisor on a connection of this thread's own: calls on other processes may take long, and those of
     /// different threads must not wait for each other. `process` is what the supervisor knows this process by.
+    ///
+    /// A thread that is past the destructors of its thread-local data, as in an exit handler, gets a connection for
+    /// this one question, and so does a signal handler that interrupts a question.
     pub(super) fn ask_apart(
         &self,
         process: ProcessKey,
@@ -123,23 +126,17 @@ impl Session {
         fds: &[BorrowedFd<'_>],
     ) -> Option<(Reply, Vec<OwnedFd>)> {
         thread_local! {
-            static LINE: RefCell<Option<(ProcessKey, UnixStream)>> = const { RefCell::new(None) };
+            static LINE: Cell<Option<(ProcessKey, UnixStream)>> = const { Cell::new(None) };
         }
-        LINE.with_borrow_mut(|line| {
-            if line.as_ref().is_none_or(|(owner, _)| *owner != process) {
-                let stream = sys::connect(paths::socket()?).ok()?;
-                let stream = UnixStream::from(sys::dup_above(stream.into()).ok()?);
-                let (Reply::Done, _) = exchange(&stream, &SupervisorRequest::Belong { process }, &[])? else {
-                    return None;
-                };
-                *line = Some((process, stream));
-            }
-            let answer = line.as_ref().and_then(|(_, stream)| exchange(stream, request, fds));
-            if answer.is_none() {
-                *line = None;
-            }
-            answer
-        })
+        let kept = LINE.try_with(Cell::take).ok().flatten().filter(|(owner, _)| *owner == process);
+        let stream = match kept {
+            Some((_, stream)) => stream,
+            None => connect_apart(process)?,
+        };
+        let answer = exchange(&stream, request, fds)?;
+        // Where the thread keeps nothing any more, this closes the connection.
+        let _ = LINE.try_with(|line| line.set(Some((process, stream))));
+        Some(answer)
     }
 
     /// Waits until no other thread is between a call and what it decided.
@@ -159,6 +156,14 @@ impl Session {
     pub(super) fn attach(&'static self) -> Result<&'static Attached, i32> {
         self.attached.get_or_init(|| Attached::new(self)).as_ref().map_err(|errno| *errno)
     }
+}
+
+/// Connects to the supervisor as another thread of `process`.
+fn connect_apart(process: ProcessKey) -> Option<UnixStream> {
+    let stream = sys::connect(paths::socket()?).ok()?;
+    let stream = UnixStream::from(sys::dup_above(stream.into()).ok()?);
+    let (reply, _) = exchange(&stream, &SupervisorRequest::Belong { process }, &[])?;
+    matches!(reply, Reply::Done).then_some(stream)
 }
 
 /// One question and its answer.

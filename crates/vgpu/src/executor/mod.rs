@@ -74,7 +74,7 @@ const QUANTUM: u64 = 4096;
 const IDLE: Duration = Duration::from_millis(200);
 /// Shortest and longest pause of a worker whose packets wait for a value in memory, whose change wakes nothing.
 const WAITING: (Duration, Duration) = (Duration::from_micros(5), Duration::from_millis(1));
-/// How often a busy worker checks that the supervisor is still there.
+/// How often a busy worker publishes its counters and checks that the supervisor is still there.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// State that all workers of one client share.
@@ -143,10 +143,11 @@ fn work(shared: &Arc<ExecutorState>) {
                 pause = WAITING.0;
             }
         }
-        if pulse < DeviceActivity::Busy || looked.elapsed() > LOOK {
+        let look = looked.elapsed() >= LOOK;
+        if look || pulse < DeviceActivity::Busy {
             shared.show_counters();
         }
-        if looked.elapsed() > LOOK {
+        if look {
             looked = Instant::now();
             if hung_up(shared.connection) {
                 shared.lose();
@@ -175,7 +176,9 @@ impl ExecutorState {
     }
 
     /// Executes waves while this process holds a token and there are any, at most until the time at which queues must
-    /// leave or come back: no other code watches that clock.
+    /// leave or come back: no other code watches that clock. Returns after [`LOOK`] at the latest, because a kernel
+    /// that no other process interrupts may run for ever. The time counts from the token: a process that waited for it
+    /// gets its whole slice.
     fn execute(
         &self,
         workers: &mut [Worker],
@@ -185,6 +188,7 @@ impl ExecutorState {
         let Some(token) = self.chip.acquire(self.process_slot, until, || self.control.has_orders()) else {
             return DeviceActivity::Waiting;
         };
+        let begun = Instant::now();
         let mut most = DeviceActivity::Waiting;
         loop {
             let mut pulse = DeviceActivity::Idle;
@@ -198,7 +202,7 @@ impl ExecutorState {
                 }
             }
             most = most.max(pulse);
-            let due = until.is_some_and(|until| Instant::now() >= until);
+            let due = begun.elapsed() >= LOOK || until.is_some_and(|until| Instant::now() >= until);
             if pulse < DeviceActivity::Busy || due || self.control.has_orders() || token.should_yield() {
                 return most;
             }

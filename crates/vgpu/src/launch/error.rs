@@ -36,6 +36,9 @@ pub enum LaunchError {
     /// There is none of this name.
     #[error("no virtual gpu `{0}` runs; `gpreempt vgpu list` shows those that do")]
     Unknown(Name),
+    /// Root shares none of this name.
+    #[error("root shares no virtual gpu `{0}`; as root, `gpreempt vgpu run --shared --name {0} -- CMD` starts one")]
+    NotShared(Name),
     /// No name was given, and several run.
     #[error("this process runs on no virtual gpu; name one with --name (`gpreempt vgpu list` shows them)")]
     Outside,
@@ -59,6 +62,10 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
+    pub(super) fn unknown(name: &Name, shared: bool) -> Self {
+        if shared { LaunchError::NotShared(name.clone()) } else { LaunchError::Unknown(name.clone()) }
+    }
+
     pub(super) fn supervisor(what: &str, error: &dyn Display) -> Self {
         LaunchError::Supervisor(format!("{what}: {error}"))
     }

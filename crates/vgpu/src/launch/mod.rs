@@ -98,27 +98,24 @@ pub fn start(setup: &Setup, hold: Option<u32>, supervise: &[&str]) -> Result<Sta
     if std::env::var_os(SOCKET_VARIABLE).is_some() {
         return Err(LaunchError::Nested);
     }
-    let socket = setup.name.as_ref().map_or_else(unnamed_socket, running::socket_of);
+    let socket = setup.name.as_ref().map_or_else(unnamed_socket, |name| running::socket_of(name, setup.shared));
     let environment = environment(&socket, setup.name.as_ref())?;
     // The launcher that binds the name first starts the supervisor; connections of others wait in the listener's queue
     // until it serves them. A supervisor that ends at that moment closes them, and then the name is free again.
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
-        let connection = match sys::abstract_listener(&socket) {
-            Ok(listener) => {
-                let connection =
-                    sys::connect(&socket).map_err(|error| LaunchError::supervisor("connecting", &error))?;
-                begin(listener, supervise)?;
-                connection
+        let connection = match &setup.name {
+            // The name is root's: another user must not listen there.
+            Some(name) if setup.shared && running::own_user() != 0 => {
+                running::connect(&socket)?.ok_or_else(|| LaunchError::NotShared(name.clone()))?
             }
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => match running::connect(&socket)? {
+            _ => match listen_or_connect(&socket, supervise)? {
                 Some(connection) => connection,
                 None => {
                     std::thread::yield_now();
                     continue;
                 }
             },
-            Err(error) => return Err(LaunchError::supervisor("listening", &error)),
         };
         if configure(&connection, setup, hold)? {
             return Ok(Started { connection, environment });
@@ -128,6 +125,19 @@ pub fn start(setup: &Setup, hold: Option<u32>, supervise: &[&str]) -> Result<Sta
         }
     }
     Err(LaunchError::Supervisor("it ended before it was ready".into()))
+}
+
+/// Starts the supervisor of a socket, or connects to the one that there is. `None` if that ends at this moment.
+fn listen_or_connect(socket: &str, supervise: &[&str]) -> Result<Option<UnixStream>, LaunchError> {
+    match sys::abstract_listener(socket) {
+        Ok(listener) => {
+            let connection = sys::connect(socket).map_err(|error| LaunchError::supervisor("connecting", &error))?;
+            begin(listener, supervise)?;
+            Ok(Some(connection))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => running::connect(socket),
+        Err(error) => Err(LaunchError::supervisor("listening", &error)),
+    }
 }
 
 /// Starts the supervisor of a listening socket. The child starts it and ends at once, so that the supervisor is no

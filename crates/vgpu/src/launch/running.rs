@@ -10,17 +10,22 @@ use crate::sys;
 /// The kernel's table of sockets.
 const SOCKETS: &str = "/proc/net/unix";
 
-fn prefix() -> String {
+/// Returns the user of this process.
+pub(super) fn own_user() -> u32 {
     // SAFETY: takes no argument and cannot fail.
-    format!("gpreempt-vgpu-name-{}-", unsafe { libc::geteuid() })
+    unsafe { libc::geteuid() }
 }
 
-/// Where the gpu of this name listens. Names of different users do not meet.
-pub(super) fn socket_of(name: &Name) -> String {
-    format!("{}{name}", prefix())
+fn prefix(user: u32) -> String {
+    format!("gpreempt-vgpu-name-{user}-")
 }
 
-/// Connects to a supervisor of this user; `None` if none listens.
+/// Where the gpu of this name listens, of this user or, if it is shared, of root. Names of different users do not meet.
+pub(super) fn socket_of(name: &Name, shared: bool) -> String {
+    format!("{}{name}", prefix(if shared { 0 } else { own_user() }))
+}
+
+/// Connects to a supervisor of this user or of root; `None` if none listens.
 pub(super) fn connect(socket: &str) -> Result<Option<UnixStream>, LaunchError> {
     let connection = match sys::connect(socket) {
         Ok(connection) => connection,
@@ -29,9 +34,9 @@ pub(super) fn connect(socket: &str) -> Result<Option<UnixStream>, LaunchError> {
     };
     // Any user can listen on any abstract address.
     let owner = sys::peer(&connection).map_err(|error| LaunchError::Gone(error.to_string()))?.1;
-    // SAFETY: takes no argument and cannot fail.
-    if owner != unsafe { libc::geteuid() } {
-        let name = socket.strip_prefix(&prefix()).unwrap_or(socket);
+    if owner != own_user() && owner != 0 {
+        let prefixes = [own_user(), 0].map(prefix);
+        let name = prefixes.iter().find_map(|prefix| socket.strip_prefix(prefix)).unwrap_or(socket);
         return Err(LaunchError::Foreign(name.to_owned()));
     }
     Ok(Some(connection))
@@ -65,12 +70,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// The gpu of this name.
+    /// The gpu of this name, of this user or, if `shared`, of root.
     ///
     /// # Errors
-    /// If there is none of this user.
-    pub fn named(name: &Name) -> Result<Self, LaunchError> {
-        let connection = connect(&socket_of(name))?.ok_or_else(|| LaunchError::Unknown(name.clone()))?;
+    /// If there is none.
+    pub fn named(name: &Name, shared: bool) -> Result<Self, LaunchError> {
+        let connection = connect(&socket_of(name, shared))?.ok_or_else(|| LaunchError::unknown(name, shared))?;
         Ok(Self { connection })
     }
 
@@ -89,7 +94,7 @@ impl Running {
     /// # Errors
     /// If the system does not say what sockets there are.
     pub fn names() -> io::Result<Vec<Name>> {
-        Ok(names_in(&std::fs::read_to_string(SOCKETS)?, &prefix()))
+        Ok(names_in(&std::fs::read_to_string(SOCKETS)?, &prefix(own_user())))
     }
 
     /// How the gpu is now.

@@ -13,7 +13,7 @@ use crate::profile::Profile;
 /// Longest name.
 const LONGEST: usize = 64;
 
-/// The name by which launchers of one user find the same virtual gpu.
+/// The name by which launchers of one user find the same virtual gpu, or those of all users one that root shares.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Name(String);
 
@@ -62,6 +62,9 @@ pub struct Setup {
     pub options: Options,
     /// The name to join it by; a gpu without one is for one program and what that starts.
     pub name: Option<Name>,
+    /// Whether root's gpu is for all users. For a launcher of another user: that it joins root's gpu of this name.
+    #[serde(default)]
+    pub shared: bool,
     /// What must be so.
     pub explicit: Explicit,
 }
@@ -75,6 +78,7 @@ impl Setup {
             profile,
             options: Options::default(),
             name: None,
+            shared: false,
             explicit: Explicit::default(),
         }
     }
@@ -87,7 +91,10 @@ impl Setup {
         if self.build != running.build {
             return Err(LaunchError::OtherBuild.to_string());
         }
-        let differences = self.differences(&running.profile, &running.options);
+        let mut differences = self.differences(&running.profile, &running.options);
+        if self.shared && !running.shared {
+            differences.push("it is not shared with other users".to_owned());
+        }
         if differences.is_empty() {
             return Ok(());
         }

@@ -125,6 +125,9 @@ pub struct ProcessStatus {
     /// Whether the process has exited. Its entry is about to go then.
     #[serde(default)]
     pub exited: bool,
+    /// Whether its executors freeze with its control group: the supervisor could not move them, or belongs to it.
+    #[serde(default)]
+    pub shares_cgroup: bool,
     /// Its calls that the supervisor serves at the moment, oldest first.
     #[serde(default)]
     pub calls: Vec<CallStatus>,

@@ -21,18 +21,21 @@ use crate::protocol::{self, CallStage, Reply, SupervisorRequest, Welcome};
 use crate::sys::{self, Frame};
 use crate::sysfs::Node;
 
+/// Files of debugfs, which are for root alone.
+const DEBUGFS: &str = "/sys/kernel/debug/";
+
 /// Serves a connection until the other end closes it.
 pub(super) fn serve(supervisor: &Arc<Supervisor>, stream: &UnixStream) {
     let Ok((pid, uid)) = sys::peer(stream) else { return };
-    // SAFETY: takes no argument and cannot fail.
-    let own = unsafe { libc::geteuid() };
-    if uid != own && uid != 0 {
-        return;
+    match supervisor.admit(uid) {
+        Admission::Granted => {}
+        Admission::Early => return,
+        Admission::Denied => return deny(stream),
     }
     // After an exec the same process comes with a new connection, perhaps before the old one is seen to be closed.
     let start = supervisor.accepted.fetch_add(1, Ordering::Relaxed);
     let key = ProcessKey { pid: pid.cast_unsigned(), start };
-    let mut client = Client { supervisor, stream, key, attached: false };
+    let mut client = Client { supervisor, stream, key, uid, attached: false };
     while let Ok(Some(frame)) = sys::receive(stream) {
         let reply = client.answer(frame);
         let Ok(bytes) = serde_json::to_vec(&reply) else { break };
@@ -44,10 +47,44 @@ pub(super) fn serve(supervisor: &Arc<Supervisor>, stream: &UnixStream) {
     }
 }
 
+/// Whether a user may use the gpu.
+enum Admission {
+    Granted,
+    /// Not known before the first launcher has said what gpu it is. Launchers whose connection closes try again.
+    Early,
+    Denied,
+}
+
+impl Supervisor {
+    /// Decides whether processes of a user may use the gpu: those of its own user and of root may, others if root
+    /// shares it.
+    fn admit(&self, uid: u32) -> Admission {
+        // SAFETY: takes no argument and cannot fail.
+        let own = unsafe { libc::geteuid() };
+        match self.device() {
+            _ if uid == own || uid == 0 => Admission::Granted,
+            Some(device) if own == 0 && device.setup.shared => Admission::Granted,
+            Some(_) => Admission::Denied,
+            None => Admission::Early,
+        }
+    }
+}
+
+/// Tells a process of another user why it is not served.
+fn deny(stream: &UnixStream) {
+    let reply = Reply::Refused("the virtual gpu belongs to another user, who does not share it (--shared)".into());
+    if let (Ok(Some(_)), Ok(bytes)) = (sys::receive(stream), serde_json::to_vec(&reply)) {
+        // The process may not wait for the answer.
+        let _ = sys::send(stream, &bytes, &[]);
+    }
+}
+
 struct Client<'a> {
     supervisor: &'a Arc<Supervisor>,
     stream: &'a UnixStream,
     key: ProcessKey,
+    /// User of the process when it connected.
+    uid: u32,
     attached: bool,
 }
 
@@ -58,6 +95,9 @@ impl Client<'_> {
             Err(error) => return Reply::Refused(format!("unreadable request: {error}")),
         };
         if let SupervisorRequest::Configure { setup, hold } = request {
+            if hold.is_some_and(|pid| !self.is_own(pid)) {
+                return Reply::Refused("only a process of the same user can keep the gpu".into());
+            }
             return match self.supervisor.configure(*setup, hold) {
                 Ok(()) => Reply::Done,
                 Err(why) => Reply::Refused(why),
@@ -69,6 +109,7 @@ impl Client<'_> {
         match request {
             SupervisorRequest::Configure { .. } => Reply::Done,
             SupervisorRequest::Status => Reply::Status(Box::new(self.supervisor.status(device))),
+            SupervisorRequest::Lookup { path } if !self.may_read(&path) => Reply::Found(None),
             SupervisorRequest::Lookup { path } => Reply::Found(match self.supervisor.waiting.file(&path) {
                 Some(text) => Some(Node::File(text)),
                 None => device.driver().sysfs_observed(&path, &**self.supervisor),
@@ -106,6 +147,17 @@ impl Client<'_> {
                 Reply::Returned(0, Call { effects, ..Call::default() })
             }
         }
+    }
+
+    /// Whether a process is one that this client's user may look at and keep the gpu for.
+    fn is_own(&self, pid: u32) -> bool {
+        self.uid == 0 || ProcStatus::read(pid).is_some_and(|status| status.uid == self.uid)
+    }
+
+    /// Whether the kernel would let this client's user read a file. Hooks refuse the others before they ask.
+    fn may_read(&self, path: &str) -> bool {
+        let of_process = path.strip_prefix("/proc/").and_then(|path| path.split('/').next()?.parse().ok());
+        self.uid == 0 || !path.starts_with(DEBUGFS) && of_process.is_none_or(|pid| self.is_own(pid))
     }
 
     fn attach(&mut self, device: &Device, frame: Frame) -> Reply {
@@ -195,7 +247,10 @@ impl Client<'_> {
             return None;
         }
         let args: DbgTrapArgs = call.decode();
-        call.traces_target = ProcStatus::read(args.pid).is_some_and(|status| status.tracer == Some(call.tid));
+        // The number of the thread is what the process says it is.
+        let is_own = ProcStatus::read(call.tid).is_some_and(|thread| thread.thread_group == self.key.pid);
+        let tracer = ProcStatus::read(args.pid).and_then(|target| target.tracer);
+        call.traces_target = is_own && tracer == Some(call.tid);
         let (key, member) = self.supervisor.newest(args.pid)?;
         call.target = Some(key);
         Some(member)

@@ -5,6 +5,7 @@
 //! program does not reach it. One thread for each connection; the driver's state is behind one lock, like the real
 //! one's.
 
+mod cgroup;
 mod connection;
 mod ending;
 mod execute;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use linux_host::process::ProcStat;
 
+use super::cgroup::{self, Adopted};
 use crate::control::{Answer, Control, Damaged, Numbered, Order};
 use crate::device::chip::{Chip, ProcessSlot};
 use crate::driver::{Interrupt, ProcessKey};
@@ -220,8 +221,9 @@ impl ProcessChannel {
     pub(super) fn wait_for_end(&self) {
         let Some(process) = &self.pidfd else { return };
         let (process, stream) = (process.as_fd(), self.stream.as_fd());
-        let mut running = Vec::new();
+        let (mut running, mut adopted) = (Vec::new(), Adopted::default());
         while !self.is_gone() && !self.misses_any(&mut running) {
+            adopted.adopt(&running);
             if sys::wait_for_either(process, stream, Some(WATCH)) {
                 return;
             }
@@ -266,6 +268,11 @@ impl ProcessChannel {
     /// Returns the executors that have not ended.
     fn executors(&self) -> impl Iterator<Item = Running> {
         self.chip.workers(self.slot).filter_map(Running::executor)
+    }
+
+    /// Whether executors freeze with the control group of the process.
+    pub(super) fn shares_cgroup(&self) -> bool {
+        cgroup::shares(self.process.pid, self.executors().map(|executor| executor.pid))
     }
 
     /// Whether an executor that ran at the last check has ended. A process that is stopped does not report that itself.

@@ -71,6 +71,7 @@ impl Supervisor {
             gpus: vram_bytes.into_iter().zip(0..).map(on_gpu).collect(),
             queues,
             exited: member.as_ref().is_none_or(|member| member.channel.has_exited()),
+            shares_cgroup: member.as_ref().is_some_and(|member| member.channel.shares_cgroup()),
             calls: member.as_ref().map(|member| member.calls()).unwrap_or_default(),
         }
     }

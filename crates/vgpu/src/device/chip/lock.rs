@@ -23,7 +23,8 @@ pub(super) struct LockWords {
     owner: AtomicU32,
     /// Not 0: a process sleeps on the lock.
     contended: AtomicU32,
-    /// Not 0: the holder or another process died. The protected state must be made consistent before use.
+    /// Deaths of holders and other processes since the last repair. If there are any, the protected state must be made
+    /// consistent before use.
     repair: AtomicU32,
     reserved: AtomicU32,
 }
@@ -47,8 +48,8 @@ impl Holder {
 /// A held lock; released on drop.
 pub(super) struct Guard<'a> {
     words: &'a LockWords,
-    /// The protected state may be inconsistent; [`Guard::repaired`] ends that.
-    pub(super) damaged: bool,
+    /// Deaths that were known when the lock was taken.
+    deaths: u32,
 }
 
 impl LockWords {
@@ -62,7 +63,7 @@ impl LockWords {
             let Err(owner) = self.owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) else { break };
             if !chip.may_hold(owner) {
                 // The next holder must see the damage, even if this process dies at once.
-                self.repair.store(1, Ordering::SeqCst);
+                self.damage();
                 if self.owner.compare_exchange(owner, me, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                     break;
                 }
@@ -81,12 +82,12 @@ impl LockWords {
                 sys::wait(&self.owner, owner, Some(NAP));
             }
         }
-        Some(Guard { words: self, damaged: self.repair.load(Ordering::SeqCst) != 0 })
+        Some(Guard { words: self, deaths: self.repair.load(Ordering::SeqCst) })
     }
 
     /// Obliges the next holder to repair the protected state.
     pub(super) fn damage(&self) {
-        self.repair.store(1, Ordering::SeqCst);
+        self.repair.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -98,11 +99,17 @@ impl Chip {
 }
 
 impl Guard<'_> {
-    /// Records that the protected state is consistent again.
+    /// Returns whether the protected state may be inconsistent; [`Guard::repaired`] ends that.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.deaths != 0
+    }
+
+    /// Records that the protected state is consistent again. A process that died since the lock was taken may have been
+    /// counted as alive: then the next holder has to repair once more.
     pub(super) fn repaired(&mut self) {
         crash::point();
-        self.words.repair.store(0, Ordering::SeqCst);
-        self.damaged = false;
+        let _ = self.words.repair.compare_exchange(self.deaths, 0, Ordering::SeqCst, Ordering::SeqCst);
+        self.deaths = 0;
     }
 }
 

@@ -21,6 +21,7 @@ mod tests;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
 
 use super::slots::Geometry;
 use crate::sys::{self, Map};
@@ -60,6 +61,8 @@ pub(crate) struct Chip {
     layout: ChipLayout,
     /// Nanoseconds.
     clock: fn() -> u64,
+    /// Held while a thread of the supervisor takes back what a process had.
+    repairing: Mutex<()>,
 }
 
 impl Chip {
@@ -70,7 +73,7 @@ impl Chip {
     pub(crate) fn create(size: Geometry, gpus: u32, tokens: u32) -> io::Result<(Self, OwnedFd)> {
         let layout = ChipLayout::new(size, gpus, tokens).ok_or(io::ErrorKind::InvalidInput)?;
         let file = sys::memfd("gpreempt-vgpu-chip", layout.bytes as u64)?;
-        let chip = Self { map: Map::new(file.as_fd(), 0, layout.bytes)?, layout, clock: sys::monotonic_raw_ns };
+        let chip = Self::new(Map::new(file.as_fd(), 0, layout.bytes)?, layout);
         layout.write(chip.header());
         Ok((chip, file))
     }
@@ -86,7 +89,11 @@ impl Chip {
         // SAFETY: the mapping is long enough, aligned to a page, and the header is made of atomics.
         let header = unsafe { &*map.start().cast::<ChipHeader>() };
         let layout = ChipLayout::read(header, bytes)?;
-        Ok(Self { map, layout, clock: sys::monotonic_raw_ns })
+        Ok(Self::new(map, layout))
+    }
+
+    fn new(map: Map, layout: ChipLayout) -> Self {
+        Self { map, layout, clock: sys::monotonic_raw_ns, repairing: Mutex::default() }
     }
 
     /// Returns the size of each gpu.

@@ -1,5 +1,6 @@
 //! Repair after the death of a process: its room, tokens and locks are taken back.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use super::lock::{Guard, Holder};
 use super::process_slot::{DYING, LIVE};
 use super::{Chip, GpuWords, ProcessSlot};
 
-/// How long the supervisor tries to repair a gpu itself. If the holder of the lock does not go on meanwhile, the next
-/// holder repairs.
+/// How long the supervisor tries to repair a gpu itself. If the process that holds the lock does not go on meanwhile,
+/// the next holder repairs, at the latest the supervisor when that process has ended.
 const TRY: Duration = Duration::from_millis(20);
 
 /// A gpu whose lock is held and whose state is consistent.
@@ -29,6 +30,9 @@ impl Chip {
         if state.compare_exchange(LIVE, DYING, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             return;
         }
+        // One thread after the other: to rebuild takes longer than `TRY` on a busy machine, and when all processes end
+        // there may be no next holder.
+        let _alone = self.repairing.lock().unwrap_or_else(PoisonError::into_inner);
         for gpu in 0..self.gpus() {
             if let Some(words) = self.gpu(gpu) {
                 words.lock.damage();
@@ -46,7 +50,7 @@ impl Chip {
         let words = self.gpu(gpu)?;
         let guard = words.lock.lock(self, holder, limit)?;
         let mut locked = Locked { chip: self, gpu, words, guard };
-        if locked.guard.damaged {
+        if locked.guard.is_damaged() {
             locked.rebuild();
             locked.guard.repaired();
         }

@@ -112,7 +112,7 @@ impl Chip {
     pub(super) fn lock_tokens(&self, holder: Holder, limit: Option<Duration>) -> Option<LockedTokens<'_>> {
         let guard = self.token_words().lock.lock(self, holder, limit)?;
         let mut locked = LockedTokens { chip: self, guard };
-        if locked.guard.damaged {
+        if locked.guard.is_damaged() {
             locked.rebuild();
             locked.guard.repaired();
         }

@@ -141,3 +141,44 @@ fn the_slot_of_a_dead_process_is_not_reused_while_it_holds_a_token() {
     assert_eq!(tokens.len(), 2);
     assert_eq!(chip.add_process(), Some(process));
 }
+
+#[test]
+fn a_death_during_a_repair_is_repaired_by_the_next_holder() {
+    use super::super::lock::Holder;
+    let (chip, _file) = chip(2);
+    let lock = &chip.gpu(0).expect("a gpu").lock;
+    lock.damage();
+    let mut guard = lock.lock(&chip, Holder::Supervisor, None).expect("it is free");
+    assert!(guard.is_damaged());
+    lock.damage();
+    guard.repaired();
+    drop(guard);
+    let mut guard = lock.lock(&chip, Holder::Supervisor, None).expect("it is free");
+    assert!(guard.is_damaged());
+    guard.repaired();
+    drop(guard);
+    assert!(!lock.lock(&chip, Holder::Supervisor, None).expect("it is free").is_damaged());
+}
+
+/// No process is left that could repair later.
+#[test]
+fn processes_that_end_at_the_same_time_leave_nothing() {
+    const PROCESSES: usize = 32;
+    let (chip, _file) = chip(304);
+    for round in 0..3 {
+        let processes: Vec<_> = (0..PROCESSES).map(|_| new_process(&chip)).collect();
+        for (_, slots) in &processes {
+            slots.take(&medium(QUARTER)).expect("there is room");
+        }
+        let tokens = processes.iter().filter_map(|(process, _)| chip.acquire(*process, None, || true));
+        tokens.for_each(std::mem::forget);
+        std::thread::scope(|scope| {
+            for (process, _) in &processes {
+                scope.spawn(|| chip.release_process(*process));
+            }
+        });
+        let left = (chip.occupancy(0), chip.tokens_held(), chip.processes());
+        assert_eq!(left, (0, 0, 0), "round {round}");
+        check(&chip, &[]).expect("consistent");
+    }
+}

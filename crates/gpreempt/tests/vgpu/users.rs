@@ -1,0 +1,123 @@
+//! Several users on one gpu.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+use super::executable;
+use super::life::until;
+
+/// The user nobody, which has no rights and exists on every system.
+const NOBODY: &[&str] = &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"];
+
+/// `gpreempt WORDS` as root or as the user nobody.
+fn gpreempt(user: &[&str], words: &[&str]) -> Command {
+    let executable = executable();
+    let line = [user, &[executable.to_str().expect("a path of text")], words].concat();
+    let mut command = Command::new(line[0]);
+    command.args(&line[1..]).env("LC_ALL", "C");
+    command
+}
+
+fn output(user: &[&str], words: &[&str]) -> (Output, String) {
+    let output = gpreempt(user, words).output().expect("can be started");
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output, text)
+}
+
+/// Whether there are two users: only root can become another, and only where that user may read the program.
+fn is_possible() -> bool {
+    let starts = || gpreempt(NOBODY, &["--version"]).output().is_ok_and(|output| output.status.success());
+    let possible = nix::unistd::geteuid().is_root() && starts();
+    if !possible {
+        eprintln!("skipped: needs root, setpriv, and a program that the user nobody may read");
+    }
+    possible
+}
+
+/// A name that no other test of this or another run has.
+fn name(test: &str) -> String {
+    format!("test-{}-{test}", std::process::id())
+}
+
+/// A program that has opened the gpu and waits for the end of its input.
+struct Client(Child);
+
+impl Client {
+    fn start(user: &[&str], flags: &[&str]) -> Client {
+        let script = ["--", "sh", "-c", "exec 3<>/dev/kfd; echo ready; read line; exit 0"];
+        let mut child = gpreempt(user, &[["vgpu", "run"].as_slice(), flags, &script].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("can be started");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+        assert_eq!(line, "ready\n");
+        Client(child)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn users_meet_on_a_gpu_that_root_shares() {
+    if !is_possible() {
+        return;
+    }
+    let name = name("shared");
+    let shared = ["--shared", "--name", &name];
+    let absent = output(NOBODY, &[["vgpu", "run"].as_slice(), &shared[..], &["--", "true"]].concat());
+    assert!(absent.0.status.code() == Some(2) && absent.1.contains("root shares no virtual gpu"), "{}", absent.1);
+    let root = Client::start(&[], &[&shared[..], &["--profile", "mi308x"]].concat());
+    let other = Client::start(NOBODY, &shared);
+    let selftest = ["--", "gpreempt", "selftest", "--kernel", "vadd", "--json"];
+    let computed = output(NOBODY, &[["vgpu", "run"].as_slice(), &shared[..], &selftest].concat());
+    assert!(computed.0.status.success() && computed.1.contains("\"failed\": 0"), "{}", computed.1);
+    for user in [NOBODY, &[]] {
+        let (output, text) = output(user, &["vgpu", "status", "--shared", "--name", &name, "--json"]);
+        assert!(output.status.success(), "{text}");
+        let status: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let processes = status["processes"].as_array().expect("a list").iter();
+        let mut pids: Vec<u64> = processes.filter_map(|process| process["pid"].as_u64()).collect();
+        pids.sort_unstable();
+        let mut expected = [&root, &other].map(|client| u64::from(client.0.id()));
+        expected.sort_unstable();
+        assert_eq!((pids, &status["profile"]), (expected.to_vec(), &Value::from("mi308x")));
+    }
+    // The gpu knows the state of root's process and does not show it to others.
+    let script = format!("cat /sys/kernel/debug/kfd/mqds; cat /proc/{}/syscall; gpreempt vgpu status", root.0.id());
+    let (output, text) =
+        output(NOBODY, &[["vgpu", "run"].as_slice(), &shared[..], &["--", "sh", "-c", &script]].concat());
+    assert!(output.status.success() && text.matches("Permission denied").count() == 2, "{text}");
+}
+
+#[test]
+fn a_gpu_that_root_does_not_share_is_roots_alone() {
+    if !is_possible() {
+        return;
+    }
+    let name = name("private");
+    let _root = Client::start(&[], &["--name", &name]);
+    for words in [
+        &["vgpu", "run", "--shared", "--name", &name, "--", "true"][..],
+        &["vgpu", "status", "--shared", "--name", &name],
+    ] {
+        let (output, text) = output(NOBODY, words);
+        assert!(!output.status.success() && text.contains("does not share it"), "{text}");
+    }
+    let (output, text) = output(&[], &["vgpu", "run", "--shared", "--name", &name, "--", "true"]);
+    assert!(!output.status.success() && text.contains("is not shared with other users"), "{text}");
+    // The same name is another gpu for another user.
+    let other = Client::start(NOBODY, &["--name", &name, "--profile", "mi308x"]);
+    let status = gpreempt(NOBODY, &["vgpu", "status", "--name", &name]).output().expect("can be started");
+    assert!(String::from_utf8_lossy(&status.stdout).contains("mi308x"));
+    drop(other);
+    until("it is gone", || !gpreempt(NOBODY, &["vgpu", "status", "--name", &name]).output().unwrap().status.success());
+}

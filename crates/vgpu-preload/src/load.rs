@@ -1,0 +1,78 @@
+//! Loading libraries: one that prefers its own dependencies (RTLD_DEEPBIND) would find libc's functions before the
+//! hooks and see no gpu, so that flag is dropped, as sanitizers do.
+//!
+//! libc looks at the return address of these functions: `$ORIGIN`, DT_RPATH, DT_RUNPATH and the namespace are those of
+//! the calling library. The hooks therefore change a register and jump to libc's function, which returns to the caller.
+//! Calling it would make this library the caller and lose libraries that are found by their caller's DT_RUNPATH.
+
+use std::arch::naked_asm;
+use std::ffi::{c_char, c_int, c_long, c_void};
+
+use crate::real::Real;
+
+/// Returns libc's `dlopen`.
+extern "C" fn real_dlopen() -> *mut c_void {
+    static REAL: Real = Real::new(c"dlopen");
+    or_failure(&REAL)
+}
+
+/// Returns libc's `dlmopen`.
+extern "C" fn real_dlmopen() -> *mut c_void {
+    static REAL: Real = Real::new(c"dlmopen");
+    or_failure(&REAL)
+}
+
+/// Returns the address of a function, or of one that fails if this libc does not have it.
+fn or_failure(real: &Real) -> *mut c_void {
+    extern "C" fn failure() -> *mut c_void {
+        std::ptr::null_mut()
+    }
+    let address = real.address();
+    if address.is_null() { failure as extern "C" fn() -> *mut c_void as *mut c_void } else { address }
+}
+
+/// # Safety
+/// As the function of the same name in libc.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void {
+    // Two words are saved and the stack is aligned for the call; the jump leaves it as the caller did.
+    naked_asm!(
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {real}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "and esi, {kept}",
+        "jmp rax",
+        real = sym real_dlopen,
+        kept = const !libc::RTLD_DEEPBIND,
+    )
+}
+
+/// Another namespace has a libc of its own and none of the hooks; there the flag changes nothing and stays.
+///
+/// # Safety
+/// As the function of the same name in libc.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dlmopen(namespace: c_long, file: *const c_char, flags: c_int) -> *mut c_void {
+    naked_asm!(
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "call {real}",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "test rdi, rdi",
+        "jnz 2f",
+        "and edx, {kept}",
+        "2:",
+        "jmp rax",
+        real = sym real_dlmopen,
+        kept = const !libc::RTLD_DEEPBIND,
+    )
+}
