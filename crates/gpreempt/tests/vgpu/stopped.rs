@@ -37,7 +37,7 @@ fn goes_on_while(observe: impl FnOnce(&Signal) -> Child, prepare: impl FnOnce(),
     let done = Signal::new(queue.device(), 1)?;
     prepare();
     let mut observer = observe(&done);
-    let _kept = start_spin(&mut queue, 1_000_000, &done)?;
+    let _kept = start_spin(&mut queue, 1_000_000, &done).expect("can be started");
     stop();
     assert!(observer.wait().expect("ends").success());
     queue.wait(&done, LIMIT)
