@@ -3,8 +3,8 @@
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use gpreempt_testkit::scene::status;
-use gpreempt_testkit::{play, this_test};
+use gpreempt_testkit::scene::{status, waves};
+use gpreempt_testkit::{play, this_test, until};
 use kfd::{Kfd, Pid, Tracer};
 use kfd_abi::debug::{DbgTrapArgs, QueueStatus, SuspendQueues};
 use kfd_abi::ioctl::{Argument, Request};
@@ -61,6 +61,8 @@ fn a_kernel_that_never_ends_within_an_endless_grace_period_costs_a_reset() {
         let (mut client, queue) = scene.walker(1);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         tracer.snapshot().unwrap();
+        // The session began with a cycle: waves that have not found room again since have no grace period to end in.
+        until("the kernel runs again", || waves(&status(), client.pid().0) > 0);
         assert_eq!(suspend(client.pid(), queue, ENDLESS), (0, QueueStatus::ERROR));
         assert_eq!(status()["gpus"][0]["resets"], 1);
         tracer.close().unwrap();

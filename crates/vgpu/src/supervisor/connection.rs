@@ -209,6 +209,9 @@ impl Client<'_> {
         let _busy = of.as_ref().map(|member| member.busy());
         stage(CallStage::InDriver);
         let mut driver = device.driver();
+        // The target may have ended since it was found. The driver would open the gpu for it again, as for a target
+        // that a debugger knows first, and that entry would stay: no thread watches the process any more.
+        call.target = call.target.filter(|target| driver.processes().any(|known| known == *target));
         let result = match made.target {
             protocol::Device::Kfd if made.again => driver.retry(self.key, made.number, &mut call),
             protocol::Device::Kfd => driver.ioctl(self.key, made.number, &mut call),
@@ -243,6 +246,8 @@ impl Client<'_> {
 
     /// Finds the process that a debugger's call is about, and whether the calling thread traces it.
     fn find_target(&self, made: &Made, call: &mut Call) -> Option<Arc<Member>> {
+        // What the process says about that is not believed.
+        (call.target, call.traces_target) = (None, false);
         if made.target != protocol::Device::Kfd || made.number != u32::from(ioctl::DBG_TRAP.nr) {
             return None;
         }
@@ -305,6 +310,53 @@ mod tests {
         let (_control, file) = Control::new().expect("a page");
         let reply = ask(stream, &SupervisorRequest::Attach, &[kfd.as_fd(), file.as_fd()]);
         assert!(matches!(reply, Reply::Attached(..)), "{reply:?}");
+    }
+
+    #[test]
+    fn a_target_that_ends_before_its_debugger_has_its_turn_is_not_opened_again() {
+        let supervisor = Arc::new(Supervisor::new().expect("a thread"));
+        supervisor.configure(Setup::new(Profile::load("mi300x").expect("built in")), None).expect("not configured yet");
+        let device = supervisor.device().expect("configured");
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("a process");
+        let join = |pid| {
+            let (ours, theirs) = UnixStream::pair().expect("sockets");
+            let process = ProcessKey { pid, start: 0 };
+            let control = Control::new().expect("a page").0;
+            let channel = Arc::new(ProcessChannel::new(process, control, ours, &device.chip).expect("room"));
+            let member = Arc::new(Member::new(channel));
+            device.driver().open(process).expect("room");
+            supervisor.lock_members().insert(process, Arc::clone(&member));
+            (process, member, theirs)
+        };
+        let (target, member, _theirs) = join(child.id());
+        let (debugger, own, stream) = join(std::process::id());
+        let mut busy = Some(member.busy());
+        std::thread::scope(|scope| {
+            let call = scope.spawn(|| {
+                // SAFETY: begins to trace a child of this process, which this thread does not wait for.
+                let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, target.pid, 0, 0) };
+                assert_eq!(seized, 0, "{}", std::io::Error::last_os_error());
+                let client =
+                    Client { supervisor: &supervisor, stream: &stream, key: debugger, uid: 0, attached: false };
+                let enable = kfd_abi::debug::Enable::default();
+                // SAFETY: takes no argument and cannot fail.
+                let tid = unsafe { libc::gettid() }.cast_unsigned();
+                let call = Call { tid, ..Call::new(&DbgTrapArgs::new(target.pid, enable)) };
+                let number = ioctl::DBG_TRAP.nr.into();
+                client.call(device, &Made { target: protocol::Device::Kfd, number, again: false }, call, None).0
+            });
+            while own.calls().is_empty() {
+                std::thread::yield_now();
+            }
+            // It has found its target, or is about to; either way there is none when its turn comes.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            supervisor.close_process(target);
+            drop(busy.take());
+            assert_eq!(call.join().expect("ends"), -i64::from(libc::ESRCH));
+        });
+        assert!(!device.driver().processes().any(|known| known == target));
+        child.kill().expect("can be killed");
+        child.wait().expect("ends");
     }
 
     #[test]
