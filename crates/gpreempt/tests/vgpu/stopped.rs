@@ -67,9 +67,9 @@ fn a_kernel_goes_on_while_the_programs_whole_process_group_is_stopped() {
         goes_on_while_stopped(|| {
             let own = std::process::id().cast_signed();
             for executor in executors(std::process::id()) {
-                // SAFETY: asks for the session of a process.
-                let session = unsafe { libc::getsid(executor.cast_signed()) };
-                assert_ne!(session, own, "it can be stopped with the session");
+                // SAFETY: asks for the process group of a process.
+                let group = unsafe { libc::getpgid(executor.cast_signed()) };
+                assert_ne!(group, own, "it can be stopped with the group");
             }
             // SAFETY: stops this process's group, of which the observer is no member.
             unsafe { libc::kill(-own, libc::SIGSTOP) };

@@ -68,9 +68,9 @@ pub(super) fn end(code: c_int) -> ! {
 }
 
 /// Prepares this process to be an executor of `client` and returns its pid. The executor dies with its donor thread,
-/// and so with the client and with an exec of it; it leaves the client's session and process group, which may be
-/// stopped as a whole; it runs before programs that spin on signals, if its user may raise
-/// its priority; and it survives accesses to memory that the client has unmapped.
+/// and so with the client and with an exec of it; it leaves the client's process group, which may be stopped as a
+/// whole; it runs before programs that spin on signals, if its user may raise its priority; and it survives accesses to
+/// memory that the client has unmapped.
 pub(super) fn prepare(client: i32) -> u32 {
     // The failures that are ignored leave a worker that works: stopped with the client's group, unnamed, or at ordinary
     // priority.
@@ -79,7 +79,9 @@ pub(super) fn prepare(client: i32) -> u32 {
     if Pid::as_raw(getppid()) != client {
         end(0);
     }
-    let _ = rustix::process::setsid();
+    // Not a session of its own: the kernel groups tasks by session (autogroup), and priorities count within a group
+    // only, so that programs that spin would starve the executor.
+    let _ = rustix::process::setpgid(None, None);
     let _ = rustix::thread::set_name(COMM);
     let _ = setpriority_process(None, -10);
     // SAFETY: without CLONE_SIGHAND the handlers are a copy, so the client keeps its own. `on_fault` only looks at the
