@@ -16,14 +16,13 @@ const ROOTS: [&str; 9] = [
 ];
 
 /// Directories of the machine in which the virtual gpu has entries of its own.
-const SHARED: [&str; 8] = [
+const SHARED: [&str; 7] = [
     "/dev",
     "/sys/bus/pci/devices",
     "/sys/bus/pci/drivers",
     "/sys/class",
     "/sys/dev/char",
     "/sys/devices",
-    "/sys/kernel/debug",
     "/sys/module",
 ];
 
