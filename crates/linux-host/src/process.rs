@@ -259,6 +259,16 @@ pub fn describe(pid: u32) -> String {
     format!("process {pid} ({}): state {}, tracer {tracer}, system calls [{}]", stat.comm, stat.state, calls.join("; "))
 }
 
+/// Returns the control group in the hierarchy of a controller, from the text of `/proc/PID/cgroup`: lines of number,
+/// controllers and path. The unified hierarchy of version 2 has no controllers: its name is empty.
+#[must_use]
+pub fn cgroup_in<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (names, path) = line.split_once(':')?.1.split_once(':')?;
+        names.split(',').any(|name| name == controller).then_some(path)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
@@ -368,5 +378,13 @@ mod tests {
         while process() <= before {
             sum = (0..100_000u64).fold(sum, |sum, n| std::hint::black_box(sum.wrapping_add(n * n)));
         }
+    }
+
+    #[test]
+    fn a_control_group_is_found_in_its_hierarchy() {
+        let text = "9:name=systemd:/\n6:cpu,freezer:/a:b\n0::/user.slice/x.scope\n";
+        assert_eq!(cgroup_in(text, ""), Some("/user.slice/x.scope"));
+        assert_eq!(cgroup_in(text, "freezer"), Some("/a:b"));
+        assert_eq!((cgroup_in("0::/\n", "freezer"), cgroup_in("", "")), (None, None));
     }
 }

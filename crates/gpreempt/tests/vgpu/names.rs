@@ -9,7 +9,7 @@ use super::executable;
 use super::life::until;
 
 /// A name that no other test of this or another run has.
-fn name(test: &str) -> String {
+pub(super) fn name(test: &str) -> String {
     format!("test-{}-{test}", std::process::id())
 }
 
@@ -35,12 +35,17 @@ fn json(words: &[&str]) -> Value {
 }
 
 /// A program on the gpu that has opened it and waits for the end of its input.
-struct Client(Child);
+pub(super) struct Client(Child);
 
 impl Client {
     fn start(flags: &[&str]) -> Client {
-        let script = ["--", "sh", "-c", "exec 3<>/dev/kfd; echo ready; read line; exit 0"];
-        let mut child = vgpu(&[["run"].as_slice(), flags, &script].concat())
+        Client::of(vgpu(&["run"]).args(flags))
+    }
+
+    /// Starts it with a command that becomes the program whose words follow.
+    pub(super) fn of(run: &mut Command) -> Client {
+        let mut child = run
+            .args(["--", "sh", "-c", "exec 3<>/dev/kfd; echo ready; read line; exit 0"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,12 +1,12 @@
 //! Several users on one gpu.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
 use super::executable;
 use super::life::until;
+use super::names::{Client, name};
 
 /// The user nobody, which has no rights and exists on every system.
 const NOBODY: &[&str] = &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"];
@@ -36,34 +36,9 @@ fn is_possible() -> bool {
     possible
 }
 
-/// A name that no other test of this or another run has.
-fn name(test: &str) -> String {
-    format!("test-{}-{test}", std::process::id())
-}
-
-/// A program that has opened the gpu and waits for the end of its input.
-struct Client(Child);
-
-impl Client {
-    fn start(user: &[&str], flags: &[&str]) -> Client {
-        let script = ["--", "sh", "-c", "exec 3<>/dev/kfd; echo ready; read line; exit 0"];
-        let mut child = gpreempt(user, &[["vgpu", "run"].as_slice(), flags, &script].concat())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("can be started");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        assert_eq!(line, "ready\n");
-        Client(child)
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A program of a user on the gpu that these flags name.
+fn client(user: &[&str], flags: &[&str]) -> Client {
+    Client::of(gpreempt(user, &["vgpu", "run"]).args(flags))
 }
 
 #[test]
@@ -75,8 +50,8 @@ fn users_meet_on_a_gpu_that_root_shares() {
     let shared = ["--shared", "--name", &name];
     let absent = output(NOBODY, &[["vgpu", "run"].as_slice(), &shared[..], &["--", "true"]].concat());
     assert!(absent.0.status.code() == Some(2) && absent.1.contains("root shares no virtual gpu"), "{}", absent.1);
-    let root = Client::start(&[], &[&shared[..], &["--profile", "mi308x"]].concat());
-    let other = Client::start(NOBODY, &shared);
+    let root = client(&[], &[&shared[..], &["--profile", "mi308x"]].concat());
+    let other = client(NOBODY, &shared);
     let selftest = ["--", "gpreempt", "selftest", "--kernel", "vadd", "--json"];
     let computed = output(NOBODY, &[["vgpu", "run"].as_slice(), &shared[..], &selftest].concat());
     assert!(computed.0.status.success() && computed.1.contains("\"failed\": 0"), "{}", computed.1);
@@ -104,7 +79,7 @@ fn a_gpu_that_root_does_not_share_is_roots_alone() {
         return;
     }
     let name = name("private");
-    let _root = Client::start(&[], &["--name", &name]);
+    let _root = client(&[], &["--name", &name]);
     for words in [
         &["vgpu", "run", "--shared", "--name", &name, "--", "true"][..],
         &["vgpu", "status", "--shared", "--name", &name],
@@ -115,7 +90,7 @@ fn a_gpu_that_root_does_not_share_is_roots_alone() {
     let (output, text) = output(&[], &["vgpu", "run", "--shared", "--name", &name, "--", "true"]);
     assert!(!output.status.success() && text.contains("is not shared with other users"), "{text}");
     // The same name is another gpu for another user.
-    let other = Client::start(NOBODY, &["--name", &name, "--profile", "mi308x"]);
+    let other = client(NOBODY, &["--name", &name, "--profile", "mi308x"]);
     let status = gpreempt(NOBODY, &["vgpu", "status", "--name", &name]).output().expect("can be started");
     assert!(String::from_utf8_lossy(&status.stdout).contains("mi308x"));
     drop(other);

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use linux_host::process::cgroup_in;
+
 /// The tree that belongs to users.
 pub(crate) const USER_SLICE: &str = "/user.slice/";
 
@@ -82,9 +84,7 @@ pub fn is_user_owned(path: &str) -> bool {
 /// On a machine with version 1 the `pids` or `memory` controller counts, else the unified hierarchy. Slurm may track
 /// processes with the `freezer` controller alone; its path counts where only that one names a job.
 pub(super) fn path_of(text: &str) -> &str {
-    let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    let with =
-        |wanted: &str| lines().find(|(names, _)| names.split(',').any(|name| name == wanted)).map(|(_, path)| path);
+    let with = |controller: &str| cgroup_in(text, controller);
     let path = with("pids").or_else(|| with("memory")).or_else(|| with("")).unwrap_or("/");
     let freezer = with("freezer").filter(|freezer| slurm_job(freezer).is_some() && work_unit(path).is_none());
     freezer.unwrap_or(path)

@@ -56,7 +56,7 @@ pub fn normalise(path: &[u8]) -> Option<String> {
 }
 
 /// Returns an absolute path without `.`, `..` and doubled slashes.
-pub(super) fn plain(text: &str) -> String {
+fn plain(text: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in text.split('/') {
         match part {

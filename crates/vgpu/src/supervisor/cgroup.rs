@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use linux_host::process::{self, ProcStatus};
+use linux_host::process::{self, ProcStatus, cgroup_in};
 
 /// v1's hierarchies by the controller that freezes; the name of v2's is empty.
 const HIERARCHIES: [&str; 2] = ["", "freezer"];
@@ -28,7 +28,7 @@ fn own_groups() -> &'static [OwnGroup] {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let groups = groups_of(std::process::id());
         let own = |hierarchy: &'static str| {
-            let path = group_in(&groups, hierarchy)?.to_owned();
+            let path = cgroup_in(&groups, hierarchy)?.to_owned();
             let procs = directory(&mounts, hierarchy, &path)?.join("cgroup.procs");
             Some(OwnGroup { hierarchy, path, procs })
         };
@@ -39,14 +39,6 @@ fn own_groups() -> &'static [OwnGroup] {
 /// Returns the groups of a process as the kernel lists them; nothing if it is gone.
 fn groups_of(pid: u32) -> String {
     process::read(pid, "cgroup").map_or_else(|_| String::new(), |text| String::from_utf8_lossy(&text).into_owned())
-}
-
-/// Returns the group in a hierarchy, of lines `NUMBER:CONTROLLERS:PATH`.
-fn group_in<'a>(groups: &'a str, hierarchy: &str) -> Option<&'a str> {
-    groups.lines().find_map(|line| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        controllers.split(',').any(|controller| controller == hierarchy).then_some(path)
-    })
 }
 
 /// Returns the directory of a group, of the lines of `/proc/PID/mountinfo`.
@@ -95,7 +87,7 @@ impl Adopted {
 fn adopt(pid: u32) {
     let groups = groups_of(pid);
     for own in own_groups() {
-        if group_in(&groups, own.hierarchy).is_some_and(|group| group != own.path) {
+        if cgroup_in(&groups, own.hierarchy).is_some_and(|group| group != own.path) {
             // Where that is not permitted the executor stays, and the status says so.
             let _ = fs::write(&own.procs, pid.to_string());
         }
@@ -106,7 +98,7 @@ fn adopt(pid: u32) {
 pub(super) fn shares(program: u32, executors: impl Iterator<Item = u32>) -> bool {
     let program = groups_of(program);
     let shares = |executor: &str| {
-        let in_hierarchy = |hierarchy: &&str| Some((group_in(executor, hierarchy)?, group_in(&program, hierarchy)?));
+        let in_hierarchy = |hierarchy: &&str| Some((cgroup_in(executor, hierarchy)?, cgroup_in(&program, hierarchy)?));
         HIERARCHIES.iter().filter_map(in_hierarchy).any(|(group, frozen)| is_within(group, frozen))
     };
     executors.map(groups_of).any(|executor| shares(&executor))
@@ -115,14 +107,6 @@ pub(super) fn shares(program: u32, executors: impl Iterator<Item = u32>) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_group_is_found_in_its_hierarchy() {
-        let groups = "9:name=systemd:/\n6:cpu,freezer:/a:b\n0::/user.slice/x.scope\n";
-        assert_eq!(group_in(groups, ""), Some("/user.slice/x.scope"));
-        assert_eq!(group_in(groups, "freezer"), Some("/a:b"));
-        assert_eq!((group_in("0::/\n", "freezer"), group_in("", "")), (None, None));
-    }
 
     #[test]
     fn the_directory_of_a_group_is_below_the_mount_of_its_hierarchy() {
