@@ -42,6 +42,10 @@ impl Client {
         Client::of(vgpu(&["run"]).args(flags))
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Starts it with a command that becomes the program whose words follow.
     pub(super) fn of(run: &mut Command) -> Client {
         let mut child = run

@@ -62,12 +62,12 @@ fn users_meet_on_a_gpu_that_root_shares() {
         let processes = status["processes"].as_array().expect("a list").iter();
         let mut pids: Vec<u64> = processes.filter_map(|process| process["pid"].as_u64()).collect();
         pids.sort_unstable();
-        let mut expected = [&root, &other].map(|client| u64::from(client.0.id()));
+        let mut expected = [&root, &other].map(|client| u64::from(client.pid()));
         expected.sort_unstable();
         assert_eq!((pids, &status["profile"]), (expected.to_vec(), &Value::from("mi308x")));
     }
     // The gpu knows the state of root's process and does not show it to others.
-    let script = format!("cat /sys/kernel/debug/kfd/mqds; cat /proc/{}/syscall; gpreempt vgpu status", root.0.id());
+    let script = format!("cat /sys/kernel/debug/kfd/mqds; cat /proc/{}/syscall; gpreempt vgpu status", root.pid());
     let (output, text) =
         output(NOBODY, &[["vgpu", "run"].as_slice(), &shared[..], &["--", "sh", "-c", &script]].concat());
     assert!(output.status.success() && text.matches("Permission denied").count() == 2, "{text}");
