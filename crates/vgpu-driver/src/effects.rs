@@ -151,6 +151,13 @@ pub enum FollowUp {
         /// Exceptions to add.
         exceptions: ExceptionMask,
     },
+    /// An interrupt of the gpu signals an event of a process.
+    EventInterrupt {
+        /// Process that owns the event.
+        process: ProcessKey,
+        /// Number of the event; 0 if the slots tell which one it is.
+        event: u32,
+    },
     /// Executors report to the process that it used memory that the gpu does not see.
     MemoryException {
         /// Process to tell.

@@ -1,4 +1,5 @@
-//! Interrupts of the device about a process: errors of its queues, and memory accesses that failed.
+//! Interrupts of the device about a process: messages of its trap handlers, errors of its queues, and memory accesses
+//! that failed.
 //!
 //! As in Linux 6.12 (`kfd_set_dbg_ev_from_interrupt`): a debugger that subscribed to the exception is notified, and the
 //! program learns nothing until the debugger passes it on. Otherwise an error of a queue reaches the runtime, if it is
@@ -49,6 +50,13 @@ pub enum Interrupt {
         /// Number of the exception.
         exception: u32,
     },
+    /// A trap handler asked for an interrupt.
+    TrapMessage {
+        /// Index of the gpu.
+        gpu: u32,
+        /// What it sent with it.
+        payload: u32,
+    },
     /// A memory access failed, and all queues of the process on the gpu have stopped.
     VmFault {
         /// Index of the gpu.
@@ -64,6 +72,7 @@ impl Driver {
     pub fn interrupt(&mut self, key: ProcessKey, interrupt: Interrupt, monotonic_ns: u64) -> Vec<DeviceEffect> {
         match interrupt {
             Interrupt::QueueError { queue, exception } => self.queue_error(key, queue, ExceptionCode(exception)),
+            Interrupt::TrapMessage { gpu, payload } => self.trap_message(key, gpu, payload),
             Interrupt::VmFault { gpu, fault } => self.vm_fault(key, gpu, fault, monotonic_ns),
         }
     }
@@ -78,6 +87,30 @@ impl Driver {
         let to_debugger = process.raise(key, Source::Queue(queue), exceptions, &mut effects);
         if !to_debugger && process.runtime.is_enabled() {
             effects.push(FollowUp::QueueException { process: key, queue, exceptions }.into());
+        }
+        effects
+    }
+
+    /// The payload names a queue by its doorbell, and exceptions. One that is of no use to debugger or runtime is the
+    /// number of an event (`event_interrupt_wq_v9`).
+    fn trap_message(&mut self, key: ProcessKey, gpu: u32, payload: u32) -> Vec<DeviceEffect> {
+        /// Bits that the interrupt carries.
+        const DATA: u32 = 0xFF_FFFF;
+        const DOORBELL: u32 = 0x3FF;
+        const EXCEPTIONS: u32 = 0x1FF;
+        let mut effects = Vec::new();
+        let Ok(process) = self.process_mut(key) else { return effects };
+        let data = payload & DATA;
+        let exceptions = ExceptionMask(u64::from(data >> DOORBELL.count_ones() & EXCEPTIONS));
+        let mut queues = process.queues.iter();
+        let queue = queues.find(|(_, queue)| queue.spec.gpu == gpu && queue.spec.doorbell == data & DOORBELL);
+        let queue = queue.map(|(id, _)| *id);
+        if queue.is_some_and(|queue| process.raise(key, Source::Queue(queue), exceptions, &mut effects)) {
+            return effects;
+        }
+        match queue.filter(|_| !exceptions.is_empty() && process.runtime.is_enabled()) {
+            Some(queue) => effects.push(FollowUp::QueueException { process: key, queue, exceptions }.into()),
+            None => effects.push(FollowUp::EventInterrupt { process: key, event: data }.into()),
         }
         effects
     }

@@ -48,7 +48,7 @@ use kfd_abi::ioctl::{self, Argument, Command, Direction, Lookup};
 
 pub use call::{Blocked, BufferDirection, BufferSpec, Call, Clocks, FdKind, MAX_ARGS, buffers, drm_buffers};
 pub use complete::Outcome;
-pub use debug::DebugPermission;
+pub use debug::{DebugPermission, WaveControl};
 pub use effects::{Backing, Cause, DeviceEffect, Effects, EventWait, FollowUp, ProcessEffect};
 pub use errno::Errno;
 pub use hardware::{Connected, SaveExtent, Span, UnmappedQueue};

@@ -3,7 +3,7 @@
 use crate::code::{Code, NoCode};
 use crate::inst::{Encoding, Env, Flow, Inst, Stop, Target};
 use crate::names;
-use crate::wave::{Wave, mode, status};
+use crate::wave::{Wave, mode, trapsts};
 
 /// Why [`run`] returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,9 @@ pub enum RunEnd {
     Barrier,
     /// The wave yields: it sleeps, is halted, or asks for an interrupt ([`Wave::take_interrupt`]).
     Sleep,
+    /// An exception in TRAPSTS makes the wave enter its trap handler; the program counter is where it continues
+    /// afterwards.
+    Exception,
     /// The wave cannot continue; its program counter is at the instruction that stopped it.
     Stopped(Stop),
 }
@@ -25,18 +28,33 @@ pub enum RunEnd {
 /// Between two instructions the whole state is in `wave` (and LDS): a wave may be stopped, moved and continued
 /// anywhere.
 pub fn run(wave: &mut Wave, code: &mut Code, env: &mut Env<'_>, budget: &mut u64) -> RunEnd {
-    if wave.status & (status::HALT | status::PRIV) == status::HALT {
+    if wave.is_halted() {
         return RunEnd::Sleep;
+    }
+    if wave.is_trapped() {
+        return RunEnd::Exception;
     }
     while *budget > 0 {
         let index = match code.find(wave.pc, &mut env.memory) {
             Ok(index) => index,
             Err(no_code) => return RunEnd::Stopped(stop(no_code, code.target())),
         };
-        let (flow, done, pc) = straight(wave, &code.run(index).insts, env, *budget);
+        let is_stepped = wave.mode() & mode::DEBUG_EN != 0 && !wave.is_privileged();
+        let granted = if is_stepped { 1 } else { *budget };
+        let (flow, done, pc) = straight(wave, &code.run(index).insts, env, granted);
         *budget -= done;
+        if is_stepped && !matches!(flow, Flow::End | Flow::Stop) {
+            wave.trapsts |= trapsts::TRAP_AFTER_INST;
+        }
         match flow {
             Flow::Next | Flow::Jump => {}
+            Flow::End if wave.mode() & mode::TRAP_ON_END != 0 => {
+                // Once: otherwise the wave could never end.
+                wave.set_mode(wave.mode() & !mode::TRAP_ON_END);
+                wave.trapsts |= trapsts::WAVE_END;
+                wave.pc = pc;
+                return RunEnd::Exception;
+            }
             Flow::End => return RunEnd::End,
             Flow::Barrier => return RunEnd::Barrier,
             Flow::Sleep => return RunEnd::Sleep,
@@ -46,6 +64,9 @@ pub fn run(wave: &mut Wave, code: &mut Code, env: &mut Env<'_>, budget: &mut u64
                 let why = env.stop.take().unwrap_or(Stop::Trap(0));
                 return RunEnd::Stopped(why);
             }
+        }
+        if is_stepped {
+            return RunEnd::Exception;
         }
     }
     RunEnd::Budget

@@ -40,6 +40,12 @@ pub mod mode {
     pub const DX10_CLAMP: u32 = 1 << 8;
     /// Signalling NaNs are quieted by min, max and the like.
     pub const IEEE: u32 = 1 << 9;
+    /// The wave enters its trap handler after every instruction.
+    pub const DEBUG_EN: u32 = 1 << 11;
+    /// Exceptions for which the wave enters its trap handler, nine bits in the order of TRAPSTS.
+    pub const EXCP_EN: u32 = 0x1FF << 12;
+    /// The wave enters its trap handler before it ends.
+    pub const TRAP_ON_END: u32 = 1 << 21;
     /// Overflow of half precision gives the largest finite number instead of infinity.
     pub const FP16_OVFL: u32 = 1 << 23;
     /// Vector register indices are relative to M0.
@@ -80,6 +86,29 @@ pub mod status {
     pub const COND_DBG_SYS: u32 = 1 << 21;
     /// Instructions are fetched through the host's page tables.
     pub const INST_ATC: u32 = 1 << 23;
+}
+
+/// TRAPSTS register bits.
+pub mod trapsts {
+    /// An access outside an aperture, or together with [`XNACK_ERROR`] to memory that is not there.
+    pub const MEM_VIOL: u32 = 1 << 8;
+    /// The wave is to be saved.
+    pub const SAVECTX: u32 = 1 << 10;
+    /// Bytes that are no instruction.
+    pub const ILLEGAL_INST: u32 = 1 << 11;
+    /// The host asked for a trap.
+    pub const HOST_TRAP: u32 = 1 << 22;
+    /// The wave has not executed an instruction.
+    pub const WAVE_BEGIN: u32 = 1 << 23;
+    /// The wave is about to end.
+    pub const WAVE_END: u32 = 1 << 24;
+    /// An instruction was executed with MODE.DEBUG_EN set.
+    pub const TRAP_AFTER_INST: u32 = 1 << 25;
+    /// An access to memory that is not there, or may not be accessed so.
+    pub const XNACK_ERROR: u32 = 1 << 28;
+    /// Exceptions that no mask holds back: a wave with one of them enters its trap handler before the next
+    /// instruction.
+    pub const UNMASKED: u32 = MEM_VIOL | ILLEGAL_INST | HOST_TRAP | WAVE_BEGIN | WAVE_END | TRAP_AFTER_INST;
 }
 
 /// Reasons why vector operations leave their straight path.
@@ -133,8 +162,10 @@ pub struct Wave {
     pub scratch: Scratch,
     /// An interrupt that is not delivered yet: its payload, and [`INTERRUPT`].
     interrupt: u64,
+    /// Number of its queue's doorbell, which trap handlers ask for (MSG_GET_DOORBELL).
+    pub doorbell: u32,
     /// Vector registers start with a cache line.
-    align: [u64; 5],
+    align: [u32; 9],
     /// Architectural vector registers.
     pub v: [Lanes; 256],
     /// Accumulation registers.
@@ -234,6 +265,24 @@ impl Wave {
     pub fn take_interrupt(&mut self) -> Option<u32> {
         let pending = std::mem::take(&mut self.interrupt);
         (pending & INTERRUPT != 0).then_some(pending as u32)
+    }
+
+    /// Returns whether the wave executes its trap handler.
+    #[inline(always)]
+    pub fn is_privileged(&self) -> bool {
+        self.status & status::PRIV != 0
+    }
+
+    /// Returns whether the wave executes no instruction until its STATUS changes. A trap handler runs on.
+    #[inline(always)]
+    pub fn is_halted(&self) -> bool {
+        self.status & (status::HALT | status::PRIV) == status::HALT
+    }
+
+    /// Returns whether an exception makes the wave enter its trap handler before the next instruction.
+    #[inline(always)]
+    pub fn is_trapped(&self) -> bool {
+        self.trapsts & trapsts::UNMASKED != 0 && self.status & (status::HALT | status::PRIV) == 0
     }
 
     /// Returns the STATUS register as a program reads it.

@@ -4,7 +4,7 @@ use vgpu_isa::code::{Code, NoCode};
 use vgpu_isa::inst::{Env, Stop, Target};
 use vgpu_isa::memory::{Access, Fault, Mapping, Port, Space};
 use vgpu_isa::run::{RunEnd, run};
-use vgpu_isa::wave::{Wave, mode, status};
+use vgpu_isa::wave::{TTMP0, Wave, mode, status, trapsts};
 
 const START: u64 = 0x4000;
 
@@ -253,4 +253,59 @@ fn an_interrupt_is_handed_over_once() {
     assert_eq!(wave.take_interrupt(), Some(0));
     assert_eq!(wave.take_interrupt(), None);
     assert_eq!(go(&mut wave, &mut code, &space, &mut 10), RunEnd::End);
+}
+
+#[test]
+fn a_wave_in_single_steps_stops_after_every_instruction_until_its_exception_is_cleared() {
+    // s_branch 1: over the second s_movk_i32.
+    let mut program = Program::new(&[movk(5), 0xBF82_0001, movk(6), NOP, END]);
+    let space = program.space(true);
+    let mut code = Code::new(Target::Gfx942);
+    let mut wave = Wave::new();
+    wave.pc = START;
+    wave.set_mode(wave.mode() | mode::DEBUG_EN);
+    for (pc, value) in [(START + 4, 5), (START + 12, 5), (START + 16, 5)] {
+        let mut budget = 100;
+        assert_eq!(go(&mut wave, &mut code, &space, &mut budget), RunEnd::Exception);
+        assert_eq!((wave.pc, wave.s[1], budget), (pc, value, 99));
+        assert_eq!(wave.trapsts, trapsts::TRAP_AFTER_INST);
+        // Until the trap handler has seen it, nothing is executed.
+        assert_eq!(go(&mut wave, &mut code, &space, &mut budget), RunEnd::Exception);
+        assert_eq!((wave.pc, budget), (pc, 99));
+        wave.trapsts = 0;
+    }
+    assert_eq!(go(&mut wave, &mut code, &space, &mut 100), RunEnd::End);
+}
+
+#[test]
+fn a_trap_handler_is_not_stepped_and_returns_into_the_next_exception() {
+    // s_rfe_b64 ttmp[0:1]
+    let mut program = Program::new(&[movk(7), 0xBE80_1F6C, END]);
+    let space = program.space(true);
+    let mut code = Code::new(Target::Gfx942);
+    let mut wave = Wave::new();
+    wave.pc = START;
+    wave.set_mode(wave.mode() | mode::DEBUG_EN);
+    wave.status |= status::PRIV;
+    wave.trapsts = trapsts::ILLEGAL_INST;
+    wave.set_s64(TTMP0, START + 8);
+    assert_eq!(go(&mut wave, &mut code, &space, &mut 100), RunEnd::Sleep);
+    assert_eq!((wave.pc, wave.s[1], wave.is_privileged()), (START + 8, 7, false));
+    assert_eq!(go(&mut wave, &mut code, &space, &mut 100), RunEnd::Exception);
+    wave.status |= status::HALT;
+    assert_eq!(go(&mut wave, &mut code, &space, &mut 100), RunEnd::Sleep);
+}
+
+#[test]
+fn a_wave_that_traps_before_its_end_does_so_once() {
+    let mut program = Program::new(&[movk(7), END]);
+    let space = program.space(true);
+    let mut code = Code::new(Target::Gfx942);
+    let mut wave = Wave::new();
+    wave.pc = START;
+    wave.set_mode(wave.mode() | mode::TRAP_ON_END);
+    assert_eq!(go(&mut wave, &mut code, &space, &mut 100), RunEnd::Exception);
+    assert_eq!((wave.pc, wave.trapsts), (START + 4, trapsts::WAVE_END));
+    wave.trapsts = 0;
+    assert_eq!(go(&mut wave, &mut code, &space, &mut 100), RunEnd::End);
 }

@@ -9,7 +9,7 @@ use vgpu_isa::inst::{Encoding, Env, Target};
 use vgpu_isa::memory::{Mapping, Port, Space};
 use vgpu_isa::run::{RunEnd, run};
 use vgpu_isa::table;
-use vgpu_isa::wave::{Wave, status};
+use vgpu_isa::wave::{Wave, status, trapsts};
 
 const CODE: u64 = 0x1000_0000;
 const DATA: u64 = 0x7000_0000_0000;
@@ -175,6 +175,8 @@ fn execute(start: &Start, step: u64) -> Machine {
                     break;
                 }
             }
+            // As a trap handler would that goes on.
+            RunEnd::Exception => machine.wave.trapsts &= !trapsts::UNMASKED,
             RunEnd::Stopped(_) => {
                 let Ok(size) = size_at(start, machine.wave.pc) else { break };
                 machine.wave.pc += size;

@@ -13,7 +13,7 @@ use super::{file, text};
 const JOBS: usize = 18;
 
 /// A release of ROCm that `cargo xtask setup` unpacks.
-struct Rocm {
+pub(super) struct Rocm {
     variable: &'static str,
     directory: &'static str,
     /// Whether HIP returns an error after the queue has failed; older ones end the program.
@@ -23,7 +23,7 @@ struct Rocm {
 
 static ROCM13: Rocm =
     Rocm { variable: "GPREEMPT_ROCM", directory: "rocm13", returns_errors: false, suite: OnceLock::new() };
-static ROCM72: Rocm =
+pub(super) static ROCM72: Rocm =
     Rocm { variable: "GPREEMPT_ROCM72", directory: "rocm72", returns_errors: true, suite: OnceLock::new() };
 
 fn path(path: PathBuf) -> String {
@@ -31,7 +31,7 @@ fn path(path: PathBuf) -> String {
 }
 
 impl Rocm {
-    fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         let usual = || file("../../target").join(self.directory);
         let directory = std::env::var_os(self.variable).map_or_else(usual, PathBuf::from);
         assert!(directory.join("run").is_file(), "no {}: `cargo xtask setup` puts it there", directory.display());
@@ -39,7 +39,7 @@ impl Rocm {
     }
 
     /// Starts a program of that ROCm.
-    fn run(&self) -> String {
+    pub(super) fn run(&self) -> String {
         path(self.path().join("run"))
     }
 

@@ -2,6 +2,7 @@
 //!
 //! What needs more than Rust is ignored by plain `cargo test` and required by `cargo xtask test`, which installs it.
 
+mod dbgapi;
 mod hip;
 mod service;
 mod storm;

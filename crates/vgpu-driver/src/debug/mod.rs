@@ -22,6 +22,7 @@ use super::{Call, Cause, DeviceEffect, Driver, Errno, ProcessKey};
 pub(super) use events::Source;
 pub(super) use runtime::Runtime;
 use serde::{Deserialize, Serialize};
+pub use waves::WaveControl;
 
 /// Which check the driver makes before one process may debug another. Kernels differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +52,8 @@ pub(super) struct Debug {
     /// Exceptions that concern no queue and no gpu.
     exceptions: ExceptionMask,
     flags: TrapFlags,
+    /// What the debugger wants of the waves.
+    pub(super) waves: WaveControl,
 }
 
 /// Memory of the caller that came with a call, taken out of it: whatever is not put back is not copied out.
@@ -129,6 +132,14 @@ impl Driver {
             (None, Some(key)) if args.op == TrapOp::ENABLE && call.traces_target => self.open(key).map(|()| key),
             _ => Err(Errno::ESRCH),
         }
+    }
+
+    /// Waves are told that there is a debugger (`kfd_dbg_trap_activate`).
+    fn activate(&mut self, target: ProcessKey, effects: &mut Vec<DeviceEffect>) {
+        if let Some(process) = self.processes.get_mut(&target) {
+            process.debug.waves = WaveControl { is_debugged: true, ..WaveControl::default() };
+        }
+        self.refresh_runlists(effects);
     }
 
     /// A change of what a debugger wants of the gpus reaches them with their runlists, after the shortest grace period.

@@ -78,7 +78,7 @@ impl Driver {
         (runtime.state, runtime.r_debug, runtime.ttmp_setup) = (RuntimeState::ENABLED, args.r_debug, ttmp_setup);
         call.effects.process.push(ProcessEffect::RuntimeMode { enabled: true, ttmp_setup, r_debug: args.r_debug });
         if process.debug.enabled {
-            self.refresh_runlists(&mut call.effects.device);
+            self.activate(caller, &mut call.effects.device);
             let process = self.process_mut(caller)?;
             process.raise_runtime(caller, call);
             process.runtime.wait(call);

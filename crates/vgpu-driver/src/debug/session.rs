@@ -6,7 +6,7 @@ use kfd_abi::exception::ExceptionMask;
 
 use super::super::call::encode;
 use super::super::{Call, DeviceEffect, Driver, Errno, ProcessKey};
-use super::{Memory, room};
+use super::{Memory, WaveControl, room};
 
 impl Driver {
     pub(super) fn debug_enable(
@@ -34,7 +34,7 @@ impl Driver {
         self.count_target(debugger, 1);
         // Otherwise the runtime does it when it comes.
         if info.runtime_state == RuntimeState::ENABLED {
-            self.refresh_runlists(&mut call.effects.device);
+            self.activate(target, &mut call.effects.device);
         }
         let copied = (args.rinfo_size as usize).min(RuntimeInfo::SIZE);
         args.rinfo_size = RuntimeInfo::SIZE as u32;
@@ -69,6 +69,7 @@ impl Driver {
         self.refresh_runlists(effects);
         if let Some(process) = self.processes.get_mut(&target) {
             process.debug.flags = TrapFlags::EMPTY;
+            process.debug.waves = WaveControl::default();
         }
         self.refresh_runlists(effects);
         self.refresh_runlists(effects);

@@ -11,7 +11,7 @@ mod packets;
 
 use super::process::Process;
 use super::queues::Queue;
-use super::{Driver, ProcessKey};
+use super::{Driver, ProcessKey, WaveControl};
 use crate::profile::Profile;
 pub(super) use packets::doorbell_word;
 
@@ -67,6 +67,8 @@ pub struct Mapped {
     pub process: ProcessKey,
     /// Its queues, newest first.
     pub queues: Vec<MappedQueue>,
+    /// What its debugger wants of its waves.
+    pub waves: WaveControl,
 }
 
 /// What is to be on a gpu: newest process first. The hardware holds one group at a time; if there are several it goes
@@ -170,18 +172,18 @@ impl Groups {
         if full || self.compute + compute > self.limits.compute_queues {
             self.finish_group();
         }
-        self.start_process(process.key);
+        self.start_process(process);
         for queue in &process.active {
             if queue.sdma_slot().is_none() && self.compute >= self.limits.compute_queues {
                 self.finish_group();
-                self.start_process(process.key);
+                self.start_process(process);
             }
             self.push(queue);
         }
     }
 
-    fn start_process(&mut self, process: ProcessKey) {
-        self.group.push(Mapped { process, queues: Vec::new() });
+    fn start_process(&mut self, process: &Scheduled<'_>) {
+        self.group.push(Mapped { process: process.key, queues: Vec::new(), waves: process.process.debug.waves });
     }
 
     fn push(&mut self, queue: &Queue) {

@@ -90,6 +90,7 @@ impl Driver {
         words[2..4].copy_from_slice(&halves(page_table));
         words[4] = SHARED_BASE << 16 | PRIVATE_BASE;
         words[5] = config;
+        words[14] = process.debug.waves.register();
         words[6..8].copy_from_slice(&halves(TRAP_HANDLER >> 8));
         words[8..10].copy_from_slice(&halves(TRAP_MEMORY >> 8));
         // Copies are allowed, and this many queues exist, active or not.

@@ -37,6 +37,10 @@ impl Interrupts for Complain {
 
     fn message(&self, _payload: u32) {}
 
+    fn trap_message(&self, _payload: u32) {}
+
+    fn wave_stopped(&self, _queue: QueueId, _text: &str) {}
+
     fn fault(&self, _queue: QueueId, fault: Fault) {
         panic!("a kernel of the bench faulted: {fault:?}");
     }

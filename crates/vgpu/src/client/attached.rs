@@ -15,7 +15,7 @@ use super::memory::{Memory, wait_until_unused};
 use super::session::Session;
 use crate::control::Control;
 use crate::device::chip::{Chip, ChipSlots, ProcessSlot};
-use crate::device::{self, DeviceConfig, Interrupts, ProcessDevice};
+use crate::device::{self, DeviceConfig, Interrupts, ProcessDevice, TrapHandler};
 use crate::driver::{Interrupt, ProcessEffect, ProcessKey, VmFault, layout};
 use crate::executor::{self, ProcessGpus};
 use crate::kill_points::{self, Point};
@@ -148,11 +148,13 @@ impl Attached {
             ProcessEffect::SetEvent { id } => self.events.set(id),
             ProcessEffect::ResetEvent { id } => self.events.reset(id),
             ProcessEffect::ExportDmabuf { token, fd_flags, .. } => return export(token, fd_flags, args),
-            // Where a program's own scratch memory and trap handler lie does not matter here: the command processor
-            // owns scratch, traps are reported as the runtime's handler would, and no page fault is ever retried.
-            ProcessEffect::SetScratchBacking { .. }
-            | ProcessEffect::SetTrapHandler { .. }
-            | ProcessEffect::XnackMode { .. } => {}
+            // Where a program's own scratch memory lies does not matter here: the command processor owns scratch. No
+            // page fault is ever retried.
+            ProcessEffect::SetScratchBacking { .. } | ProcessEffect::XnackMode { .. } => {}
+            ProcessEffect::SetTrapHandler { gpu, tba, tma } => {
+                let handler = (tba != 0).then_some(TrapHandler { code: tba, memory: tma });
+                self.gpus.get(gpu)?.device()?.set_trap_handler(handler);
+            }
             ProcessEffect::RuntimeMode { enabled, .. } => {
                 for gpu in self.gpus.iter() {
                     gpu.device()?.set_runtime_enabled(enabled);
@@ -220,6 +222,14 @@ impl Interrupts for Wires {
 
     fn mailbox(&self, _address: u64, _value: u64) {
         self.events.interrupt(0);
+    }
+
+    fn trap_message(&self, payload: u32) {
+        self.control.interrupt(&Interrupt::TrapMessage { gpu: self.gpu, payload });
+    }
+
+    fn wave_stopped(&self, queue: device::QueueId, text: &str) {
+        say(&format!("a wave of queue {} has trapped: {text}", queue.0));
     }
 
     fn fault(&self, _queue: device::QueueId, fault: Fault) {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{QueueChange, SaveExtent, UnmappedQueue, VmFault};
+use crate::driver::{QueueChange, SaveExtent, UnmappedQueue, VmFault, WaveControl};
 
 /// An order to the executors of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +22,8 @@ pub(crate) enum Order {
         gpu: u32,
         /// Ids of the queues.
         queues: Vec<u32>,
+        /// What a debugger wants of their waves.
+        waves: WaveControl,
         /// Not before this time of the monotonic clock, in nanoseconds.
         not_before: u64,
     },
@@ -38,6 +40,11 @@ pub(crate) enum Order {
         id: u32,
         /// Exceptions to add, a mask.
         exceptions: u64,
+    },
+    /// An interrupt of the gpu signals an event.
+    EventInterrupt {
+        /// Number of the event; 0 if the slots tell which one it is.
+        event: u32,
     },
     /// A memory violation of the gpu is reported to the runtime.
     MemoryException {

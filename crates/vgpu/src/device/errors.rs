@@ -29,6 +29,15 @@ impl Halt {
     }
 }
 
+impl std::fmt::Display for Halt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fault(fault) => write!(f, "{fault:?}"),
+            Self::Error { code, text } => write!(f, "{text} ({code:?})"),
+        }
+    }
+}
+
 impl From<Fault> for Halt {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)

@@ -3,11 +3,14 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use kfd_abi::exception::ExceptionCode;
+
 use super::errors;
 use super::process_device::ProcessDevice;
 use super::queue::QueueId;
 use super::signal;
-use super::workgroup::{Workgroup, WorkgroupOutcome, WorkgroupRun};
+use super::trap::{self, TrapSetup, WaveMessage};
+use super::workgroup::{QuantumReport, Workgroup, WorkgroupOutcome, WorkgroupRun};
 
 /// Turns that workgroups on the device get before another one joins them. Most end within a few: then few are resident
 /// at a time and their registers stay in the cache. Those that wait for others not yet started get them in the end.
@@ -40,16 +43,25 @@ impl ProcessDevice {
             queue.handed_out += 1;
         }
         let (space, generation) = (Arc::clone(&self.space), self.generation);
-        Some(WorkgroupRun { group, space, generation, messages: Vec::new(), outcome: WorkgroupOutcome::Unfinished })
+        let traps = TrapSetup::new(self.trap_handler, &self.wave_control, self.queues.get(&group.queue));
+        let (report, outcome) = (QuantumReport::default(), WorkgroupOutcome::Unfinished);
+        Some(WorkgroupRun { group, space, generation, traps, report, outcome })
     }
 
     /// Takes a workgroup back after a quantum.
     pub fn put_back(&mut self, work: WorkgroupRun) {
-        let WorkgroupRun { group, space, messages, outcome, .. } = work;
-        for message in messages {
-            self.interrupts.message(message);
-        }
+        let WorkgroupRun { mut group, space, traps, report, outcome, .. } = work;
         let id = group.queue;
+        for (stop, pc) in report.stops {
+            self.interrupts.wave_stopped(id, &errors::of_wave(&stop, pc).to_string());
+        }
+        for WaveMessage { payload, is_privileged } in report.messages {
+            if is_privileged {
+                self.interrupts.trap_message(payload);
+            } else {
+                self.interrupts.message(payload);
+            }
+        }
         let Some(queue) = self.queues.get_mut(&id).filter(|queue| queue.serial == group.queue_serial) else {
             return self.recycle(group);
         };
@@ -68,22 +80,44 @@ impl ProcessDevice {
                 }
             }
             WorkgroupOutcome::Stopped { wave, stop } => {
-                let halt = errors::of_wave(&stop, group.waves.get(wave).map_or(0, |member| member.wave.pc));
-                self.keep(group);
+                let member = group.waves.get_mut(wave);
+                let halt = errors::of_wave(&stop, member.as_ref().map_or(0, |member| member.wave.pc));
                 // The mapping may have been made after the quantum began; then the access succeeds the next time.
                 let outdated = matches!(halt, errors::Halt::Fault(_)) && !Arc::ptr_eq(&space, &self.space);
-                if !outdated {
-                    self.halt(id, halt);
+                match (halt, member) {
+                    _ if outdated => self.keep(group),
+                    // The driver leaves it to the debugger; otherwise it evicts the process.
+                    (errors::Halt::Fault(fault), Some(member))
+                        if traps.is_debugged && traps.handler.is_some() && !member.wave.is_privileged() =>
+                    {
+                        trap::record(&mut member.wave, &stop);
+                        self.keep(group);
+                        self.interrupts.fault(id, fault);
+                    }
+                    (halt, _) => {
+                        self.keep(group);
+                        self.halt(id, halt);
+                    }
                 }
+            }
+            WorkgroupOutcome::TrapHandlerFailed { wave } => {
+                self.keep(group);
+                let text = format!("the trap handler of wave {wave} does not return");
+                self.halt(id, errors::Halt::error(ExceptionCode::QUEUE_PREEMPTION_ERROR, text));
             }
         }
     }
 
-    /// Stores a workgroup that no worker holds: as ready, returning or parked.
+    /// Stores a workgroup that no worker holds: as ready, halted or parked.
     fn keep(&mut self, mut group: Workgroup) {
         let Some(queue) = self.queues.get_mut(&group.queue) else { return self.recycle(group) };
         if queue.active() {
-            self.ready.push_back(group);
+            // Only a change of its save area can set it going.
+            if group.is_halted() {
+                self.halted.push(group);
+            } else {
+                self.ready.push_back(group);
+            }
             return;
         }
         if let Some(place) = group.leave() {
@@ -106,15 +140,17 @@ impl ProcessDevice {
     pub(super) fn take_off(&mut self, id: QueueId) {
         self.withdraw(id);
         let Some(queue) = self.queues.get_mut(&id) else { return };
+        let mut off: Vec<_> = self.halted.extract_if(.., |group| group.queue == id).collect();
         for list in [&mut self.ready, &mut self.returning] {
-            let (off, rest): (Vec<_>, _) = list.drain(..).partition(|group| group.queue == id);
+            let (leaving, rest): (Vec<_>, _) = list.drain(..).partition(|group| group.queue == id);
             list.extend::<Vec<_>>(rest);
-            for mut group in off {
-                if let Some(place) = group.leave() {
-                    self.slots.give(&place);
-                }
-                queue.parked.push(group);
+            off.extend(leaving);
+        }
+        for mut group in off {
+            if let Some(place) = group.leave() {
+                self.slots.give(&place);
             }
+            queue.parked.push(group);
         }
     }
 
@@ -143,12 +179,14 @@ impl ProcessDevice {
         self.starts += 1;
         self.turns = 0;
         queue.last_start = self.starts;
+        let mut waves = launch.waves(number, &place, &mut self.pool);
+        waves.iter_mut().for_each(|member| trap::launch(&mut member.wave, &self.wave_control));
         Some(Workgroup {
             queue: *id,
             queue_serial: queue.serial,
             dispatch: dispatch.serial,
             id: number,
-            waves: launch.waves(number, &place, &mut self.pool),
+            waves,
             lds: self.pool.lds(launch.lds),
             launch,
             place: Some(place),

@@ -32,6 +32,7 @@ mod signal;
 mod slots;
 mod stream;
 mod transfer;
+mod trap;
 mod worker;
 mod workgroup;
 
@@ -49,6 +50,7 @@ pub(crate) use queue::HardwareQueueUpdate;
 pub use queue::{Doorbell, HardwareQueueSpec, PacketFormat, QueueId};
 pub use save::{SaveArea, SaveCounters, SaveError};
 pub use slots::{CuPlacement, Geometry, LocalSlots, Need, PriorityClass, SlotRequest, Slots};
+pub use trap::TrapHandler;
 pub use worker::Worker;
 pub use workgroup::{WaveProgress, Workgroup, WorkgroupOutcome, WorkgroupRun, WorkgroupWave};
 
@@ -67,7 +69,13 @@ pub trait Interrupts: Send + Sync {
         self.event(payload);
     }
 
-    /// Reports a failed access of a queue. All queues of the process have stopped.
+    /// Reports an interrupt that a trap handler requested. The payload names a queue by its doorbell, and exceptions.
+    fn trap_message(&self, payload: u32);
+
+    /// Reports that a wave of a queue has entered its trap handler because it cannot go on.
+    fn wave_stopped(&self, queue: QueueId, text: &str);
+
+    /// Reports a failed access of a queue. Without a debugger all queues of the process have stopped.
     fn fault(&self, queue: QueueId, fault: Fault);
 
     /// Reports that a queue met something it cannot execute and has stopped.

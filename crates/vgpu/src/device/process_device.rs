@@ -11,8 +11,10 @@ use super::pool::Pool;
 use super::queue::{HardwareQueue, HardwareQueueSpec, HardwareQueueUpdate, PacketFormat, QueueId};
 use super::save::{SaveCounters, SaveError};
 use super::slots::Slots;
+use super::trap::TrapHandler;
 use super::workgroup::Workgroup;
 use super::{DeviceConfig, Interrupts, errors, signal};
+use crate::driver::WaveControl;
 
 /// Packets that a queue processes before others get their turn.
 const PACKETS_IN_A_ROW: usize = 64;
@@ -42,6 +44,8 @@ pub struct ProcessDevice {
     pub(super) ready: VecDeque<Workgroup>,
     /// Workgroups that come back to the device and need room.
     pub(super) returning: VecDeque<Workgroup>,
+    /// Workgroups on the device of which no wave can go on: those that have not ended or reached a barrier are halted.
+    pub(super) halted: Vec<Workgroup>,
     pub(super) pool: Pool,
     pub(super) counters: SaveCounters,
     /// Queues created so far.
@@ -58,6 +62,10 @@ pub struct ProcessDevice {
     copying: u64,
     /// Whether the runtime handles exceptions that the driver reports to it.
     runtime_enabled: bool,
+    /// The process's trap handler.
+    pub(super) trap_handler: Option<TrapHandler>,
+    /// What its debugger wants of its waves.
+    pub(super) wave_control: WaveControl,
     /// Whether no packets are processed and no workgroups started, because all queues are about to leave.
     pub(super) draining: bool,
 }
@@ -74,6 +82,7 @@ impl ProcessDevice {
             queues: BTreeMap::new(),
             ready: VecDeque::new(),
             returning: VecDeque::new(),
+            halted: Vec::new(),
             pool: Pool::default(),
             counters: SaveCounters::default(),
             created: 0,
@@ -83,6 +92,8 @@ impl ProcessDevice {
             turns: 0,
             copying: 0,
             runtime_enabled: false,
+            trap_handler: None,
+            wave_control: WaveControl::default(),
             draining: false,
         }
     }
@@ -96,6 +107,20 @@ impl ProcessDevice {
     /// Sets whether the runtime handles exceptions that the driver reports to it (RUNTIME_ENABLE).
     pub(crate) fn set_runtime_enabled(&mut self, enabled: bool) {
         self.runtime_enabled = enabled;
+    }
+
+    /// Sets or removes the process's trap handler.
+    pub fn set_trap_handler(&mut self, handler: Option<TrapHandler>) {
+        self.trap_handler = handler;
+    }
+
+    /// Sets what a debugger wants of the waves. Its calls may follow changes of code, which the hardware notices when
+    /// queues are mapped.
+    pub(crate) fn set_wave_control(&mut self, control: WaveControl) {
+        if control.is_debugged || self.wave_control.is_debugged {
+            self.generation += 1;
+        }
+        self.wave_control = control;
     }
 
     /// Adds a queue; one with the same number is destroyed.

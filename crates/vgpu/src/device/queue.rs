@@ -32,7 +32,10 @@ pub enum PacketFormat {
 
 /// A doorbell as the device sees it: a word that changes when it is rung. Its creator sets it to [`Doorbell::SILENT`].
 #[derive(Clone, Copy, Debug)]
-pub struct Doorbell(*const AtomicU64);
+pub struct Doorbell {
+    word: *const AtomicU64,
+    number: u32,
+}
 
 // SAFETY: the word is only read, atomically, from any thread; the caller of `new` keeps it mapped.
 unsafe impl Send for Doorbell {}
@@ -48,13 +51,24 @@ impl Doorbell {
     /// # Safety
     /// `word` must be aligned and stay readable until the queue is destroyed.
     pub unsafe fn new(word: *const AtomicU64) -> Self {
-        Self(word)
+        Self { word, number: 0 }
+    }
+
+    /// Sets its number among the doorbells of its process.
+    #[must_use]
+    pub fn numbered(self, number: u32) -> Self {
+        Self { number, ..self }
+    }
+
+    /// Returns its number among the doorbells of its process, by which trap handlers name the queue.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// Returns the value written last.
     pub fn value(&self) -> u64 {
         // SAFETY: the caller of `Doorbell::new` promised an aligned, readable word.
-        unsafe { (*self.0).load(Ordering::Acquire) }
+        unsafe { (*self.word).load(Ordering::Acquire) }
     }
 }
 

@@ -6,7 +6,7 @@ use vgpu_isa::code::Code;
 
 use super::DeviceConfig;
 use super::process_device::{DeviceActivity, ProcessDevice};
-use super::workgroup::{WorkgroupOutcome, WorkgroupRun};
+use super::workgroup::{Quantum, WorkgroupOutcome, WorkgroupRun};
 
 /// Workgroups that end within their quantum and are run before packets are looked at again.
 const IN_A_ROW: u32 = 8;
@@ -50,8 +50,15 @@ impl Worker {
             self.generation = work.generation;
             self.code.invalidate();
         }
-        let WorkgroupRun { group, space, messages, outcome, .. } = work;
-        *outcome = group.run(space, &mut self.code, self.config.clock, self.quantum, &self.interrupted, messages);
+        let WorkgroupRun { group, space, traps, report, outcome, .. } = work;
+        let quantum = Quantum {
+            space,
+            traps: *traps,
+            clock: self.config.clock,
+            instructions: self.quantum,
+            interrupted: &self.interrupted,
+        };
+        *outcome = group.run(&quantum, &mut self.code, report);
     }
 
     /// Processes packets, then runs a workgroup if there is one; more if they are short.

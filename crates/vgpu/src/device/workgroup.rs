@@ -12,6 +12,7 @@ use super::errors::TRAP_DEBUG;
 use super::kernel_launch::KernelLaunch;
 use super::queue::QueueId;
 use super::slots::{CuPlacement, MAX_WAVES};
+use super::trap::{self, HandlerFailure, TrapSetup, WaveMessage};
 
 /// Instructions of a wave between two checks whether it is to stop.
 const SLICE: u64 = 512;
@@ -73,6 +74,31 @@ pub enum WorkgroupOutcome {
         /// Reason.
         stop: Stop,
     },
+    /// A wave has entered its trap handler, which does not return.
+    TrapHandlerFailed {
+        /// Index of the wave.
+        wave: usize,
+    },
+}
+
+/// What waves did in a quantum that others have to be told.
+#[derive(Debug, Default)]
+pub(crate) struct QuantumReport {
+    /// Interrupts that waves requested.
+    pub(crate) messages: Vec<WaveMessage>,
+    /// Why and where waves entered their trap handler, unless they have a debugger.
+    pub(crate) stops: Vec<(Stop, u64)>,
+}
+
+/// Circumstances and length of a quantum.
+pub(crate) struct Quantum<'q> {
+    pub(crate) space: &'q Space,
+    pub(crate) traps: TrapSetup,
+    pub(crate) clock: fn() -> u64,
+    /// Most instructions of each wave.
+    pub(crate) instructions: u64,
+    /// Returns whether the waves are to stop soon.
+    pub(crate) interrupted: &'q dyn Fn() -> bool,
 }
 
 /// A workgroup that a worker holds, with the environment in which it runs.
@@ -84,8 +110,10 @@ pub struct WorkgroupRun {
     pub(crate) space: Arc<Space>,
     /// Generation of decoded code that is valid for it.
     pub(crate) generation: u64,
-    /// Payloads of interrupts that waves requested.
-    pub(crate) messages: Vec<u32>,
+    /// What its waves do when they trap.
+    pub(crate) traps: TrapSetup,
+    /// What others have to be told.
+    pub(crate) report: QuantumReport,
     /// Result of its last quantum.
     pub outcome: WorkgroupOutcome,
 }
@@ -107,20 +135,22 @@ impl Workgroup {
         self.was.is_none_or(|was| (was.cu, was.simds) != (place.cu, place.simds))
     }
 
-    /// Runs each wave for at most `quantum` instructions, in turns that end at barriers; all stop soon once
-    /// `interrupted`. Adds interrupts that they ask for to `messages`.
+    /// Returns whether no wave can go on until the save area is changed: those that have not ended or reached a barrier
+    /// are halted.
+    pub(crate) fn is_halted(&self) -> bool {
+        self.waves.iter().all(|member| member.state != WaveProgress::Running || member.wave.is_halted())
+    }
+
+    /// Runs its waves for a quantum, in turns that end at barriers; all stop soon once they are to.
     pub(crate) fn run(
         &mut self,
-        space: &Space,
+        quantum: &Quantum<'_>,
         code: &mut Code,
-        clock: fn() -> u64,
-        quantum: u64,
-        interrupted: &dyn Fn() -> bool,
-        messages: &mut Vec<u32>,
+        report: &mut QuantumReport,
     ) -> WorkgroupOutcome {
         let Self { waves, lds, .. } = self;
-        let mut env = Env { memory: Port::new(space), lds, clock, stop: None };
-        let mut budgets = [quantum; MAX_WAVES];
+        let mut env = Env { memory: Port::new(quantum.space), lds, clock: quantum.clock, stop: None };
+        let mut budgets = [quantum.instructions; MAX_WAVES];
         loop {
             let mut ran = false;
             for (index, member) in waves.iter_mut().enumerate() {
@@ -137,7 +167,7 @@ impl Workgroup {
                     if outcome != run::RunEnd::Budget || *budget == 0 {
                         break outcome;
                     }
-                    if interrupted() {
+                    if (quantum.interrupted)() {
                         return WorkgroupOutcome::Unfinished;
                     }
                 };
@@ -150,15 +180,17 @@ impl Workgroup {
                     }
                     // Whatever it waits for comes from others.
                     run::RunEnd::Sleep => {
-                        messages.extend(member.wave.take_interrupt());
+                        report.messages.extend(WaveMessage::take(&mut member.wave));
                         *budget = 0;
                     }
-                    // Without a debugger the trap handler ignores it.
-                    run::RunEnd::Stopped(Stop::Trap(TRAP_DEBUG)) => {
-                        member.wave.pc = member.wave.pc.wrapping_add(4);
+                    run::RunEnd::Exception | run::RunEnd::Stopped(_) => {
                         *budget = budget.saturating_sub(1);
+                        let stop = if let run::RunEnd::Stopped(stop) = outcome { Some(stop) } else { None };
+                        let outcome = member.trap(index, stop, &quantum.traps, code, &mut env, report);
+                        if let Some(outcome) = outcome {
+                            return outcome;
+                        }
                     }
-                    run::RunEnd::Stopped(stop) => return WorkgroupOutcome::Stopped { wave: index, stop },
                 }
             }
             let released = release_barrier(waves);
@@ -168,6 +200,51 @@ impl Workgroup {
             if !ran && !released {
                 return WorkgroupOutcome::Unfinished;
             }
+        }
+    }
+}
+
+impl WorkgroupWave {
+    /// Has the wave enter its trap handler, because of an exception or, with `stop`, because it cannot go on. Returns
+    /// how the quantum ends, unless the wave continues or is halted.
+    fn trap(
+        &mut self,
+        index: usize,
+        stop: Option<Stop>,
+        traps: &TrapSetup,
+        code: &mut Code,
+        env: &mut Env<'_>,
+        report: &mut QuantumReport,
+    ) -> Option<WorkgroupOutcome> {
+        let wave = &mut *self.wave;
+        let Some(handler) = traps.handler else {
+            match stop {
+                // As the first level does without a second.
+                None => wave.status |= status::HALT,
+                // Without a debugger the runtime's handler ignores it.
+                Some(Stop::Trap(TRAP_DEBUG)) => wave.pc = wave.pc.wrapping_add(4),
+                Some(stop) => return Some(WorkgroupOutcome::Stopped { wave: index, stop }),
+            }
+            return None;
+        };
+        // Whether the access fails depends on mappings, of which the device knows more than this quantum.
+        if let Some(stop @ Stop::Memory(_)) = stop {
+            return Some(WorkgroupOutcome::Stopped { wave: index, stop });
+        }
+        let pc = wave.pc;
+        let trap_id = stop.as_ref().map_or(0, |stop| trap::record(wave, stop));
+        let ended = trap::execute(wave, trap_id, handler, traps, code, env, &mut report.messages);
+        if let Some(stop) = stop.filter(|stop| !traps.is_debugged && *stop != Stop::Trap(TRAP_DEBUG)) {
+            report.stops.push((stop, pc));
+        }
+        match ended {
+            Ok(()) => None,
+            Err(HandlerFailure::Ended) => {
+                self.state = WaveProgress::Ended;
+                None
+            }
+            Err(HandlerFailure::Stopped(stop)) => Some(WorkgroupOutcome::Stopped { wave: index, stop }),
+            Err(HandlerFailure::Endless) => Some(WorkgroupOutcome::TrapHandlerFailed { wave: index }),
         }
     }
 }

@@ -109,7 +109,7 @@ impl ProcessGpus {
                 return Err(libc::EINVAL);
             }
             // SAFETY: the word lies in the page, which stays mapped as long as this process lives.
-            unsafe { Doorbell::new(page.start().add(offset).cast()) }
+            unsafe { Doorbell::new(page.start().add(offset).cast()) }.numbered(spec.doorbell)
         };
         faults::lock(&self.queues).ok_or(libc::EIO)?.insert(spec.id, spec.gpu as usize);
         let id = device::QueueId(spec.id);

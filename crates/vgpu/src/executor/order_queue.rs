@@ -10,6 +10,7 @@ use super::ExecutorState;
 use super::gpus::{ProcessGpu, ProcessGpus};
 use crate::control::{Answer, Control, Departure, Numbered, Order};
 use crate::device::{QueueId, SaveError};
+use crate::driver::WaveControl;
 use crate::kill_points::{self, Point};
 use crate::sys;
 
@@ -33,6 +34,7 @@ struct Leaving {
 struct Arrival {
     gpu: u32,
     queues: Vec<QueueId>,
+    waves: WaveControl,
     not_before: u64,
 }
 
@@ -108,6 +110,10 @@ impl Pending {
                 }
                 Answer::Done
             }
+            Order::EventInterrupt { event } => {
+                shared.events.interrupt(event);
+                Answer::Done
+            }
             Order::MemoryException { gpu, fault } => {
                 let gpu_id = gpus.get(gpu).map_or(0, |gpu| gpu.gpu_id);
                 shared.events.memory_exception(&fault.record(gpu_id));
@@ -125,9 +131,9 @@ impl Pending {
                     Err(errno) => Answer::Failed(errno),
                 }
             }
-            Order::Map { gpu, queues, not_before } => {
+            Order::Map { gpu, queues, waves, not_before } => {
                 let queues = queues.into_iter().map(QueueId).collect();
-                self.maps.push(Arrival { gpu, queues, not_before });
+                self.maps.push(Arrival { gpu, queues, waves, not_before });
                 Answer::Done
             }
             Order::Reset { gpu } => {
@@ -164,6 +170,7 @@ impl Pending {
                 return true;
             }
             if let Ok(mut device) = gpus.get(arrival.gpu).and_then(ProcessGpu::device) {
+                device.set_wave_control(arrival.waves);
                 device.map(&arrival.queues);
             }
             false

@@ -119,6 +119,7 @@ fn follow(supervisor: &Arc<Supervisor>, member: Option<&Member>, follow_up: Foll
         FollowUp::QueueException { process, queue, exceptions } => {
             post(supervisor, process, Order::QueueException { id: queue, exceptions: exceptions.0 });
         }
+        FollowUp::EventInterrupt { process, event } => post(supervisor, process, Order::EventInterrupt { event }),
         FollowUp::MemoryException { process, gpu, fault } => {
             post(supervisor, process, Order::MemoryException { gpu, fault });
         }

@@ -243,7 +243,7 @@ impl Hws {
             let Some(member) = supervisor.member(mapped.process) else { continue };
             let channel = Arc::clone(&member.channel);
             let queues = mapped.queues.iter().map(|queue| queue.id).collect();
-            if channel.tell(Order::Map { gpu: self.gpu, queues, not_before }).is_ok() {
+            if channel.tell(Order::Map { gpu: self.gpu, queues, waves: mapped.waves, not_before }).is_ok() {
                 state.mapped.push(channel);
             }
         }

@@ -335,6 +335,7 @@ mod tests {
 
     use super::*;
     use crate::device::Geometry;
+    use crate::driver::WaveControl;
 
     struct Client {
         child: std::process::Child,
@@ -386,7 +387,7 @@ mod tests {
         let chip = chip();
         let Client { mut child, channel, theirs: _theirs, .. } = client(&chip);
         let queues = vec![0; 10_000];
-        let order = || Order::Map { gpu: 0, queues: queues.clone(), not_before: 0 };
+        let order = || Order::Map { gpu: 0, queues: queues.clone(), waves: WaveControl::default(), not_before: 0 };
         let refused = (0..1000).find_map(|_| channel.order(order(), Instant::now()).err());
         assert_eq!(refused, Some(NoAnswer::Late));
         child.kill().expect("can be killed");

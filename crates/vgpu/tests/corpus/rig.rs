@@ -36,6 +36,10 @@ impl Interrupts for Complaints {
 
     fn mailbox(&self, _: u64, _: u64) {}
 
+    fn trap_message(&self, _payload: u32) {}
+
+    fn wave_stopped(&self, _queue: QueueId, _text: &str) {}
+
     fn fault(&self, _: QueueId, fault: Fault) {
         self.0.lock().unwrap().push(format!("memory fault: {fault:?}"));
     }

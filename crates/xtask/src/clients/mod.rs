@@ -1,5 +1,6 @@
 //! `cargo xtask clients`: test suites of other projects on the virtual gpu.
 
+mod dbgapi;
 mod rocrtst;
 
 use anyhow::{Context, Result, ensure};
@@ -10,6 +11,20 @@ use crate::run::{command, root};
 /// A test suite of another project.
 #[derive(Clone, Subcommand)]
 pub(crate) enum Suite {
+    /// AMD's debugger library (ROCdbgapi), which judges what waves leave in their save area.
+    ///
+    /// Our debugger attaches to a HIP program with it, lists, stops, reads and writes waves, steps through them, stops
+    /// them at a breakpoint, and leaves. Ends with 0 if all of that works and the program computes the same as without.
+    Dbgapi {
+        /// Print the results as JSON.
+        #[arg(long)]
+        json: bool,
+
+        /// Use the debug build of the command, which the tests have built already.
+        #[arg(long)]
+        debug: bool,
+    },
+
     /// AMD's tests of the HSA runtime, each in a process of its own with a time limit.
     ///
     /// Ends with 0 if every test that upstream enables passes, except those that crates/xtask/clients/rocrtst.toml
@@ -39,6 +54,7 @@ pub(crate) enum Suite {
 /// If the suite cannot run, or its tests do not pass.
 pub(crate) fn clients(suite: &Suite) -> Result<()> {
     match suite {
+        Suite::Dbgapi { json, debug } => dbgapi::run(*json, &build(*debug)?),
         Suite::Rocrtst { json, known, filter, debug } => {
             rocrtst::run(&rocrtst::Options { json: *json, known: *known, filter }, &build(*debug)?)
         }

@@ -49,6 +49,39 @@ fn a_debugger_that_subscribed_to_an_error_keeps_it_from_the_runtime() {
     assert!(event.exception_mask.has(ExceptionMask::QUEUE_WAVE_ABORT) && event.queue_id == 2, "{event:?}");
 }
 
+/// A message of a trap handler about a queue's doorbell.
+fn message(machine: &Machine, queue: u32, exceptions: ExceptionMask) -> Interrupt {
+    let spec = &machine.driver.process(ALICE).unwrap().queues[&queue].spec;
+    Interrupt::TrapMessage { gpu: spec.gpu, payload: (exceptions.0 as u32) << 10 | spec.doorbell }
+}
+
+#[test]
+fn a_message_of_a_trap_handler_names_queue_and_exceptions() {
+    let mut machine = Machine::to_debug();
+    machine.add_queues(ALICE, &[0, 1, 0]);
+    let aborted = message(&machine, 2, ExceptionMask::QUEUE_WAVE_ABORT);
+    assert_eq!(machine.driver.interrupt(ALICE, aborted, 7), [to_runtime()]);
+    // What names no queue, or no exception, is the number of an event.
+    for payload in [0x3FF | 1 << 10, 7] {
+        let event = DeviceEffect::Then(FollowUp::EventInterrupt { process: ALICE, event: payload });
+        let interrupt = Interrupt::TrapMessage { gpu: 0, payload: payload | 0xFF00_0000 };
+        assert_eq!(machine.driver.interrupt(ALICE, interrupt, 7), [event], "{payload:#x}");
+    }
+}
+
+#[test]
+fn a_debugger_hears_of_the_traps_it_subscribed_to() {
+    let mut machine = Machine::debugged();
+    subscribe(&mut machine, ExceptionMask::QUEUE_WAVE_TRAP);
+    let trapped = message(&machine, 2, ExceptionMask::QUEUE_WAVE_TRAP);
+    assert_eq!(machine.driver.interrupt(ALICE, trapped, 7), [TOLD]);
+    let args = QueryDebugEvent { exception_mask: ExceptionMask::DEFINED, gpu_id: 0, queue_id: 0 };
+    let event = machine.trap(BOB, No, args, &[]).ok();
+    assert!(event.exception_mask.has(ExceptionMask::QUEUE_WAVE_TRAP) && event.queue_id == 2, "{event:?}");
+    let aborted = message(&machine, 2, ExceptionMask::QUEUE_WAVE_ABORT);
+    assert_eq!(machine.driver.interrupt(ALICE, aborted, 7), [to_runtime()], "it did not subscribe");
+}
+
 #[test]
 fn a_failed_memory_access_evicts_the_process_and_signals_its_events() {
     let mut machine = Machine::to_debug();

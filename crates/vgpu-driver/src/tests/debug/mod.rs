@@ -6,6 +6,7 @@ mod queues;
 mod random;
 mod runtime;
 mod snapshots;
+mod waves;
 
 use kfd_abi::debug::{
     ClearNodeAddressWatch, DbgTrapArgs, Disable, Enable, GetQueueSnapshot, LaunchMode, OverrideMode, QueryDebugEvent,
@@ -355,22 +356,6 @@ fn when_the_target_dies_its_debugger_loses_the_descriptor() {
 fn what_the_hardware_lacks_is_refused_as_where_it_is_missing() {
     let mut machine = Machine::debugged();
     let gpu_id = machine.gpu_id(1);
-    let plain = SetWaveLaunchOverride { enable_mask: TrapMask(9), ..SetWaveLaunchOverride::ZERO };
-    for (args, result) in [
-        (plain, Ok(0)),
-        (SetWaveLaunchOverride { support_request_mask: TrapMask::FP_INVALID, ..plain }, Err(Errno::EACCES)),
-        (SetWaveLaunchOverride { support_request_mask: TrapMask(1), override_mode: OverrideMode(2), ..plain }, {
-            Err(Errno::EPERM)
-        }),
-    ] {
-        let answer = machine.trap(BOB, No, args, &[]);
-        assert_eq!((answer.result, answer.args.support_request_mask), (result, TrapMask::EMPTY), "{args:?}");
-        assert_eq!(answer.effects, if result.is_ok() { both(Cause::Debug, Some(0)) } else { Vec::new() });
-    }
-    for (mode, result) in [(0, Ok(0)), (1, Err(Errno::EINVAL)), (2, Err(Errno::EINVAL)), (0x100, Ok(0))] {
-        let args = SetWaveLaunchMode { launch_mode: LaunchMode(mode), pad: 0 };
-        assert_eq!(machine.trap(BOB, No, args, &[]).result, result, "{mode}");
-    }
     let watch = SetNodeAddressWatch { gpu_id, ..SetNodeAddressWatch::ZERO };
     let answer = machine.trap(BOB, No, watch, &[]);
     assert_eq!((answer.errno(), answer.args.id), (Some(Errno::ENOMEM), u32::MAX));

@@ -2,7 +2,7 @@
 
 use super::{ops, simm16, sources};
 use crate::inst::{Flow, Op, Stop};
-use crate::wave::{M0, mode, status};
+use crate::wave::{EXEC, M0, mode, status};
 
 pub(super) static OPS: &[Op] = ops!(Sopp:
     0 "s_nop" |_, _, _| Flow::Next;
@@ -29,11 +29,16 @@ pub(super) static OPS: &[Op] = ops!(Sopp:
         Flow::Next
     };
     16 "s_sendmsg" |wave, inst, _| {
-        if simm16(inst) & 0xF != INTERRUPT {
-            return Flow::Next;
+        match simm16(inst) & 0xF {
+            INTERRUPT => {
+                wave.interrupt(wave.s[M0]);
+                return Flow::Sleep;
+            }
+            // The answer arrives before the next instruction. Its bit 31 is clear, for which handlers wait.
+            GET_DOORBELL => wave.s[EXEC] = wave.doorbell & 0x7FFF_FFFF,
+            _ => {}
         }
-        wave.interrupt(wave.s[M0]);
-        Flow::Sleep
+        Flow::Next
     };
     17 "s_sendmsghalt" |wave, inst, _| {
         if simm16(inst) & 0xF == INTERRUPT {
@@ -53,6 +58,8 @@ pub(super) static OPS: &[Op] = ops!(Sopp:
 
 /// The message that interrupts the host, with M0 as payload; the others talk to units a compute device has no use for.
 const INTERRUPT: i16 = 1;
+/// The message that asks for the number of the queue's doorbell, which arrives in EXEC.
+const GET_DOORBELL: i16 = 10;
 
 pub(super) static SKIP: &[Op] = ops!(Sopc:
     16 "s_setvskip" |wave, inst, _| {

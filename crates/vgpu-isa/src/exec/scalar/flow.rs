@@ -134,11 +134,11 @@ fn fork(wave: &mut Wave, mask: u64, target: u64) -> Flow {
 
 /// Only a trap handler may return from one.
 fn return_from_trap(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>, target: u64) -> Flow {
-    if wave.status & status::PRIV == 0 {
+    if !wave.is_privileged() {
         return env.stopped(Stop::Illegal { mnemonic: Some(inst.op.name), words: inst.words });
     }
     wave.status &= !status::PRIV;
-    let flow = jump(wave, target);
-    // A wave that the handler halted goes no further.
-    if wave.status & status::HALT != 0 { Flow::Sleep } else { flow }
+    jump(wave, target);
+    // The device looks at the wave first: the handler may have halted it, or left another exception.
+    Flow::Sleep
 }

@@ -93,10 +93,11 @@ fn write(wave: &mut Wave, field: Field, value: u32) -> Flow {
     let value = read(wave, field.register) & !mask | value << field.offset & mask;
     match field.register {
         id::MODE => {
-            let skipped = wave.mode() & mode::VSKIP;
+            const READ_AT_START: u32 = mode::VSKIP | mode::DEBUG_EN;
+            let before = wave.mode() & READ_AT_START;
             wave.set_mode(value);
             // A jump begins a new run of instructions, which reads the mode again.
-            return if value & mode::VSKIP == skipped { Flow::Next } else { Flow::Jump };
+            return if value & READ_AT_START == before { Flow::Next } else { Flow::Jump };
         }
         id::STATUS => {
             wave.scc = value & status::SCC != 0;

@@ -49,6 +49,21 @@ fn message(asm: &str, flow: Flow, payload: Option<u32>, halts: bool) -> Case {
     )
 }
 
+/// The number arrives in EXEC with bit 31 clear, for which trap handlers wait.
+fn doorbell(number: u32) -> Case {
+    Case::new(
+        "s_sendmsg sendmsg(MSG_GET_DOORBELL)",
+        move |m| (m.wave.doorbell, m.wave.s[126]) = (number, 0x8000_0000),
+        move |before, after| {
+            same("flow", after.flow, Flow::Next)?;
+            same("interrupt", interrupt(after), None)?;
+            same("exec_lo", after.wave.s[126], number % 0x8000_0000)?;
+            same("exec_hi", after.wave.s[127], before.wave.s[127])?;
+            same("registers", &after.wave.s[..126], &before.wave.s[..126])
+        },
+    )
+}
+
 fn trap(id: u8) -> Case {
     Case::new(
         format!("s_trap {id}"),
@@ -109,7 +124,8 @@ pub(super) fn cases() -> Vec<Case> {
         status_change("s_setprio 0", base | 3 << 3, base, Flow::Next),
         message("s_sendmsg sendmsg(MSG_INTERRUPT)", Flow::Sleep, Some(0x8000_0123), false),
         message("s_sendmsg sendmsg(MSG_SAVEWAVE)", Flow::Next, None, false),
-        message("s_sendmsg sendmsg(MSG_GET_DOORBELL)", Flow::Next, None, false),
+        doorbell(0x2A7),
+        doorbell(0x8000_0001),
         message("s_sendmsghalt sendmsg(MSG_INTERRUPT)", Flow::Sleep, Some(0x8000_0123), true),
         message("s_sendmsghalt sendmsg(MSG_SAVEWAVE)", Flow::Sleep, None, true),
     ];

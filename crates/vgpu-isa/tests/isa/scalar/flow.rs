@@ -231,7 +231,7 @@ fn returns() -> Vec<Case> {
                     }
                 },
                 move |before, after| {
-                    same("flow", after.flow, Flow::Jump)?;
+                    same("flow", after.flow, Flow::Sleep)?;
                     same("pc", after.wave.pc, 0x2000_0040)?;
                     same("registers", after.wave.s, before.wave.s)?;
                     let fetch = if translated.unwrap_or(had) { status::INST_ATC } else { 0 };

@@ -100,8 +100,9 @@ fn write(id: u32, (offset, size): (u32, u32), value: u32, writable: u32, privile
                 same("trapsts", after.wave.trapsts, changed(3, old.trapsts))?;
                 same("hw_id", after.wave.hw_id, old.hw_id)?;
                 same("registers", after.wave.s, old.s)?;
-                let skip_changed = (new_mode ^ old.mode()) & mode::VSKIP != 0;
-                same("flow", after.flow, if skip_changed { Flow::Jump } else { Flow::Next })
+                // Instructions that follow are skipped, or executed one by one, from the next on.
+                let is_read_again = (new_mode ^ old.mode()) & (mode::VSKIP | mode::DEBUG_EN) != 0;
+                same("flow", after.flow, if is_read_again { Flow::Jump } else { Flow::Next })
             },
         )
     };

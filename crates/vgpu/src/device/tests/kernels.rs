@@ -156,3 +156,48 @@ pub(super) const TRAP: &[u32] = &[0xBF920003, 0xBF920002, 0xBF810000];
 
 /// `s_endpgm`
 pub(super) const NOTHING: &[u32] = &[0xBF810000];
+
+/// Stores 0x22 behind a breakpoint; argument: out.
+/// ```text
+/// s_load_dwordx2 s[4:5], s[0:1], 0x0
+/// s_waitcnt lgkmcnt(0)
+/// s_movk_i32 s6, 0x11
+/// s_trap 7
+/// s_movk_i32 s6, 0x22
+/// v_mov_b32_e32 v1, 0
+/// v_mov_b32_e32 v2, s6
+/// global_store_dword v1, v2, s[4:5]
+/// s_endpgm
+/// ```
+pub(super) const BREAKPOINT: &[u32] = &[
+    0xC0060100, 0x00000000, 0xBF8CC07F, 0xB0060011, 0xBF920007, 0xB0060022, 0x7E020280, 0x7E040206, 0xDC708000,
+    0x00040201, 0xBF810000,
+];
+
+/// A trap handler that steps over `s_trap`, tells the driver the doorbell and a trap, and halts the wave.
+/// ```text
+/// s_bfe_u32 ttmp2, ttmp1, 0x80010
+/// s_cbranch_scc0 exception
+/// s_add_u32 ttmp0, ttmp0, 4
+/// s_addc_u32 ttmp1, ttmp1, 0
+/// exception:
+/// s_mov_b32 ttmp2, exec_lo
+/// s_mov_b32 exec_lo, 0x80000000
+/// s_sendmsg sendmsg(MSG_GET_DOORBELL)
+/// s_and_b32 ttmp3, exec_lo, 0x3ff
+/// s_mov_b32 exec_lo, ttmp2
+/// s_or_b32 ttmp3, ttmp3, 0x800
+/// s_mov_b32 ttmp2, m0
+/// s_mov_b32 m0, ttmp3
+/// s_nop 0
+/// s_sendmsg sendmsg(MSG_INTERRUPT)
+/// s_mov_b32 m0, ttmp2
+/// s_bitset1_b32 ttmp12, 13
+/// s_setreg_b32 hwreg(HW_REG_STATUS), ttmp12
+/// s_rfe_b64 ttmp[0:1]
+/// ```
+pub(super) const HANDLER: &[u32] = &[
+    0x92EEFF6D, 0x00080010, 0xBF840002, 0x806C846C, 0x826D806D, 0xBEEE007E, 0xBEFE00FF, 0x80000000, 0xBF90000A,
+    0x866FFF7E, 0x000003FF, 0xBEFE006E, 0x876FFF6F, 0x00000800, 0xBEEE007C, 0xBEFC006F, 0xBF800000, 0xBF900001,
+    0xBEFC006E, 0xBEF81A8D, 0xB978F802, 0xBE801F6C,
+];

@@ -22,12 +22,17 @@ const BYTES: u64 = 1 << 20;
 /// Bytes of a ring.
 pub(super) const RING: u64 = 4096;
 
+/// Number of the doorbell before that of the first queue.
+pub(super) const DOORBELL: u32 = 0x100;
+
 /// What the driver would hear.
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) events: Mutex<Vec<u32>>,
     pub(super) mailboxes: Mutex<Vec<(u64, u64)>>,
     pub(super) messages: Mutex<Vec<u32>>,
+    pub(super) trap_messages: Mutex<Vec<u32>>,
+    pub(super) stopped_waves: Mutex<Vec<String>>,
     pub(super) faults: Mutex<Vec<(QueueId, Fault)>>,
     pub(super) errors: Mutex<Vec<(QueueId, ExceptionCode, String)>>,
 }
@@ -43,6 +48,14 @@ impl Interrupts for Log {
 
     fn message(&self, payload: u32) {
         self.messages.lock().unwrap().push(payload);
+    }
+
+    fn trap_message(&self, payload: u32) {
+        self.trap_messages.lock().unwrap().push(payload);
+    }
+
+    fn wave_stopped(&self, _queue: QueueId, text: &str) {
+        self.stopped_waves.lock().unwrap().push(text.to_owned());
     }
 
     fn fault(&self, queue: QueueId, fault: Fault) {
@@ -211,7 +224,7 @@ impl Machine {
             read_pointer: read,
             write_pointer: write,
             // SAFETY: part of the machine's memory.
-            doorbell: Some(unsafe { Doorbell::new(word) }),
+            doorbell: Some(unsafe { Doorbell::new(word) }.numbered(DOORBELL + self.queues)),
             priority: 7,
             percent: 100,
             save_area: self.save_area,

@@ -11,4 +11,5 @@ mod preemption;
 mod random;
 mod save;
 mod sdma;
+mod traps;
 mod walker;
