@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use vgpu::profile::ReadIndexKind;
 
 /// A program that a storm preempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -55,6 +56,10 @@ pub struct StormArgs {
     /// A small number finds more places to stop at and slows the program down.
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub mean_instructions: u64,
+
+    /// When the read index of the gpu's queues passes a packet: retire, fetch-rewound-at-save or fetch.
+    #[arg(long, value_name = "KIND", default_value = ReadIndexKind::default().name())]
+    pub read_index: ReadIndexKind,
 
     /// Seed of all random choices. The seed of each run follows from it.
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -1,6 +1,7 @@
 //! Flags of `gpreempt vgpu stress` and of the processes that it starts.
 
 use clap::Args;
+use vgpu::profile::ReadIndexKind;
 
 /// Flags of `gpreempt vgpu stress`.
 #[derive(Args)]
@@ -24,6 +25,10 @@ pub struct StressArgs {
     /// Least number of processes that die at each kill point.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub hits: u64,
+
+    /// When the read index of the gpu's queues passes a packet: retire, fetch-rewound-at-save or fetch.
+    #[arg(long, value_name = "KIND", default_value = ReadIndexKind::default().name())]
+    pub read_index: ReadIndexKind,
 
     /// Seed of all random choices. The course of events also depends on the machine.
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -47,7 +47,7 @@ const EXTENSION: u32 = 3;
 /// If a result is wrong, a process cannot end its work, a gpu was reset, or anything is left over.
 pub fn run(options: &StressArgs, out: &mut impl Write) -> Result<()> {
     let page = Page::new().context("cannot make a page of points")?;
-    let mut setup = Setup::new(Profile::load(PROFILE)?);
+    let mut setup = Setup::new(Profile { read_index: options.read_index, ..Profile::load(PROFILE)? });
     setup.options = Options { points: Some(page.path()), ..Options::default() };
     let gpu = launch::start(&setup, None, SUPERVISOR)?;
     let begun = Instant::now();

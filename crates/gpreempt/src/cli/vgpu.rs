@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 use vgpu::launch::{DebugPermission, Name, Storm};
+use vgpu::profile::ReadIndexKind;
 
 /// Options that select or define the virtual gpu.
 #[derive(Args)]
@@ -38,6 +39,13 @@ pub(crate) struct VgpuGpu {
     /// Each has a runlist, compute units and memory of its own.
     #[arg(long, value_name = "N")]
     pub(crate) gpus: Option<u32>,
+
+    /// When the read index of an AQL queue passes a packet: retire, fetch-rewound-at-save or fetch; as the profile says
+    /// unless given.
+    ///
+    /// No document says which kind hardware has. Schedulers and debuggers that read the index must be right with each.
+    #[arg(long, value_name = "KIND")]
+    pub(crate) read_index: Option<ReadIndexKind>,
 }
 
 /// Options that make the gpu misbehave.

@@ -23,6 +23,9 @@ fn setup(gpu: &VgpuGpu) -> Result<Setup> {
     if let Some(gpus) = gpu.gpus {
         profile = profile.with_gpus(gpus)?;
     }
+    if let Some(kind) = gpu.read_index {
+        profile.read_index = kind;
+    }
     let mut setup = Setup::new(profile);
     setup.name = gpu.name.clone();
     setup.shared = gpu.shared;
@@ -30,6 +33,7 @@ fn setup(gpu: &VgpuGpu) -> Result<Setup> {
         profile: gpu.profile.is_some(),
         cus: gpu.cus.is_some(),
         gpus: gpu.gpus.is_some(),
+        read_index: gpu.read_index.is_some(),
         ..Explicit::default()
     };
     Ok(setup)

@@ -29,8 +29,13 @@ pub(crate) fn run(options: &VgpuStatus, out: &mut impl Write) -> Result<()> {
     let name = status.name.as_deref().map_or_else(String::new, |name| format!(" {name}"));
     writeln!(
         out,
-        "virtual gpu{name}: {}, supervisor {}, {} launched, tokens {} of {}",
-        status.profile, status.supervisor, status.holders, status.tokens.held, status.tokens.total
+        "virtual gpu{name}: {}, read index {}, supervisor {}, {} launched, tokens {} of {}",
+        status.profile,
+        status.read_index.name(),
+        status.supervisor,
+        status.holders,
+        status.tokens.held,
+        status.tokens.total
     )?;
     write_gpus(&status.gpus, out)?;
     write_processes(&status, out)?;

@@ -7,6 +7,7 @@ mod cycle;
 mod error;
 mod gpu;
 mod read;
+mod read_index;
 
 use std::path::Path;
 
@@ -18,6 +19,7 @@ use toml_source::{ReadLimits, Source};
 pub use cycle::Cycle;
 pub use error::ProfileError;
 pub use gpu::Gpu;
+pub use read_index::ReadIndexKind;
 
 /// The profiles that need no file, by name.
 const BUILTIN: &[(&str, &str)] = &[
@@ -203,6 +205,8 @@ pub struct Profile {
     pub pci_domain: u32,
     /// PCI bus of the first gpu; the others follow unless they are partitions.
     pub pci_bus: u32,
+    /// When the read index of an AQL queue passes a packet.
+    pub read_index: ReadIndexKind,
     /// What taking queues off a gpu costs.
     pub cycle: Cycle,
 }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use toml_source::{Document, Source, Table};
 
-use super::{Cycle, Gfx, MAX_GPUS, Profile, ProfileError};
+use super::{Cycle, Gfx, MAX_GPUS, Profile, ProfileError, ReadIndexKind};
 
 /// Keys at the top of a profile.
 const KEYS: &[&str] = &[
@@ -36,6 +36,7 @@ const KEYS: &[&str] = &[
     "cp_queues",
     "pci_domain",
     "pci_bus",
+    "read_index",
     "cycle",
 ];
 
@@ -93,6 +94,7 @@ pub(super) fn profile(source: &Source) -> Result<Profile, ProfileError> {
         cp_queues: number("cp_queues", 1..=128).unwrap_or(1),
         pci_domain: optional("pci_domain", 0..=0xFFFF, 0),
         pci_bus: number("pci_bus", 1..=0xFF - (MAX_GPUS - 1)).unwrap_or(1),
+        read_index: root.field("read_index").choice(&ReadIndexKind::NAMES).unwrap_or_default(),
         cycle: root.field("cycle").table(CYCLE_KEYS).map_or_else(Cycle::default, |table| cycle(&table)),
     };
     // A geometry can only be judged if each of its numbers is valid.

@@ -62,6 +62,22 @@ fn errors_name_file_key_and_remedy() {
 }
 
 #[test]
+fn a_profile_names_the_kind_of_its_read_index() {
+    let text = Profile::builtin_text("mi300x").unwrap();
+    assert_eq!(builtin("mi300x").read_index, ReadIndexKind::Retire);
+    for (name, kind) in ReadIndexKind::NAMES {
+        assert_eq!((kind.name(), name.parse()), (name, Ok(kind)));
+        let profile = Profile::parse("my.toml", &format!("{text}\nread_index = \"{name}\"\n")).unwrap();
+        assert_eq!(profile.read_index, kind);
+        assert_eq!(serde_json::to_value(kind).unwrap(), name, "programs that share a gpu read it as profiles do");
+    }
+    let flag = "later".parse::<ReadIndexKind>().unwrap_err().to_string();
+    assert!(ReadIndexKind::NAMES.iter().all(|(name, _)| flag.contains(name)), "{flag}");
+    let unknown = Profile::parse("my.toml", &format!("{text}\nread_index = \"later\"\n")).unwrap_err().to_string();
+    assert!(unknown.contains("read_index") && unknown.contains("fetch-rewound-at-save"), "{unknown}");
+}
+
+#[test]
 fn a_profile_can_come_from_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("small.toml");

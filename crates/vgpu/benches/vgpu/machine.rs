@@ -13,6 +13,7 @@ use vgpu::device::{
     DeviceActivity, DeviceConfig, Doorbell, Geometry, HardwareQueueSpec, Interrupts, LocalSlots, PacketFormat,
     ProcessDevice, QueueId, SaveArea, Worker,
 };
+use vgpu::profile::ReadIndexKind;
 use vgpu_isa::inst::Target;
 use vgpu_isa::memory::{Fault, Mapping, Port, Space};
 
@@ -87,7 +88,11 @@ impl Machine {
         // SAFETY: the memory lives as long as the machine, and is made of atomics.
         unsafe { space.insert(all) };
         let space = Arc::new(space);
-        let config = DeviceConfig { target: Target::Gfx942, clock: vgpu::sys::realtime_100mhz };
+        let config = DeviceConfig {
+            target: Target::Gfx942,
+            clock: vgpu::sys::realtime_100mhz,
+            read_index: ReadIndexKind::Retire,
+        };
         let slots = Arc::new(LocalSlots::new(Geometry::cdna(4, 1)));
         let mut device = ProcessDevice::new(config, Arc::new(Complain), slots);
         device.set_space(Arc::clone(&space));

@@ -63,7 +63,7 @@ impl Attached {
             Gfx::Gfx90a => vgpu_isa::inst::Target::Gfx90a,
             Gfx::Gfx942 => vgpu_isa::inst::Target::Gfx942,
         };
-        let config = DeviceConfig { target, clock: sys::realtime_100mhz };
+        let config = DeviceConfig { target, clock: sys::realtime_100mhz, read_index: profile.read_index };
         let gpu = |gpu: Gpu| {
             let (events, control) = (Arc::clone(&events), Arc::clone(&control));
             let interrupts = Arc::new(Wires { events, control, gpu: gpu.index, gpu_id: gpu.gpu_id });

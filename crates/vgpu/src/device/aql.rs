@@ -12,8 +12,10 @@ use super::kernel::{Kernel, LDS_GRANULE, properties};
 use super::kernel_launch::KernelLaunch;
 use super::pm4::Pm4;
 use super::queue::HardwareQueueSpec;
+use super::read_index::{self, ReadIndex};
 use super::signal;
 use super::stream::Stream;
+use crate::driver::profile::ReadIndexKind;
 
 /// Largest workgroup.
 pub(crate) const MAX_ITEMS: u32 = 1024;
@@ -37,14 +39,28 @@ struct Fetched {
 }
 
 /// How far an AQL queue is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Aql {
-    /// Packets fetched.
-    read: u64,
+    pub(crate) index: ReadIndex,
     current: Option<Fetched>,
 }
 
+/// Progress of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// It has completed.
+    Completed,
+    /// Its workgroups are on their way; it completes with the last of them.
+    Launched,
+    /// It goes on with the next step.
+    UnderWay(Step),
+}
+
 impl Aql {
+    pub(crate) fn new(kind: ReadIndexKind) -> Self {
+        Self { index: ReadIndex::new(kind), current: None }
+    }
+
     /// Whether a packet was fetched and is not through.
     pub(crate) fn is_under_way(&self) -> bool {
         self.current.is_some()
@@ -66,51 +82,51 @@ impl Aql {
                 None => return Ok(Step::Empty),
             },
         };
-        let step = process(&mut fetched, cx, object, pm4, dispatches)?;
-        if step != Step::Empty {
-            self.current = Some(fetched);
+        match process(&mut fetched, cx, object, pm4, dispatches)? {
+            Progress::Completed => self.index.completed(cx, spec, fetched.index)?,
+            Progress::Launched => {}
+            Progress::UnderWay(step) => {
+                self.current = Some(fetched);
+                return Ok(step);
+            }
         }
-        // A packet that is through leaves nothing behind, but it was progress.
-        Ok(if step == Step::Empty { Step::Done } else { step })
+        Ok(Step::Done)
     }
 
     /// Takes the next packet out of the ring, if its producer has written it.
     fn fetch(&mut self, cx: &mut Context<'_>, spec: &HardwareQueueSpec) -> Result<Option<Fetched>, Halt> {
         let written = cx.memory.read_u64(spec.write_pointer)?;
-        if written.wrapping_sub(self.read).cast_signed() <= 0 {
+        let index = self.index.next();
+        if written.wrapping_sub(index).cast_signed() <= 0 || !self.index.may_fetch(spec) {
             return Ok(None);
         }
-        let packets = (spec.ring_bytes / PACKET_SIZE as u64).max(1);
-        let address = spec.ring.wrapping_add(self.read % packets * PACKET_SIZE as u64);
+        let address = read_index::slot(spec, index);
         let header = Header(cx.memory.read_u32(address)? as u16);
         if header.kind() == PacketType::INVALID {
             return Ok(None);
         }
         let mut bytes = [0; PACKET_SIZE];
         cx.memory.read(address, &mut bytes)?;
-        cx.memory.write(address, &u16::from(PacketType::INVALID.0).to_le_bytes())?;
-        let index = self.read;
-        self.read = self.read.wrapping_add(1);
-        cx.memory.write_u64(spec.read_pointer, self.read)?;
+        self.index.fetched(cx, spec)?;
         Ok(Some(Fetched { packet: Packet::decode(&bytes), index, address, started: None }))
     }
 }
 
-/// Continues a packet. `Empty` means that it has completed.
+/// Continues a packet.
 fn process(
     fetched: &mut Fetched,
     cx: &mut Context<'_>,
     object: Option<u64>,
     pm4: &mut Pm4,
     dispatches: &mut Dispatches,
-) -> Result<Step, Halt> {
+) -> Result<Progress, Halt> {
     let Packet { header, kind, completion } = fetched.packet;
     if fetched.started.is_none() {
         if header.barrier() && !dispatches.idle() {
-            return Ok(Step::Wait);
+            return Ok(Progress::UnderWay(Step::Wait));
         }
         if !is_ready(&kind, fetched.index, cx, pm4, dispatches)? {
-            return Ok(Step::Wait);
+            return Ok(Progress::UnderWay(Step::Wait));
         }
         if header.acquire() == FenceScope::SYSTEM {
             cx.invalidate_code();
@@ -121,18 +137,18 @@ fn process(
         PacketKind::KernelDispatch(dispatch) => {
             let launch = launch(&dispatch, fetched, cx, object)?;
             let workgroups = launch.workgroups().ok_or_else(|| dimensions("the grid has too many workgroups"))?;
-            dispatches.push(launch, workgroups, dispatch.completion_signal);
-            return Ok(Step::Empty);
+            dispatches.push(launch, workgroups, Some(fetched.index), dispatch.completion_signal);
+            return Ok(Progress::Launched);
         }
         PacketKind::Pm4Ib(_) => match pm4.step(None, cx, dispatches)? {
-            Step::Empty if pm4.launched && !dispatches.idle() => return Ok(Step::Wait),
+            Step::Empty if pm4.launched && !dispatches.idle() => return Ok(Progress::UnderWay(Step::Wait)),
             Step::Empty => pm4.launched = false,
-            step => return Ok(step),
+            step => return Ok(Progress::UnderWay(step)),
         },
         _ => {}
     }
     signal::complete(cx, completion.map_or(0, SignalHandle::get), started)?;
-    Ok(Step::Empty)
+    Ok(Progress::Completed)
 }
 
 /// Returns whether a packet need not wait, and starts the PM4 commands of one that jumps to them.

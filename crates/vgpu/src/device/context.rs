@@ -1,10 +1,10 @@
 //! The environment of packet processing.
 
 use vgpu_isa::inst::Target;
-use vgpu_isa::memory::{Fault, Port};
+use vgpu_isa::memory::{Fault, Port, Space};
 
-use super::Interrupts;
 use super::slots::Slots;
+use super::{DeviceConfig, Interrupts};
 
 /// Memory, interrupts and clock of a queue while its packets are processed.
 pub(crate) struct Context<'a> {
@@ -18,7 +18,19 @@ pub(crate) struct Context<'a> {
     pub(crate) generation: &'a mut u64,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// Makes the environment of a device's packets, with its memory as mapped now.
+    pub(crate) fn new(
+        config: &DeviceConfig,
+        interrupts: &'a dyn Interrupts,
+        slots: &'a dyn Slots,
+        space: &'a Space,
+        generation: &'a mut u64,
+    ) -> Self {
+        let DeviceConfig { target, clock, .. } = *config;
+        Self { memory: Port::new(space), interrupts, slots, clock, target, generation }
+    }
+
     /// Invalidates decoded code: memory may hold other code now.
     pub(crate) fn invalidate_code(&mut self) {
         *self.generation += 1;

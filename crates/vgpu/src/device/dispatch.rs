@@ -26,6 +26,8 @@ pub(crate) struct Dispatch {
     ahead: [u32; 3],
     /// Workgroups without a place.
     unplaced: u64,
+    /// Number of the AQL packet that it is; one that PM4 commands start is none.
+    pub(crate) packet: Option<u64>,
     /// Signal to decrement at the end, or 0.
     pub(crate) signal: u64,
     /// Time at which the first workgroup started, in ticks.
@@ -71,8 +73,8 @@ impl Dispatches {
         self.list.len() >= MOST
     }
 
-    /// Adds a dispatch of `workgroups` workgroups.
-    pub(crate) fn push(&mut self, launch: KernelLaunch, workgroups: u64, signal: u64) {
+    /// Adds a dispatch of `workgroups` workgroups, which is the AQL packet `packet` if it is one.
+    pub(crate) fn push(&mut self, launch: KernelLaunch, workgroups: u64, packet: Option<u64>, signal: u64) {
         self.serial += 1;
         let next = launch.start;
         self.list.push_back(Dispatch {
@@ -84,6 +86,7 @@ impl Dispatches {
             reserved: VecDeque::new(),
             ahead: next,
             unplaced: workgroups,
+            packet,
             signal,
             started: None,
         });

@@ -73,10 +73,10 @@ impl ProcessDevice {
                 self.recycle(group);
                 if let Some(dispatch) = ended {
                     let started = dispatch.started.unwrap_or_else(self.config.clock);
-                    let told = self.with_context(|cx| signal::complete(cx, dispatch.signal, started));
-                    if let Err(fault) = told {
-                        self.halt(id, fault.into());
-                    }
+                    self.with_queue(id, |queue, cx| {
+                        signal::complete(cx, dispatch.signal, started)?;
+                        dispatch.packet.map_or(Ok(()), |packet| queue.completed(cx, packet))
+                    });
                 }
             }
             WorkgroupOutcome::Stopped { wave, stop } => {

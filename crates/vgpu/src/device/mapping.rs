@@ -58,6 +58,8 @@ impl ProcessDevice {
     }
 
     fn save_unmapped(&mut self, id: QueueId) -> UnmappedQueue {
+        // Packets without waves may be under way, too.
+        self.with_queue(id, HardwareQueue::rewind);
         let to_save = self.queues.get(&id).is_some_and(|queue| {
             let waves = !queue.parked.is_empty() || queue.saved.is_some();
             waves && !queue.stopped

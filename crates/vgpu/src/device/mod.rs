@@ -25,6 +25,7 @@ mod pm4_memory;
 mod pool;
 mod process_device;
 mod queue;
+mod read_index;
 mod reserve;
 mod save;
 mod sdma;
@@ -42,6 +43,8 @@ mod tests;
 use kfd_abi::exception::ExceptionCode;
 use vgpu_isa::inst::Target;
 use vgpu_isa::memory::Fault;
+
+use crate::driver::profile::ReadIndexKind;
 
 pub use cu_mask::{CuMask, MOST_CUS};
 pub use kernel_launch::KernelLaunch;
@@ -89,4 +92,6 @@ pub struct DeviceConfig {
     pub target: Target,
     /// Fixed 100 MHz counter that timestamps show.
     pub clock: fn() -> u64,
+    /// When the read index of an AQL queue passes a packet.
+    pub read_index: ReadIndexKind,
 }

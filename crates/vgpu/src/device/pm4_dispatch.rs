@@ -56,7 +56,7 @@ impl Pm4 {
             Halt::error(ExceptionCode::QUEUE_PACKET_DISPATCH_DIM_INVALID, text)
         })?;
         if workgroups > 0 {
-            dispatches.push(launch, workgroups, 0);
+            dispatches.push(launch, workgroups, None, 0);
             self.launched = true;
         }
         Ok(PacketProgress::Next)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use vgpu_isa::memory::{Port, Space};
+use vgpu_isa::memory::{Fault, Space};
 
 use super::context::{Context, Step};
 use super::errors::Halt;
@@ -127,7 +127,7 @@ impl ProcessDevice {
     pub fn create_queue(&mut self, spec: HardwareQueueSpec) {
         self.destroy_queue(spec.id);
         self.created += 1;
-        self.queues.insert(spec.id, HardwareQueue::new(spec, self.created));
+        self.queues.insert(spec.id, HardwareQueue::new(spec, self.created, self.config.read_index));
     }
 
     /// Changes a queue. Returns whether there is one.
@@ -185,14 +185,7 @@ impl ProcessDevice {
         let mut pulse = DeviceActivity::Idle;
         let mut halts = Vec::new();
         let space = Arc::clone(&self.space);
-        let mut cx = Context {
-            memory: Port::new(&space),
-            interrupts: &*self.interrupts,
-            slots: &*self.slots,
-            clock: self.config.clock,
-            target: self.config.target,
-            generation: &mut self.generation,
-        };
+        let mut cx = Context::new(&self.config, &*self.interrupts, &*self.slots, &space, &mut self.generation);
         for (id, queue) in self.queues.iter_mut().filter(|(_, queue)| queue.active()) {
             let begun = (queue.spec.kind == PacketFormat::Sdma).then(self.config.clock);
             let mut copied = false;
@@ -268,13 +261,20 @@ impl ProcessDevice {
     /// Runs `act` with memory, interrupts and clock.
     pub(super) fn with_context<T>(&mut self, act: impl FnOnce(&mut Context<'_>) -> T) -> T {
         let space = Arc::clone(&self.space);
-        act(&mut Context {
-            memory: Port::new(&space),
-            interrupts: &*self.interrupts,
-            slots: &*self.slots,
-            clock: self.config.clock,
-            target: self.config.target,
-            generation: &mut self.generation,
-        })
+        act(&mut Context::new(&self.config, &*self.interrupts, &*self.slots, &space, &mut self.generation))
+    }
+
+    /// Runs `act` on a queue, with memory, interrupts and clock. A failed access stops the queue.
+    pub(super) fn with_queue(
+        &mut self,
+        id: QueueId,
+        act: impl FnOnce(&mut HardwareQueue, &mut Context<'_>) -> Result<(), Fault>,
+    ) {
+        let space = Arc::clone(&self.space);
+        let Some(queue) = self.queues.get_mut(&id) else { return };
+        let mut cx = Context::new(&self.config, &*self.interrupts, &*self.slots, &space, &mut self.generation);
+        if let Err(fault) = act(queue, &mut cx) {
+            self.halt(id, fault.into());
+        }
     }
 }

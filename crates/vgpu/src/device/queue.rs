@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kfd_abi::hsa::AmdQueue;
+use vgpu_isa::memory::Fault;
 
 use super::aql::Aql;
 use super::context::{Context, Step};
@@ -10,10 +11,12 @@ use super::cu_mask::CuMask;
 use super::dispatch::Dispatches;
 use super::errors::Halt;
 use super::pm4::Pm4;
+use super::read_index::ReadIndex;
 use super::save::{SaveArea, SavedQueue};
 use super::sdma::Sdma;
 use super::stream::Stream;
 use super::workgroup::Workgroup;
+use crate::driver::profile::ReadIndexKind;
 
 /// A queue's number in its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,9 +150,9 @@ pub(crate) struct HardwareQueue {
 }
 
 impl HardwareQueue {
-    pub(crate) fn new(spec: HardwareQueueSpec, serial: u64) -> Self {
+    pub(crate) fn new(spec: HardwareQueueSpec, serial: u64, read_index: ReadIndexKind) -> Self {
         let processor = match spec.kind {
-            PacketFormat::Aql => Processor::Aql(Aql::default()),
+            PacketFormat::Aql => Processor::Aql(Aql::new(read_index)),
             PacketFormat::Pm4 => Processor::Pm4(Stream::ring(spec.ring, spec.ring_bytes)),
             PacketFormat::Sdma => Processor::Sdma(Sdma::new(spec.ring, spec.ring_bytes)),
         };
@@ -200,6 +203,31 @@ impl HardwareQueue {
                 Processor::Pm4(_) => false,
                 Processor::Sdma(sdma) => sdma.is_under_way(),
             }
+    }
+
+    /// Takes note that a dispatch has completed, which is the AQL packet of this number.
+    pub(crate) fn completed(&mut self, cx: &mut Context<'_>, packet: u64) -> Result<(), Fault> {
+        self.with_read_index(|index, spec| index.completed(cx, spec, packet))
+    }
+
+    /// Shows the read index of a queue that is saved.
+    pub(crate) fn rewind(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        self.with_read_index(|index, spec| index.rewind(cx, spec))
+    }
+
+    /// Shows the read index of a queue that comes back to the device.
+    pub(crate) fn catch_up(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        self.with_read_index(|index, spec| index.catch_up(cx, spec))
+    }
+
+    fn with_read_index(
+        &mut self,
+        act: impl FnOnce(&mut ReadIndex, &HardwareQueueSpec) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        match &mut self.processor {
+            Processor::Aql(aql) => act(&mut aql.index, &self.spec),
+            Processor::Pm4(_) | Processor::Sdma(_) => Ok(()),
+        }
     }
 
     pub(crate) fn update(&mut self, update: &HardwareQueueUpdate) {

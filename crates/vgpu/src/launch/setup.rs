@@ -47,6 +47,9 @@ pub struct Explicit {
     pub cus: bool,
     /// The number of gpus.
     pub gpus: bool,
+    /// The kind of read index.
+    #[serde(default)]
+    pub read_index: bool,
     /// The options.
     pub options: bool,
 }
@@ -114,8 +117,9 @@ impl Setup {
             }
         };
         let (wanted, explicit) = (&self.profile, self.explicit);
-        // The numbers that have flags of their own are compared for themselves.
-        let alike = Profile { cus: wanted.cus, gpus: wanted.gpus, ..running.clone() };
+        // What has a flag of its own is compared for itself.
+        let Profile { cus, gpus, read_index, .. } = *wanted;
+        let alike = Profile { cus, gpus, read_index, ..running.clone() };
         if alike.name == wanted.name {
             let edited = format!("another {}", wanted.name);
             differs(explicit.profile && alike != *wanted, "profile", &running.name, &edited);
@@ -124,6 +128,8 @@ impl Setup {
         }
         differs(explicit.cus && running.cus != wanted.cus, "--cus", &running.cus, &wanted.cus);
         differs(explicit.gpus && running.gpus != wanted.gpus, "--gpus", &running.gpus, &wanted.gpus);
+        let kinds = (running.read_index.name(), read_index.name());
+        differs(explicit.read_index && kinds.0 != kinds.1, "--read-index", &kinds.0, &kinds.1);
         if explicit.options && *options != self.options {
             found.push("its options for fault injection are different".to_owned());
         }
@@ -134,6 +140,7 @@ impl Setup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::ReadIndexKind;
 
     #[test]
     fn names_are_short_and_plain() {
@@ -177,6 +184,17 @@ mod tests {
         let by_cus = Explicit { cus: true, ..Explicit::default() };
         let error = Setup { explicit: by_cus, ..Setup::new(profile(16)) }.accepts(&running).expect_err("another");
         assert!(error.contains("--cus 8") && error.contains("16"), "{error}");
+    }
+
+    #[test]
+    fn the_kind_of_read_index_is_compared_only_if_asked_for() {
+        let running = setup("mi300x");
+        let mut wanted = setup("mi300x");
+        wanted.profile.read_index = ReadIndexKind::Fetch;
+        assert_eq!(wanted.accepts(&running), Ok(()));
+        wanted.explicit.read_index = true;
+        let error = wanted.accepts(&running).expect_err("another");
+        assert!(error.contains("--read-index retire, asked for was fetch"), "{error}");
     }
 
     #[test]

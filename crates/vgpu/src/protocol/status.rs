@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::options::Options;
+pub use vgpu_driver::profile::ReadIndexKind;
 pub use vgpu_driver::{QueueKindStatus, QueueSnapshot, QueueState};
 
 /// A virtual gpu at one moment.
@@ -16,6 +17,8 @@ pub struct Status {
     pub profile: String,
     /// Compute units of each gpu.
     pub cus: u32,
+    /// When the read index of an AQL queue passes a packet.
+    pub read_index: ReadIndexKind,
     /// Pid of the supervisor.
     pub supervisor: u32,
     /// Options it was started with.

@@ -22,6 +22,7 @@ impl Supervisor {
             name: device.setup.name.as_ref().map(ToString::to_string),
             profile: profile.name.clone(),
             cus: profile.cus,
+            read_index: profile.read_index,
             system_used_bytes,
             ..Status::default()
         };

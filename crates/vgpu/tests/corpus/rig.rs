@@ -15,6 +15,7 @@ use vgpu::device::{
     DeviceActivity, DeviceConfig, Doorbell, Geometry, HardwareQueueSpec, Interrupts, LocalSlots, PacketFormat,
     ProcessDevice, QueueId, SaveArea, Worker,
 };
+use vgpu::profile::ReadIndexKind;
 use vgpu_isa::inst::Target;
 use vgpu_isa::memory::{Fault, Mapping, Port, Space};
 
@@ -54,7 +55,8 @@ fn clock() -> u64 {
     TICKS.fetch_add(1, Ordering::Relaxed)
 }
 
-pub(crate) const CONFIG: DeviceConfig = DeviceConfig { target: Target::Gfx942, clock };
+pub(crate) const CONFIG: DeviceConfig =
+    DeviceConfig { target: Target::Gfx942, clock, read_index: ReadIndexKind::Retire };
 
 /// The rig's only queue.
 pub(crate) const QUEUE: QueueId = QueueId(1);

@@ -186,15 +186,18 @@ impl ProcessDevice {
     }
 
     /// Writes the waves of a queue that is off the device to its save area and gives their records back. The queue
-    /// stays off the device until [`ProcessDevice::restore`]. What is saved already stays as it is.
+    /// stays off the device until [`ProcessDevice::restore`], and its read index is that of a saved queue. What is
+    /// saved already stays as it is.
     ///
     /// # Errors
     /// See [`SaveError`].
     pub fn save(&mut self, id: QueueId) -> Result<SaveExtent, SaveError> {
-        let queue = self.queues.get_mut(&id).ok_or(SaveError::NoQueue)?;
+        let queue = self.queues.get(&id).ok_or(SaveError::NoQueue)?;
         if !queue.is_off_device() {
             return Err(SaveError::OnDevice);
         }
+        self.with_queue(id, HardwareQueue::rewind);
+        let queue = self.queues.get_mut(&id).ok_or(SaveError::NoQueue)?;
         if let Some(saved) = &queue.saved {
             return Ok(saved.extent);
         }
@@ -236,6 +239,7 @@ impl ProcessDevice {
             }
             self.counters.restores += u64::from(waves > 0);
         }
+        self.with_queue(id, HardwareQueue::catch_up);
         self.settle(id);
         Ok(())
     }

@@ -15,6 +15,7 @@ use super::super::{
     DeviceActivity, DeviceConfig, Doorbell, Geometry, HardwareQueueSpec, Interrupts, LocalSlots, PacketFormat,
     ProcessDevice, QueueId, SaveArea, Worker, Workgroup,
 };
+use crate::driver::profile::ReadIndexKind;
 
 /// Where memory starts.
 pub(super) const BASE: u64 = 0x1000_0000;
@@ -72,7 +73,8 @@ fn clock() -> u64 {
     TICKS.fetch_add(1, Ordering::Relaxed)
 }
 
-pub(super) const CONFIG: DeviceConfig = DeviceConfig { target: Target::Gfx942, clock };
+pub(super) const CONFIG: DeviceConfig =
+    DeviceConfig { target: Target::Gfx942, clock, read_index: ReadIndexKind::Retire };
 
 pub(super) struct Machine {
     pub(super) device: Mutex<ProcessDevice>,

@@ -9,6 +9,7 @@ mod places;
 mod pm4;
 mod preemption;
 mod random;
+mod read_index;
 mod save;
 mod sdma;
 mod traps;

@@ -1,8 +1,9 @@
 //! Queues that come and go.
 
-use super::super::{DeviceActivity, HardwareQueueUpdate, PacketFormat, SaveArea};
+use super::super::{DeviceActivity, DeviceConfig, HardwareQueueUpdate, PacketFormat, SaveArea};
 use super::kernels::{COUNT, REVERSE, SPIN};
-use super::machine::{Machine, RING, Ring, dispatch, halves};
+use super::machine::{CONFIG, Machine, RING, Ring, dispatch, halves};
+use crate::driver::profile::ReadIndexKind;
 use kfd_abi::Abi;
 use kfd_abi::aql::{Barrier, FenceScope, Header, KernelDispatch, PacketType};
 use kfd_abi::hsa::AmdSignal;
@@ -131,7 +132,7 @@ fn a_queue_is_idle_if_it_has_neither_packets_nor_workgroups() {
     machine.submit(&queue, &dispatch(kernel, arguments, 64, 64, 0));
     assert!(!idle(&machine), "a packet that has not been fetched");
     machine.worker.turn(&machine.device);
-    assert_eq!((machine.u64(queue.read), machine.u32(counter)), (1, 0));
+    assert_eq!((machine.slots.waves(), machine.u32(counter)), (1, 0));
     assert!(!idle(&machine), "all packets are fetched, a wave has not ended");
     machine.run();
     assert_eq!(machine.u32(counter), 1);
@@ -150,7 +151,8 @@ fn idle(machine: &Machine, queue: &Ring) -> bool {
 
 #[test]
 fn a_queue_that_has_fetched_a_packet_is_not_idle_until_the_packet_is_through() {
-    let mut machine = Machine::with_quantum(1);
+    // The read index of this kind shows what was fetched.
+    let mut machine = Machine::with(DeviceConfig { read_index: ReadIndexKind::Fetch, ..CONFIG }, 1);
     let fetched = |machine: &Machine, queue: &Ring| machine.u64(queue.read) == machine.u64(queue.write);
     // A barrier that waits for a signal.
     let aql = machine.queue(PacketFormat::Aql);
