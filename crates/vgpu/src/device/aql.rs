@@ -34,6 +34,8 @@ struct Fetched {
     index: u64,
     /// Address in the ring.
     address: u64,
+    /// Position in the ring.
+    slot: u64,
     /// When its waits were over, in ticks of the device's clock.
     started: Option<u64>,
 }
@@ -108,7 +110,8 @@ impl Aql {
         let mut bytes = [0; PACKET_SIZE];
         cx.memory.read(address, &mut bytes)?;
         self.index.fetched(cx, spec)?;
-        Ok(Some(Fetched { packet: Packet::decode(&bytes), index, address, started: None }))
+        let slot = address.wrapping_sub(spec.ring) / PACKET_SIZE as u64;
+        Ok(Some(Fetched { packet: Packet::decode(&bytes), index, address, slot, started: None }))
     }
 }
 
@@ -231,7 +234,7 @@ fn launch(
         user: user_registers(&kernel, dispatch, packet, cx, object)?,
         lds: dispatch.group_segment_size.next_multiple_of(LDS_GRANULE),
         scratch: scratch.next_multiple_of(4),
-        packet: packet.index,
+        slot: packet.slot,
     };
     if !cx.slots.possible(&launch.largest()) {
         let text = format!("packet {}: no compute unit has room for a workgroup of {items}", packet.index);

@@ -27,8 +27,8 @@ pub struct KernelLaunch {
     pub(crate) lds: u32,
     /// Bytes of private memory of a work item.
     pub(crate) scratch: u32,
-    /// Number of the packet in its queue.
-    pub(crate) packet: u64,
+    /// Position of the packet in its ring, which debuggers find in a trap temporary.
+    pub(crate) slot: u64,
 }
 
 impl KernelLaunch {
@@ -117,7 +117,7 @@ impl KernelLaunch {
         for (n, value) in id.into_iter().enumerate() {
             wave.s[TTMP0 + 8 + n] = value;
         }
-        let packet = self.packet as u32 & 0x1FF_FFFF;
+        let packet = self.slot as u32 & 0x1FF_FFFF;
         match self.target {
             Target::Gfx942 => wave.s[TTMP0 + 11] = packet << 6 | index,
             Target::Gfx90a => {

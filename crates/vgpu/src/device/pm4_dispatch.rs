@@ -110,7 +110,7 @@ impl Pm4 {
             user: (0..register::USER_DATA).map(|n| self.register(register::USER_DATA_0 + n)).collect(),
             lds: kernel.lds(),
             scratch: if kernel.private_segment() { self.scratch() } else { 0 },
-            packet: 0,
+            slot: 0,
         };
         if launch.lds > MAX_LDS {
             let text = format!("{} bytes of LDS", launch.lds);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use kfd_abi::save_area::{WaveLayout, hwreg};
 use vgpu_isa::memory::{Fault, Port};
-use vgpu_isa::wave::{FLAT_SCRATCH, M0, TTMP0, VCC, Wave, XNACK_MASK, status};
+use vgpu_isa::wave::{FLAT_SCRATCH, M0, TTMP0, VCC, Wave, XNACK_MASK, status, trapsts};
 
 /// Pattern that overwrites saved registers.
 pub(super) const POISON: u32 = 0xDBDB_DBDB;
@@ -17,8 +17,6 @@ const WORDS: usize = 112 + WaveLayout::HWREG_BYTES as usize / 4;
 const NUMBERED: usize = 108;
 /// Accumulation registers of a wave.
 const ACCUMULATORS: usize = 256;
-/// The request to save, in TRAPSTS.
-const SAVE_CONTEXT: u32 = 1 << 10;
 
 /// Returns which scalar register each saved word is, by operand code. The last of the allocation are the special ones,
 /// wherever that ends.
@@ -108,8 +106,9 @@ pub(super) fn read(
     wave.set_exec(wide(hwreg::EXEC_LO, hwreg::EXEC_HI));
     let saved_status = get(hwreg::STATUS);
     wave.scc = saved_status & status::SCC != 0;
-    wave.status = saved_status & !(status::SCC | status::EXECZ | status::VCCZ) | status::VALID;
-    wave.trapsts = get(hwreg::TRAPSTS) & !SAVE_CONTEXT;
+    // Not PRIV, which the trap handler that restores waves cannot write: no wave is saved in one.
+    wave.status = saved_status & !(status::SCC | status::EXECZ | status::VCCZ | status::PRIV) | status::VALID;
+    wave.trapsts = get(hwreg::TRAPSTS) & !trapsts::SAVECTX;
     wave.set_s64(XNACK_MASK, wide(hwreg::XNACK_MASK_LO, hwreg::XNACK_MASK_HI));
     wave.set_mode(get(hwreg::MODE));
     wave.s[TTMP0..TTMP0 + 16].fill(0);
@@ -169,7 +168,7 @@ mod tests {
         wave.s.iter_mut().zip(numbers(3)).for_each(|(register, n)| *register = n);
         wave.pc = 0x7FFF_1234_5678;
         wave.scc = true;
-        wave.status |= status::IN_TG | status::IN_BARRIER;
+        wave.status |= status::IN_TG | status::IN_BARRIER | status::PRIV;
         wave.trapsts = 0x55;
         wave.set_mode(0x2C3);
         write(&mut port, START, &wave, &layout, 6).unwrap();
@@ -183,7 +182,7 @@ mod tests {
             scalars.iter().map(|&n| wave.s[n]).collect::<Vec<_>>()
         });
         assert_eq!((copy.pc, copy.exec(), copy.scc, copy.mode()), (wave.pc, wave.exec(), wave.scc, wave.mode()));
-        assert_eq!((copy.status, copy.trapsts), (wave.status, wave.trapsts));
+        assert_eq!((copy.status, copy.trapsts), (wave.status & !status::PRIV, wave.trapsts));
         assert_eq!((copy.unusual(), copy.s[TTMP0]), (wave.unusual(), 0));
 
         poison(&mut wave, &layout);

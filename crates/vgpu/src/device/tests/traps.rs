@@ -6,11 +6,13 @@ use vgpu_isa::wave::{TTMP0, Wave, mode, status, trapsts};
 
 use super::super::{DeviceActivity, PacketFormat, TrapHandler};
 use super::kernels::{BREAKPOINT, HANDLER};
-use super::machine::{DOORBELL, Machine, Ring, dispatch, halves};
+use super::machine::{DOORBELL, Machine, RING, Ring, dispatch, halves};
 use crate::driver::WaveControl;
 
 /// What [`HANDLER`] sends: a trap of the first queue.
 const MESSAGE: u32 = 1 << 11 | (DOORBELL + 1);
+/// What it sends if it does not run.
+const SILENCE: [u32; 0] = [];
 const DEBUGGED: WaveControl = WaveControl { is_debugged: true, launch_mode: 0, traps: 0, replaces_traps: false };
 
 /// A machine with a dispatch of one wave that is about to start.
@@ -74,9 +76,9 @@ fn a_trap_is_handled_by_the_installed_handler_and_the_wave_stays_where_that_halt
         assert_eq!(wave.s[TTMP0 + 14..TTMP0 + 16], [0x6789_AB00, 0x1_2345], "the handler's memory");
         assert_eq!(wave.s[TTMP0 + 13] & 1 << 23, 0, "no debugger");
     });
-    assert_eq!(scene.run(), [], "still halted");
+    assert_eq!(scene.run(), SILENCE, "still halted");
     scene.stopped(|wave| wave.status &= !status::HALT);
-    assert_eq!(scene.run(), []);
+    assert_eq!(scene.run(), SILENCE);
     assert_eq!((scene.done(), scene.machine.u32(scene.out)), (true, 0x22));
 }
 
@@ -103,20 +105,20 @@ fn waves_that_start_in_single_steps_trap_after_every_instruction() {
             wave.status &= !status::HALT;
         });
     }
-    assert_eq!(scene.run(), []);
+    assert_eq!(scene.run(), SILENCE);
     assert_eq!((scene.done(), scene.machine.u32(scene.out)), (true, 0x22));
 }
 
 #[test]
 fn waves_start_and_end_as_their_debugger_wants() {
     let mut scene = Scene::new(&[0xBF81_0000], HANDLER, WaveControl { launch_mode: LaunchMode::HALT.0, ..DEBUGGED });
-    assert_eq!(scene.run(), []);
+    assert_eq!(scene.run(), SILENCE);
     let entry = scene.entry;
     scene.stopped(|wave| {
         assert_eq!((wave.pc, wave.is_halted()), (entry, true));
         wave.status &= !status::HALT;
     });
-    assert_eq!((scene.run(), scene.done()), (vec![], true));
+    assert_eq!((scene.run(), scene.done()), (SILENCE.to_vec(), true));
 
     let traps = TrapMask::TRAP_ON_WAVE_START.0 | TrapMask::TRAP_ON_WAVE_END.0 | TrapMask::FP_INVALID.0;
     let mut scene = Scene::new(&[0xBF81_0000], HANDLER, WaveControl { traps, ..DEBUGGED });
@@ -130,7 +132,7 @@ fn waves_start_and_end_as_their_debugger_wants() {
             wave.status &= !status::HALT;
         });
     }
-    assert_eq!((scene.run(), scene.done()), (vec![], true));
+    assert_eq!((scene.run(), scene.done()), (SILENCE.to_vec(), true));
 }
 
 #[test]
@@ -144,7 +146,7 @@ fn errors_of_waves_are_the_handlers_and_failed_accesses_the_debuggers() {
     // s_load_dword s4, s[2:3], 0: nothing is there.
     let load = [0xC002_0101, 0, 0xBF81_0000];
     let mut scene = Scene::new(&load, HANDLER, WaveControl::default());
-    assert_eq!(scene.run(), [], "the process is evicted");
+    assert_eq!(scene.run(), SILENCE, "the process is evicted");
     assert_eq!((scene.machine.stopped(&scene.queue), scene.machine.log.faults.lock().unwrap().len()), (true, 1));
     let mut scene = Scene::new(&load, HANDLER, DEBUGGED);
     assert_eq!(scene.run(), [MESSAGE]);
@@ -160,12 +162,28 @@ fn a_handler_that_does_not_return_stops_its_queue() {
         (&[0xFFFF_FFFF], ExceptionCode::QUEUE_WAVE_ILLEGAL_INSTRUCTION),
     ] {
         let mut scene = Scene::new(BREAKPOINT, handler, WaveControl::default());
-        assert_eq!(scene.run(), []);
+        assert_eq!(scene.run(), SILENCE);
         assert!(scene.machine.stopped(&scene.queue));
         let errors: Vec<_> = scene.machine.log.errors.lock().unwrap().iter().map(|(_, code, _)| *code).collect();
         assert_eq!(errors, [code]);
     }
     // One that ends its wave ends it.
     let mut scene = Scene::new(BREAKPOINT, &[0xBF81_0000], WaveControl::default());
-    assert_eq!((scene.run(), scene.done()), (vec![], true));
+    assert_eq!((scene.run(), scene.done()), (SILENCE.to_vec(), true));
+}
+
+#[test]
+fn a_trap_temporary_names_the_packet_by_its_place_in_the_ring() {
+    let mut scene = Scene::new(&[0xBF81_0000], HANDLER, DEBUGGED);
+    let packets = (RING / 64) as u32;
+    assert_eq!((scene.run(), scene.done()), (SILENCE.to_vec(), true));
+    let kernel = scene.machine.plain_kernel(BREAKPOINT);
+    let end = scene.machine.plain_kernel(&[0xBF81_0000]);
+    for _ in 1..packets + 2 {
+        scene.machine.submit(&scene.queue, &dispatch(end, 0, 64, 64, 0));
+        scene.run();
+    }
+    scene.machine.submit(&scene.queue, &dispatch(kernel, scene.out, 64, 64, 0));
+    assert_eq!(scene.run(), [MESSAGE]);
+    scene.stopped(|wave| assert_eq!(wave.s[TTMP0 + 11] >> 6 & 0x1FF_FFFF, 2, "the third of the ring"));
 }
