@@ -1,28 +1,27 @@
-/* A HIP program to be debugged. Launches the kernel of kernel.s, says so when all work items wait in its loop, lets them
- * go on after a line on its standard input, and prints the results:
+/* A HIP program to be debugged. Launches the kernel of kernel.s, says so when all work items wait in its loop, lets
+ * them go on after a line on its standard input, and prints the results:
  *
  *     running RESULTS CONTROL      the addresses that the kernel was given
- *     result HASH                  of everything that the kernel wrote, after it was compared with the host's results */
+ *     result HASH                  of all that the kernel wrote, after it was compared with the host's results */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "../hip/hip.h"
 #include "places.h"
 
-extern const char code_object[];
-__asm__(".section .rodata\n.balign 4096\n.globl code_object\ncode_object:\n.incbin \"" CODE_OBJECT "\"\n.previous\n");
+/* The code object lies in the program. */
+__asm__(".section .rodata\n.balign 4096\n.globl debugged_code\n"
+        "debugged_code:\n.incbin \"" CODE_OBJECT "\"\n.previous\n");
+extern const char debugged_code[];
 
-#define MUST(call) must(call, #call)
-static void must(hipError_t error, const char *call)
-{
-    if (error == hipSuccess)
-        return;
-    fprintf(stderr, "debuggee: %s: %s\n", call, hipGetErrorName(error));
-    exit(1);
-}
+#define MUST(call)                                                             \
+    do {                                                                       \
+        hipError_t error = (call);                                             \
+        if (error != hipSuccess)                                               \
+            return fprintf(stderr, "%s: %s\n", #call, hipGetErrorName(error)), 1; \
+    } while (0)
 
 /* What the kernel computes for a work item. */
 static uint32_t expected(uint32_t item)
@@ -38,7 +37,7 @@ int main(void)
     void *results;
     volatile uint32_t *control;
     MUST(hipInit(0));
-    MUST(hipModuleLoadData(&module, code_object));
+    MUST(hipModuleLoadData(&module, debugged_code));
     MUST(hipModuleGetFunction(&function, module, "debugged"));
     MUST(hipMalloc(&results, ITEMS * sizeof(uint32_t)));
     MUST(hipHostMalloc((void **)&control, 4096, 0));

@@ -1,9 +1,10 @@
-/* A debugger over the C interface of AMD's debugger library (ROCdbgapi): debugs the program of debuggee.c on whatever gpu
- * there is, and compares what the library tells with what places.h promises.
+/* A debugger over the C interface of AMD's debugger library (ROCdbgapi): debugs the program of debuggee.c on whatever
+ * gpu there is, and compares what the library tells with what places.h promises.
  *
  *     debugger PROGRAM ARGUMENTS
  *
- * Prints one JSON object: what worked, and the result of the program, which must be that of a run without a debugger. */
+ * Prints one JSON object: what worked, and the result of the program, which must be that of a run without debugger.
+ * $DBGAPI_LOG makes the library tell what it does. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +55,7 @@ static bool succeeded(amd_dbgapi_status_t status, const char *call)
 
 static bool equal(const char *what, uint64_t found, uint64_t wanted)
 {
-    return found == wanted || complain("%s is %#llx, not %#llx", what, (unsigned long long)found, (unsigned long long)wanted);
+    return found == wanted || complain("%s is %#lx, not %#lx", what, found, wanted);
 }
 
 /* ---- what the library asks of its client ---- */
@@ -249,7 +250,7 @@ static bool list_waves(amd_dbgapi_dispatch_id_t dispatch)
     return equal("the set of waves", seen, (1u << WAVES) - 1);
 }
 
-/* One gpu with one queue that runs one dispatch, of the kernel, in a code object that is loaded. */
+/* One of the gpus runs one dispatch, of the kernel, in a code object that is loaded. */
 static bool list(void)
 {
     size_t agents, queues, dispatches, objects;
@@ -267,17 +268,24 @@ static bool list(void)
     uint32_t grid[3];
     uint64_t code = 0, load = 0, arguments = 0, given[2];
     amd_dbgapi_agent_id_t of;
+    amd_dbgapi_queue_id_t on;
     if (!equal("the number of dispatches", dispatches, 1)
-        || !DO(amd_dbgapi_agent_get_info(agent[0], AMD_DBGAPI_AGENT_INFO_ARCHITECTURE, sizeof architecture,
-                                         &architecture))
         || !DO(amd_dbgapi_dispatch_get_info(dispatch[0], AMD_DBGAPI_DISPATCH_INFO_AGENT, sizeof of, &of))
-        || !equal("the agent of the dispatch", of.handle, agent[0].handle)
+        || !DO(amd_dbgapi_agent_get_info(of, AMD_DBGAPI_AGENT_INFO_ARCHITECTURE, sizeof architecture, &architecture))
+        || !DO(amd_dbgapi_dispatch_get_info(dispatch[0], AMD_DBGAPI_DISPATCH_INFO_QUEUE, sizeof on, &on))
         || !DO(amd_dbgapi_dispatch_get_info(dispatch[0], AMD_DBGAPI_DISPATCH_INFO_GRID_SIZES, sizeof grid, grid))
         || !equal("the grid", grid[0], ITEMS)
         || !DO(amd_dbgapi_dispatch_get_info(dispatch[0], AMD_DBGAPI_DISPATCH_INFO_KERNEL_CODE_ENTRY_ADDRESS,
                                             sizeof entry, &entry))
         || !DO(amd_dbgapi_dispatch_get_info(dispatch[0], AMD_DBGAPI_DISPATCH_INFO_KERNEL_ARGUMENT_SEGMENT_ADDRESS,
                                             sizeof arguments, &arguments)))
+        return false;
+    unsigned known = 0;
+    for (size_t n = 0; n < agents; n++)
+        known |= agent[n].handle == of.handle ? 1 : 0;
+    for (size_t n = 0; n < queues; n++)
+        known |= queue[n].handle == on.handle ? 2 : 0;
+    if (!equal("whether agent and queue of the dispatch are listed", known, 3))
         return false;
     /* The code object of the kernel is the one that begins last before it. */
     for (size_t n = 0; n < objects; n++) {
@@ -286,7 +294,7 @@ static bool list(void)
             code = load;
     }
     if (code == 0 || entry - code > 1 << 16)
-        return complain("no code object holds the kernel at %#llx", (unsigned long long)entry);
+        return complain("no code object holds the kernel at %#lx", entry);
     if (inferior_memory(arguments, given, NULL, sizeof given) != sizeof given)
         return complain("the arguments cannot be read");
     if (!equal("the first argument", given[0], results) || !equal("the second argument", given[1], control))
@@ -305,7 +313,7 @@ static bool stop(void)
         if (!wait_for_stop(waves[n], AMD_DBGAPI_WAVE_STOP_REASON_NONE) || !pc_of(waves[n], &pc))
             return false;
         if (pc - entry < WAIT || pc - entry >= WAIT_END)
-            return complain("a wave is at %#llx, not in the loop", (unsigned long long)(pc - entry));
+            return complain("a wave is at %#lx, not in the loop", pc - entry);
     }
     return true;
 }
@@ -413,7 +421,7 @@ static bool breakpoint(void)
         return false;
     if (inferior_memory(place, before, NULL, largest) != (ssize_t)largest
         || inferior_memory(place, NULL, instruction, size) != (ssize_t)size)
-        return complain("the code at %#llx: %s", (unsigned long long)place, strerror(errno));
+        return complain("the code at %#lx: %s", place, strerror(errno));
     memcpy(original, before, size);
     bool is_hit = DO(amd_dbgapi_wave_resume(waves[0], AMD_DBGAPI_RESUME_MODE_NORMAL, AMD_DBGAPI_EXCEPTION_NONE))
         && wait_for_stop(waves[0], AMD_DBGAPI_WAVE_STOP_REASON_BREAKPOINT) && pc_is(waves[0], MARKED + adjust);

@@ -12,6 +12,8 @@
 
 static pid_t child;
 static int memory = -1, input = -1, output = -1;
+/* How the program ended, once it has. */
+static int ending = -1;
 
 pid_t inferior_pid(void)
 {
@@ -42,14 +44,26 @@ bool inferior_start(char **words)
     return write(go[1], ".", 1) == 1;
 }
 
-void inferior_pass_signals(void)
+/* Takes what the kernel has to tell about the program, and lets it go on. Returns whether there was something. */
+static bool take_status(int options)
 {
     int status;
-    while (waitpid(child, &status, WNOHANG | __WALL) == child && WIFSTOPPED(status)) {
-        bool group_stop = status >> 16 == PTRACE_EVENT_STOP;
-        int request = group_stop ? PTRACE_LISTEN : PTRACE_CONT;
-        ptrace(request, child, NULL, (void *)(long)(group_stop ? 0 : WSTOPSIG(status)));
+    if (ending >= 0 || waitpid(child, &status, options | __WALL) != child)
+        return false;
+    if (!WIFSTOPPED(status)) {
+        ending = status;
+        return false;
     }
+    bool group_stop = status >> 16 == PTRACE_EVENT_STOP;
+    int signal = group_stop ? 0 : WSTOPSIG(status);
+    ptrace(group_stop ? PTRACE_LISTEN : PTRACE_CONT, child, NULL, (void *)(long)signal);
+    return true;
+}
+
+void inferior_pass_signals(void)
+{
+    while (take_status(WNOHANG))
+        continue;
 }
 
 /* Reads a line, and passes signals on meanwhile: until then the program is stopped by them. */
@@ -92,14 +106,10 @@ bool inferior_write(const char *line)
 
 bool inferior_end(void)
 {
-    int status;
     close(input);
-    while (waitpid(child, &status, __WALL) == child) {
-        if (!WIFSTOPPED(status))
-            return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        ptrace(PTRACE_CONT, child, NULL, (void *)(long)WSTOPSIG(status));
-    }
-    return false;
+    while (take_status(0))
+        continue;
+    return ending >= 0 && WIFEXITED(ending) && WEXITSTATUS(ending) == 0;
 }
 
 ssize_t inferior_memory(uint64_t address, void *read, const void *written, size_t size)
