@@ -14,11 +14,14 @@ use std::time::{Duration, Instant};
 use kfd::{Pid, QueueSnapshotEntry};
 use linux_host::process::{self, ThreadCall};
 use serde_json::Value;
+use vgpu::profile::ReadIndexKind;
 
 use crate::actor;
 
 /// Variable that says which part this process plays: none in the test itself.
 const PART: &str = "GPREEMPT_TEST_PART";
+/// Variable that names the kind of read index that the gpus of all tests have, instead of the profile's.
+const READ_INDEX: &str = "GPREEMPT_TEST_READ_INDEX";
 /// Longest time of a whole test; one that waits for something that never comes is killed then.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -71,9 +74,20 @@ pub fn is_outside() -> bool {
 /// Plays a test on a virtual gpu of its own. `flags` are those of `gpreempt vgpu run`.
 pub fn play(test: ThisTest, flags: &[&str], director: fn(&Scene)) {
     match std::env::var(PART).ok().as_deref() {
-        None => start(test, flags),
+        None => start(test, flags, std::env::var(READ_INDEX).ok().as_deref()),
         Some("director") => director(&Scene { test: test.name }),
         Some(_) => actor::perform(),
+    }
+}
+
+/// Plays a test whose outcome depends on what rings show, on a gpu of each kind of read index, or of the kind that
+/// [`READ_INDEX`] names.
+pub fn play_each_read_index(test: ThisTest, flags: &[&str], director: fn(&Scene)) {
+    if !is_outside() || std::env::var_os(READ_INDEX).is_some() {
+        return play(test, flags, director);
+    }
+    for (kind, _) in ReadIndexKind::NAMES {
+        start(test, flags, Some(kind));
     }
 }
 
@@ -99,14 +113,18 @@ pub fn must_pass(status: Option<ExitStatus>, text: &str) {
     assert!(status.is_some_and(|status| status.success()) && text.contains("1 passed"), "{status:?}: {text}");
 }
 
-fn start(test: ThisTest, flags: &[&str]) {
+fn start(test: ThisTest, flags: &[&str], read_index: Option<&str>) {
     // Waves of a gpu come before everything else on a core: two gpus at a time would leave a small machine nothing for
     // the processes that watch them.
     static ONE_GPU: Mutex<()> = Mutex::new(());
     let _alone = ONE_GPU.lock().unwrap_or_else(PoisonError::into_inner);
     let mut printed = tempfile::tempfile().expect("a temporary file");
     let mut command = Command::new(test.executable);
-    command.args(["vgpu", "run"]).args(flags).arg("--").arg(own());
+    command.args(["vgpu", "run"]).args(flags);
+    if let Some(kind) = read_index {
+        command.args(["--read-index", kind]);
+    }
+    command.arg("--").arg(own());
     test.direct(&mut command);
     let copy = || Stdio::from(printed.try_clone().expect("a copy"));
     let mut child = command.stdout(copy()).stderr(copy()).spawn().expect("can be started");
@@ -125,7 +143,8 @@ fn start(test: ThisTest, flags: &[&str]) {
     let mut text = String::new();
     printed.rewind().expect("a file");
     printed.read_to_string(&mut text).expect("text");
-    must_pass(status, &format!("after {:?}: {text}", begun.elapsed()));
+    let kind = read_index.unwrap_or("as in the profile");
+    must_pass(status, &format!("after {:?}, read index {kind}: {text}", begun.elapsed()));
 }
 
 /// What a director works with: it starts actors.

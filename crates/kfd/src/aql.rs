@@ -1,8 +1,8 @@
 //! Packets of a compute queue and their signals, in the memory of another process.
 //!
 //! [`Packet`] and its decoder are those of [`kfd_abi::aql`], which the virtual gpu executes; this module adds the reads
-//! of signal values from another process. The packet processor marks the slot of a packet that it has fetched as
-//! invalid and leaves the rest, so a packet that it still waits at is read with [`Packet::decode_fetched`].
+//! of signal values from another process. The packet processor marks the slot of a packet as invalid before the read
+//! index passes it and leaves the rest, so a packet that it still waits at is read with [`Packet::decode_fetched`].
 
 pub use kfd_abi::aql::{Dependencies, PACKET_SIZE, Packet, PacketKind, SignalHandle, Slot};
 

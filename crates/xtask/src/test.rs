@@ -15,6 +15,11 @@ const TESTS: &[&str] = &["cargo", "test", "--workspace", "--locked"];
 const CLIENTS: &[&str] = &["cargo", "test", "--workspace", "--locked", "--lib", "--bins", "--tests", "--", "--ignored"];
 // Properties once more, over many more cases.
 const MORE_CASES: &[(&str, &str)] = &[("GPREEMPT_CASES", "2000"), ("PROPTEST_CASES", "5000")];
+/// The daemon's tests once more on gpus whose read index is of another kind than the profiles'; those that concern what
+/// rings show are played for each kind anyway.
+const DAEMON: &[&str] = &["cargo", "test", "-p", "gpreempt", "--test", "daemon", "--locked"];
+const OTHER_READ_INDICES: [&[(&str, &str)]; 2] =
+    [&[("GPREEMPT_TEST_READ_INDEX", "fetch-rewound-at-save")], &[("GPREEMPT_TEST_READ_INDEX", "fetch")]];
 const DOCUMENTATION: &[&str] = &["cargo", "doc", "--workspace", "--no-deps", "--locked"];
 
 /// Whole storms and a minute of stress; the tests have small ones.
@@ -47,6 +52,7 @@ pub(crate) fn test(full: bool) -> Result<()> {
     if full {
         steps.push(Step { name: "test suites of other projects".to_string(), action: Box::new(clients::test) });
         steps.push(Step::command("larger counts", TESTS, MORE_CASES));
+        steps.extend(OTHER_READ_INDICES.map(|kind| Step::command("the daemon and another read index", DAEMON, kind)));
         steps.extend(STORMS.iter().map(|(name, command)| Step::command(name, command, &[])));
     }
     run(&steps)

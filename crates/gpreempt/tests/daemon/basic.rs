@@ -2,7 +2,7 @@
 
 use gpreempt_proto::{Event, EventKind, Reason, State, TenantStatus};
 use gpreempt_testkit::daemon::{Rules, TestDaemon, cycles, stops, tenants, until_suspended};
-use gpreempt_testkit::{play, this_test};
+use gpreempt_testkit::{play, play_each_read_index, this_test};
 
 /// Kernels that fill a gpu of this size for long enough to be met in the middle.
 const SMALL_GPU: &[&str] = &["--cus", "8"];
@@ -10,7 +10,7 @@ const OFFLINE: &[&str] = &["offline", "--steps", "2000"];
 
 #[test]
 fn lower_work_stops_while_higher_work_runs_and_goes_on_where_it_was() {
-    play(this_test!(), SMALL_GPU, |scene| {
+    play_each_read_index(this_test!(), SMALL_GPU, |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let offline = service.load(2, OFFLINE);
         offline.until("kernel");
@@ -43,7 +43,7 @@ fn lower_work_stops_while_higher_work_runs_and_goes_on_where_it_was() {
 
 #[test]
 fn many_stops_lose_nothing_and_the_device_counts_as_many() {
-    play(this_test!(), SMALL_GPU, |scene| {
+    play_each_read_index(this_test!(), SMALL_GPU, |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let offline = service.load(2, OFFLINE);
         offline.until("kernel");

@@ -6,7 +6,7 @@ use std::process::Command;
 use gpreempt_proto::{EventKind, RefusalKind, Request, State, Status, Target};
 use gpreempt_testkit::daemon::{Rules, TestDaemon, suspended, tenants, tracer};
 use gpreempt_testkit::scene;
-use gpreempt_testkit::{play, this_test, until};
+use gpreempt_testkit::{play, play_each_read_index, this_test, until};
 use kfd::Pid;
 
 use super::executable;
@@ -140,7 +140,7 @@ fn a_process_without_a_runtime_cannot_be_stopped_but_can_be_protected() {
 
 #[test]
 fn higher_work_that_waits_for_lower_work_does_not_stop_it() {
-    play(this_test!(), &[], |scene| {
+    play_each_read_index(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let (mut online, queue) = service.idler(12);
         online.ask(&format!("gate {queue}"));

@@ -3,11 +3,11 @@
 use gpreempt_proto::State;
 use gpreempt_testkit::daemon::{Rules, TestDaemon, stops, tenants, until_suspended};
 use gpreempt_testkit::scene::{status, waves};
-use gpreempt_testkit::{play, this_test, until};
+use gpreempt_testkit::{play, play_each_read_index, this_test, until};
 
 #[test]
 fn kernels_without_completion_signals_are_protected_until_they_are_done() {
-    play(this_test!(), &[], |scene| {
+    play_each_read_index(this_test!(), &[], |scene| {
         let service = TestDaemon::start(scene, Rules::default());
         let (mut offline, queue) = service.idler(2);
         offline.ask(&format!("walk {queue} 512"));
@@ -69,7 +69,7 @@ fn no_tenant_is_stopped_for_copies_nor_attached_for_a_process_that_does_nothing_
 
 #[test]
 fn notified_work_is_counted_where_only_scans_look() {
-    play(this_test!(), &[], |scene| {
+    play_each_read_index(this_test!(), &[], |scene| {
         let daemon = "scan_ms = 10\n[watch]\nfixed = true\nperiod_us = 10000";
         let service = TestDaemon::start(scene, Rules { daemon, ..Rules::default() });
         let (mut offline, _) = service.walker(2);

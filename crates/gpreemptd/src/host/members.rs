@@ -144,6 +144,10 @@ impl Host {
         let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         if tenant.about.rings != about.rings || tenant.probe.is_none() {
             tenant.probe = see(tenant.probe.take(), memory, &about.rings);
+            let refuted = self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.index_passes_unfinished);
+            if let Some(probe) = tenant.probe.as_mut().filter(|_| refuted) {
+                probe.refute_retirement();
+            }
         }
         tenant.about = about;
         let here: BTreeSet<u32> = tenant.about.compute.iter().map(|queue| queue.0).collect();

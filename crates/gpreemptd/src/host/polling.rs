@@ -116,9 +116,31 @@ impl Host {
             self.bursts.note_end(key);
         }
         self.tell_core(key);
+        self.note_index(key);
         if look.unsure {
             self.sample(key, now);
         }
+    }
+
+    /// Notes which kind of read index a gpu has. One that has passed unfinished work of one tenant is believed of no
+    /// tenant there any more.
+    fn note_index(&mut self, key: TenantKey) {
+        let Some(tenant) = self.world.tenants.get(&key) else { return };
+        let (Some(probe), index) = (&tenant.probe, tenant.gpu) else { return };
+        let Some(gpu) = self.world.gpus.get_mut(index) else { return };
+        if probe.trusts_index() && !gpu.index_retires {
+            gpu.index_retires = true;
+            let address = &gpu.about.address;
+            tracing::info!("gpu {address}: the read index passes packets when they retire, by process {}", key.pid);
+        }
+        if !probe.refutes_retirement() || gpu.index_passes_unfinished {
+            return;
+        }
+        gpu.index_passes_unfinished = true;
+        let address = &gpu.about.address;
+        tracing::info!("gpu {address}: the read index passes packets before they retire, by process {}", key.pid);
+        let there = self.world.tenants.values_mut().filter(|tenant| tenant.gpu == index);
+        there.filter_map(|tenant| tenant.probe.as_mut()).for_each(TenantProbe::refute_retirement);
     }
 
     /// Tells the core what was last seen of a tenant.

@@ -104,6 +104,10 @@ pub(super) struct Gpu {
     pub(super) measured: bool,
     /// When the last cycle that we know of ended: it took all waves off the gpu for a moment.
     pub(super) cycle_ended_at: Nanos,
+    /// The read index of a queue was seen to wait for the end of packets.
+    pub(super) index_retires: bool,
+    /// The read index of a queue was seen to pass unfinished work.
+    pub(super) index_passes_unfinished: bool,
     /// Whether jobs there could get into each other's way, as of the last change.
     pub(super) contested: bool,
     pub(super) contested_since: Nanos,
@@ -127,6 +131,8 @@ impl Gpu {
             resetting_until: None,
             measured: false,
             cycle_ended_at: Nanos::ZERO,
+            index_retires: false,
+            index_passes_unfinished: false,
             contested: false,
             contested_since: Nanos::ZERO,
             displacements: Displacements::default(),

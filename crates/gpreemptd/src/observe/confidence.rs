@@ -64,6 +64,11 @@ impl Confidence {
         *self = Confidence { settled: Nanos(settled), untold: self.untold, ..Confidence::new(now) };
     }
 
+    /// When an index or a signal was last seen to have moved.
+    pub(super) fn moved_at(&self) -> Nanos {
+        self.moved
+    }
+
     /// The queues were resumed.
     pub(super) fn resumed(&mut self, now: Nanos) {
         self.moved(now);

@@ -19,6 +19,8 @@ struct Awaited {
     signal: SignalHandle,
     /// Whether it started after all before it had completed; unknown if it was never seen before it was fetched.
     ordered: Option<bool>,
+    /// Whether the signal was seen unfired: only then it tells of the end by having fired.
+    armed: bool,
     /// Whether we saw the packet come. What was there before us may have completed long ago, and its signal may be in
     /// use for something else.
     fresh: bool,
@@ -39,6 +41,8 @@ pub(super) struct InFlight {
     gate: Option<Gate>,
     /// The newest packet with work and without a signal.
     silent: Option<u64>,
+    /// The newest packet whose end nothing proves, whether or not it counts as ended.
+    unproven: Option<u64>,
     /// Waves were looked for and not found, while others had theirs on the gpu.
     parked: bool,
 }
@@ -59,9 +63,21 @@ pub(super) struct Unfinished {
 }
 
 impl InFlight {
-    /// Takes the next packet that was fetched. `header_seen` says that it was read before the processor took its
-    /// header.
-    pub(super) fn push(&mut self, number: u64, packet: &Packet, header_seen: bool, fresh: bool) {
+    /// Whatever came before this packet may run, for all that is known.
+    pub(super) fn begin_at(&mut self, number: u64) {
+        if number != 0 {
+            self.lose_sight(number.wrapping_sub(1));
+        }
+    }
+
+    /// Nothing will prove that this packet and those before it have ended.
+    pub(super) fn lose_sight(&mut self, number: u64) {
+        self.unproven = Some(number);
+    }
+
+    /// Takes the next packet that was fetched. `seen`: it was read before the processor took its header, and whether
+    /// its signal was found unfired then.
+    pub(super) fn push(&mut self, number: u64, packet: &Packet, seen: Option<bool>, fresh: bool) {
         self.parked = false;
         let waits = packet.kind.waits();
         // The processor is past a wait when it has fetched what comes after.
@@ -69,20 +85,64 @@ impl InFlight {
         let Some(signal) = packet.completion else {
             if !waits {
                 self.silent = Some(number);
+                self.lose_sight(number);
             }
             return;
         };
         self.forget(signal);
-        if self.awaited.len() == FOLLOWED {
-            self.awaited.pop_front();
+        if self.awaited.len() == FOLLOWED
+            && let Some(lost) = self.awaited.pop_front()
+        {
+            self.unproven = self.unproven.or(Some(lost.number));
         }
-        let ordered = header_seen.then_some(packet.header.barrier());
-        self.awaited.push_back(Awaited { number, signal, ordered, fresh });
+        let ordered = seen.map(|_| packet.header.barrier());
+        // A wait has no waves, whatever its signal tells.
+        let armed = waits || seen == Some(true);
+        self.awaited.push_back(Awaited { number, signal, ordered, armed, fresh });
+    }
+
+    /// Takes the next packet that was fetched, which has completed.
+    pub(super) fn skip(&mut self, number: u64) {
+        self.gate = None;
+        self.lose_sight(self.unproven.map_or(number, |unproven| unproven.max(number)));
+    }
+
+    /// Whether a packet in flight has this completion signal.
+    pub(super) fn awaits(&self, signal: SignalHandle) -> bool {
+        self.awaited.iter().any(|awaited| awaited.signal == signal)
+    }
+
+    /// Whether a wait was fetched and may not have passed.
+    pub(super) fn has_gate(&self) -> bool {
+        self.gate.is_some()
+    }
+
+    /// Returns the wait of this number that was fetched and may not have passed.
+    pub(super) fn gate_at(&self, number: u64) -> Option<Packet> {
+        self.gate.filter(|gate| gate.number == number).map(|gate| gate.packet)
+    }
+
+    /// Whether everything that was fetched is known to have ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.awaited.is_empty() && self.gate.is_none() && self.silent.is_none() && self.unproven.is_none()
+    }
+
+    /// All packets before this one have retired.
+    pub(super) fn retired_before(&mut self, number: u64) {
+        let stays = |other: u64| number.wrapping_sub(other).cast_signed() <= 0;
+        self.awaited.retain(|awaited| stays(awaited.number));
+        self.gate = self.gate.filter(|gate| stays(gate.number));
+        self.silent = self.silent.filter(|silent| stays(*silent));
+        self.unproven = self.unproven.filter(|unproven| stays(*unproven));
     }
 
     /// A newer packet uses the signal: if it still says "unfinished", it is about that one.
     pub(super) fn forget(&mut self, signal: SignalHandle) {
-        self.awaited.retain(|awaited| awaited.signal != signal);
+        let lost = self.awaited.iter().find(|awaited| awaited.signal == signal).map(|awaited| awaited.number);
+        if let Some(lost) = lost {
+            self.lose_sight(self.unproven.map_or(lost, |unproven| unproven.max(lost)));
+            self.awaited.retain(|awaited| awaited.signal != signal);
+        }
     }
 
     /// What is unfinished now. Queues that are stopped do not pass a wait even if they could.
@@ -117,15 +177,18 @@ impl InFlight {
         let mut index = self.awaited.len();
         while index > 0 {
             index -= 1;
-            let Some(&Awaited { number, signal, ordered, .. }) = self.awaited.get(index) else { continue };
-            if Some(number) == gate {
+            let Some(awaited) = self.awaited.get_mut(index) else { continue };
+            if Some(awaited.number) == gate {
                 continue;
             }
-            if !has_fired(signal, memory) {
+            if !has_fired(awaited.signal, memory) {
+                awaited.armed = true;
                 return true;
             }
+            let Awaited { number, ordered, armed, .. } = *awaited;
             index = if ordered == Some(true) { 0 } else { index };
             self.fired(number, ordered);
+            self.prove(number, ordered == Some(true), armed);
         }
         false
     }
@@ -140,6 +203,15 @@ impl InFlight {
         }
     }
 
+    /// A packet's signal has fired. Was it armed, that proves its end and, if it was `ordered`, that of all before it.
+    fn prove(&mut self, number: u64, ordered: bool, armed: bool) {
+        if !armed {
+            self.lose_sight(self.unproven.map_or(number, |unproven| unproven.max(number)));
+        } else if ordered {
+            self.unproven = self.unproven.filter(|unproven| number.wrapping_sub(*unproven).cast_signed() < 0);
+        }
+    }
+
     /// No waves of the tenant were on the gpu. What has no signal has ended, unless others had waves: then it may wait
     /// for room, for as long as that is worth believing. What has a signal counts as ended if there are none for a
     /// `lasting` time and, where we saw it come, no other tenant had waves either. What was there before us may have a
@@ -148,18 +220,23 @@ impl InFlight {
         let before = (self.awaited.len(), self.silent);
         self.awaited.retain(|awaited| !lasting || awaited.fresh && !alone);
         self.silent = self.silent.filter(|_| !alone && !lasting);
+        self.unproven = self.unproven.filter(|_| !alone && !lasting);
         self.parked = !self.awaited.is_empty() || self.silent.is_some();
         (self.awaited.len(), self.silent) != before
     }
 
-    /// Waves of the tenant were on the gpu.
+    /// Waves of the tenant were on the gpu. If nothing that was fetched can have them, what comes behind the wait has.
     pub(super) fn waves(&mut self) {
         self.parked = false;
+        if self.awaited.is_empty() && self.silent.is_none() {
+            self.gate = None;
+        }
     }
 
     /// Something runs that counted as ended.
     pub(super) fn revive(&mut self, number: u64) {
         self.silent = Some(number);
+        self.lose_sight(number);
     }
 
     /// Packets without signals count as done: nothing will ever tell.

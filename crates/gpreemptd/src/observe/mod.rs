@@ -1,14 +1,19 @@
 //! Derives the activity of a tenant from its memory: indices, head packets, completion signals.
 //!
-//! The processor moves the read index when it fetches a packet, not when the work is done, so three things are asked of
-//! each ring in turn (`ring`):
+//! Whether the read index of a queue passes a packet when it is fetched or when it has retired is not documented, and
+//! one that passes at fetch may come back while the queue is saved. What is said here is right for each kind. Of each
+//! ring it is asked in turn (`ring`):
 //!
-//! - what was fetched and is unfinished, by the completion signals of those packets (`in_flight`). A wait that was
-//!   fetched holds up everything behind it;
-//! - whether the next packet could begin: it may not be written yet, or wait for a signal that has not fired;
-//! - where packets have no signals, or a signal stays as it is for too long: a sample of the occupancy, which the host
+//! - what the index has passed and is unfinished, by the completion signals of those packets (`in_flight`). A wait that
+//!   was fetched holds up everything behind it;
+//! - what the index stands at (`packets`): it may not be written yet, wait for a signal that has not fired, be about to
+//!   begin, or have begun;
+//! - where packets have no signals, or something stays as it is for too long: a sample of the occupancy, which the host
 //!   is asked for with [`TenantActivity::unsure`] and hands over with [`TenantProbe::sampled`]. Programs use signals
 //!   again, so none is trusted for ever.
+//!
+//! Where kernels of a tenant were found on the gpu while the index stood at them, the index tells the end of its work
+//! alone (`retirement`).
 //!
 //! A [`TenantProbe`] joins the rings of one tenant. Copy queues are none of its rings: a tenant that only copies is
 //! idle.
@@ -18,7 +23,9 @@ use kfd::ProcessMemory;
 
 mod confidence;
 mod in_flight;
+mod packets;
 mod probe;
+mod retirement;
 mod ring;
 
 #[cfg(test)]
@@ -33,7 +40,7 @@ pub struct TenantActivity {
     pub activity: Activity,
     /// Since when it has, or lacks, work, as far as known.
     pub since: Nanos,
-    /// Packets not yet fetched.
+    /// Packets that the read index has not passed.
     pub pending: u64,
     /// Whether only a sample of the occupancy can tell if it still runs.
     pub unsure: bool,

@@ -6,7 +6,8 @@ use gpreempt_core::{Activity, Nanos};
 use kfd::ProcessMemory;
 
 use super::TenantActivity;
-use super::ring::{RingActivity, RingState};
+use super::retirement::ReadIndexTrust;
+use super::ring::{IndexEvidence, RingActivity, RingState};
 use crate::discovery::{OccupancySample, Ring};
 
 /// A tenant that was found evicted counts as that for so long, if nothing says otherwise: the driver tries to bring it
@@ -26,6 +27,7 @@ pub struct Unreadable(kfd::Error);
 pub struct TenantProbe {
     memory: Arc<ProcessMemory>,
     rings: Vec<RingState>,
+    pub(super) index: ReadIndexTrust,
     /// Whether a ring could not be read at the last look.
     failed: bool,
     /// Whether it has work, and since when.
@@ -38,8 +40,15 @@ impl TenantProbe {
     /// Returns a probe of these rings of a process. Rings that cannot be such are left out.
     #[must_use]
     pub fn new(memory: Arc<ProcessMemory>, rings: &[Ring]) -> TenantProbe {
-        let mut probe =
-            TenantProbe { memory, rings: Vec::new(), failed: false, work: None, evicted_ms: None, evicted_until: None };
+        let mut probe = TenantProbe {
+            memory,
+            rings: Vec::new(),
+            index: ReadIndexTrust::new(),
+            failed: false,
+            work: None,
+            evicted_ms: None,
+            evicted_until: None,
+        };
         probe.set_rings(rings);
         probe
     }
@@ -57,7 +66,10 @@ impl TenantProbe {
             }
             // Its clock starts with the first look.
             match RingState::new(*ring, Nanos::ZERO) {
-                Ok(watched) => self.rings.push(watched),
+                Ok(mut watched) => {
+                    watched.set_retires(self.index.retires());
+                    self.rings.push(watched);
+                }
                 Err(why) => tracing::debug!("a ring of process {} is left out: {why}", self.memory.pid()),
             }
         }
@@ -69,6 +81,31 @@ impl TenantProbe {
         self.failed
     }
 
+    /// Whether the read index of this tenant is known to pass packets only when they have retired.
+    #[must_use]
+    pub fn trusts_index(&self) -> bool {
+        self.index.retires()
+    }
+
+    /// Whether the read index was seen to pass work of this tenant that was unfinished.
+    #[must_use]
+    pub fn refutes_retirement(&self) -> bool {
+        self.index.is_refuted()
+    }
+
+    /// The read index passes unfinished work on this gpu, of this tenant or of another.
+    pub fn refute_retirement(&mut self) {
+        let believed = self.index.retires();
+        self.index.refute();
+        for ring in &mut self.rings {
+            ring.set_retires(false);
+            if believed {
+                // It was not followed, and counted as ended because the index had passed it.
+                ring.revive();
+            }
+        }
+    }
+
     /// What the tenant does. `stopped`: all its queues are off the gpu by our doing, so that nothing fetched can
     /// finish.
     ///
@@ -77,13 +114,23 @@ impl TenantProbe {
     /// If it has rings and none can be read. One that cannot be read beside others that can counts as idle.
     pub fn poll(&mut self, now: Nanos, stopped: bool) -> Result<TenantActivity, Unreadable> {
         let joined = self.join(now, stopped)?;
+        if !self.index.is_refuted() && self.rings.iter().any(RingState::is_rewound) {
+            self.refute_retirement();
+        }
         if joined.fetches || self.evicted_until.is_some_and(|until| now >= until) {
             self.evicted_until = None;
         }
         let evicted = joined.activity.has_work() && self.evicted_until.is_some();
         let activity = if evicted { Activity::Evicted } else { joined.activity };
+        let worked = self.work.is_some_and(|(worked, _)| worked);
+        match (worked, activity) {
+            (true, Activity::Idle) if self.index.retires() => self.index.told_end(),
+            (_, Activity::Idle) => {}
+            _ => self.index.checked(),
+        }
         let since = self.note_work(activity.has_work(), now);
-        Ok(TenantActivity { activity, since, pending: joined.pending, unsure: evicted || joined.unsure })
+        let unsure = evicted || joined.unsure || self.index.wants_check();
+        Ok(TenantActivity { activity, since, pending: joined.pending, unsure })
     }
 
     /// Looks at all rings. The tenant goes on between the reads: it may end what it had and begin something else where
@@ -152,8 +199,38 @@ impl TenantProbe {
             // Waves that the driver took away tell nothing by being away.
             return;
         }
+        self.index.checked();
+        if sample.occupied_cus.is_some_and(|cus| cus > 0) {
+            self.weigh_index(sample.at);
+        }
         for ring in &mut self.rings {
             ring.sampled(sample.at, sample.occupied_cus, alone);
+        }
+    }
+
+    /// Takes waves of the tenant that were on the gpu for evidence about the read index. They belong to the kernel that
+    /// the index of a ring stands at, if everything else is known to have ended; or to what the index has passed, if it
+    /// has passed everything.
+    fn weigh_index(&mut self, at: Nanos) {
+        if self.index.is_refuted() {
+            return;
+        }
+        let (mut stands, mut all_ended) = (None, true);
+        for ring in &self.rings {
+            match ring.waves_say(&self.memory, at) {
+                IndexEvidence::None => return,
+                IndexEvidence::Passed { ended } => all_ended &= ended,
+                IndexEvidence::Stands(number) => stands = Some((ring.place().rptr, number)),
+            }
+        }
+        match stands {
+            Some((index, number)) if all_ended => {
+                self.index.runs_at(index, number);
+                let retires = self.index.retires();
+                self.rings.iter_mut().for_each(|ring| ring.set_retires(retires));
+            }
+            Some(_) => {}
+            None => self.refute_retirement(),
         }
     }
 

@@ -1,27 +1,23 @@
 //! One ring of a tenant.
 
-use std::collections::VecDeque;
-
 use gpreempt_core::{Activity, Nanos};
 use kfd::ProcessMemory;
-use kfd::aql::{self, PACKET_SIZE, Packet, PacketKind, SignalHandle, Slot};
+use kfd::aql::SignalHandle;
 use kfd::ring::{IndexPlace, Indices, InvalidRing, Ring};
 
 use super::confidence::{Confidence, SampleVerdict};
-use super::in_flight::{InFlight, Unfinished};
+use super::in_flight::Unfinished;
 use super::next_instant;
+use super::packets::{Head, Packets};
 use crate::discovery;
 
-/// Packets that are read at most after they were fetched: one call, half a page.
-const FETCHED: u64 = 32;
-/// Packets that are read at most in a ring not seen before.
-const FIRST_SIGHT: u64 = 8;
-/// Packets that are read at most before they are fetched.
-const AHEAD: u64 = 8;
 /// The processor may fetch the head between two reads; so often it is followed within one look.
 const TRIES: u32 = 4;
-/// A ring from which the processor fetched so lately is being worked on.
+/// A ring whose read index moved so lately is being worked on.
 const LATELY: Nanos = Nanos::from_millis(2);
+/// A packet that could begin and at which the index stands for so long has begun, or finds no room: the processor
+/// fetches sooner, and where the index waits for the end of packets nothing else tells.
+const STAYS: Nanos = Nanos::from_millis(1);
 
 /// A ring with what is remembered of it.
 #[derive(Debug)]
@@ -32,8 +28,14 @@ pub(super) struct RingState {
     last: Option<Indices>,
     /// What was read last, if it could be.
     next: Option<Next>,
-    /// When the processor was last seen to fetch.
-    fetched_at: Option<Nanos>,
+    /// When the read index was last seen to pass a packet.
+    passed_at: Option<Nanos>,
+    /// The head that could begin, and since when it was seen so.
+    ready: Option<(u64, Nanos)>,
+    /// Its waves were looked for and not found.
+    parked: bool,
+    /// The read index came back to packets that it had passed.
+    rewound: bool,
     confidence: Confidence,
     stopped: bool,
     /// Something counts as ended only because there were no waves, which may be away for a cycle.
@@ -46,12 +48,7 @@ pub(super) struct RingState {
 
 #[derive(Debug)]
 enum Contents {
-    Packets {
-        ring: Ring,
-        in_flight: Box<InFlight>,
-        /// Packets that were seen before they were fetched, with their numbers.
-        ahead: VecDeque<(u64, Packet)>,
-    },
+    Packets(Box<Packets>),
     Commands {
         /// Bits of an index that are a place in the ring.
         mask: u64,
@@ -60,15 +57,26 @@ enum Contents {
     },
 }
 
+/// What waves that were on the gpu say about the read index of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IndexEvidence {
+    /// Nothing.
+    None,
+    /// The index has passed everything; `ended`: all of that is known to have ended.
+    Passed { ended: bool },
+    /// The index stands at the kernel of this number, and all before it is known to have ended.
+    Stands(u64),
+}
+
 /// What a ring shows, or all rings of a tenant together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RingActivity {
     pub(super) activity: Activity,
-    /// Packets not yet fetched.
+    /// Packets that the read index has not passed.
     pub(super) pending: u64,
     /// Only a sample of the occupancy can tell whether the work has ended.
     pub(super) unsure: bool,
-    /// The processor fetched since the last poll.
+    /// The read index passed packets since the last poll.
     pub(super) fetches: bool,
     /// An index moved since it was last read, or a signal fired.
     pub(super) moved: bool,
@@ -108,19 +116,6 @@ impl RingActivity {
     }
 }
 
-/// The next packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Head {
-    /// There is none, or it is not written yet.
-    Missing,
-    /// It is not written yet, or the processor is about to fetch it: it takes the header before it moves the index.
-    Unclear,
-    /// Waits for a signal.
-    Blocked,
-    /// Could begin.
-    Ready,
-}
-
 /// What comes next in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Next {
@@ -135,7 +130,7 @@ impl RingState {
         let ring = Ring::new(place.base, place.bytes)?;
         let indices = IndexPlace::new(place.rptr, place.wptr)?;
         let contents = match place.format {
-            discovery::Format::Aql => Contents::Packets { ring, in_flight: Box::default(), ahead: VecDeque::new() },
+            discovery::Format::Aql => Contents::Packets(Box::new(Packets::new(ring))),
             discovery::Format::Pm4 => Contents::Commands { mask: ring.words() - 1, silent: false },
         };
         Ok(RingState {
@@ -144,7 +139,10 @@ impl RingState {
             contents,
             last: None,
             next: None,
-            fetched_at: None,
+            passed_at: None,
+            ready: None,
+            parked: false,
+            rewound: false,
             confidence: Confidence::new(now),
             stopped: false,
             dormant: false,
@@ -169,8 +167,46 @@ impl RingState {
 
     /// A newer packet of another ring uses the signal.
     pub(super) fn forget(&mut self, signal: SignalHandle) {
-        if let Contents::Packets { in_flight, .. } = &mut self.contents {
-            in_flight.forget(signal);
+        let Contents::Packets(packets) = &mut self.contents else { return };
+        if self.learned.contains(&signal) {
+            packets.in_flight.forget(signal);
+        } else {
+            packets.forget(signal);
+        }
+    }
+
+    /// Whether the read index is known to pass packets only when they have retired.
+    pub(super) fn set_retires(&mut self, retires: bool) {
+        if let Contents::Packets(packets) = &mut self.contents {
+            packets.set_retires(retires);
+        }
+    }
+
+    /// Whether the read index has come back to packets that it had passed.
+    pub(super) fn is_rewound(&self) -> bool {
+        self.rewound
+    }
+
+    /// What waves that were on the gpu at an instant say about the read index.
+    pub(super) fn waves_say(&self, memory: &ProcessMemory, at: Nanos) -> IndexEvidence {
+        let (Contents::Packets(packets), Some(last)) = (&self.contents, self.last) else { return IndexEvidence::None };
+        if self.stopped || self.rewound || at < self.confidence.moved_at() || self.moved(memory) {
+            return IndexEvidence::None;
+        }
+        match self.ready {
+            _ if last.read == last.write => IndexEvidence::Passed { ended: packets.has_ended() },
+            Some((number, since)) if number == last.read && since <= at && packets.is_at_kernel(number) => {
+                if packets.has_ended() { IndexEvidence::Stands(number) } else { IndexEvidence::None }
+            }
+            _ => IndexEvidence::None,
+        }
+    }
+
+    /// Something runs that the index has passed.
+    pub(super) fn revive(&mut self) {
+        let passed = self.last.filter(|last| last.read != 0);
+        if let (Contents::Packets(packets), Some(last)) = (&mut self.contents, passed) {
+            packets.in_flight.revive(last.read.wrapping_sub(1));
         }
     }
 
@@ -197,7 +233,7 @@ impl RingState {
         let head = loop {
             tries += 1;
             self.advance(memory, indices, now)?;
-            let head = self.head(memory, indices)?;
+            let head = self.head(memory, indices, now)?;
             if head != Head::Missing || self.pending(indices) == 0 {
                 break head;
             }
@@ -214,7 +250,7 @@ impl RingState {
             }
             indices = again;
         };
-        let fetches = before.is_some_and(|before| before.read != indices.read);
+        let fetches = before.is_some_and(|before| before.read != indices.read) && !self.rewound;
         Ok(Next { head, pending: self.pending(indices), fetches, moved: before != Some(indices) })
     }
 
@@ -222,7 +258,7 @@ impl RingState {
     pub(super) fn judge(&mut self, memory: &ProcessMemory, now: Nanos) -> Option<RingActivity> {
         let Next { head, pending, fetches, moved } = self.next?;
         let unfinished = match &mut self.contents {
-            Contents::Packets { in_flight, .. } => in_flight.unfinished(memory, self.stopped),
+            Contents::Packets(packets) => packets.in_flight.unfinished(memory, self.stopped),
             Contents::Commands { silent, .. } => Unfinished { silent: *silent, ..Unfinished::default() },
         };
         let seen = self.weigh(head, unfinished, now);
@@ -241,9 +277,12 @@ impl RingState {
         if unfinished.signalled {
             return seen(on_gpu, self.confidence.doubts_signals(now));
         }
-        let lately = self.fetched_at.is_some_and(|at| now.since(at) < LATELY);
-        if head == Head::Ready && !unfinished.blocked {
-            return seen(if lately { on_gpu } else { Activity::Wants }, false);
+        if head == Head::Begun || head == Head::Ready && !unfinished.blocked {
+            let lately = self.passed_at.is_some_and(|at| now.since(at) < LATELY);
+            let stays = self.ready.is_some_and(|(_, since)| now.since(since) >= STAYS);
+            let on_gpu = if self.stopped || self.parked { Activity::Wants } else { on_gpu };
+            let activity = if lately || stays || head == Head::Begun { on_gpu } else { Activity::Wants };
+            return seen(activity, stays && self.confidence.doubts_signals(now));
         }
         if head == Head::Unclear && !unfinished.blocked && !self.stopped {
             // Work that was there a moment ago is believed until the next look.
@@ -254,95 +293,69 @@ impl RingState {
         }
         if unfinished.silent && !self.stopped {
             match &mut self.contents {
-                Contents::Packets { in_flight, .. } => in_flight.give_up_on_silence(),
+                Contents::Packets(packets) => packets.in_flight.give_up_on_silence(),
                 Contents::Commands { silent, .. } => *silent = false,
             }
         }
         let blocked = unfinished.blocked || head == Head::Blocked;
         let activity = if blocked { Activity::Blocked } else { Activity::Idle };
-        seen(activity, self.dormant && self.confidence.doubts_signals(now))
+        // Behind a wait that the index has passed, the head may run: the signal may have fired and be in use again.
+        let doubtful = self.dormant || unfinished.blocked && head == Head::Ready;
+        seen(activity, doubtful && self.confidence.doubts_signals(now))
     }
 
-    /// Notes where the indices are, and what was fetched since.
+    /// Notes where the indices are, and what was passed since.
     fn advance(&mut self, memory: &ProcessMemory, indices: Indices, now: Nanos) -> kfd::Result<()> {
-        // Indices of packets only grow: one that does not is that of another queue at the same place.
-        let backwards = |last: &Indices| indices.read.wrapping_sub(last.read).cast_signed() < 0;
-        let known = match self.contents {
-            Contents::Packets { .. } => self.last.filter(|last| !backwards(last)),
+        // Indices that cannot follow those seen last are those of another queue at the same place.
+        let known = match &self.contents {
+            Contents::Packets(packets) => self.last.filter(|last| packets.continues(*last, indices)),
             Contents::Commands { .. } => self.last,
         };
         match known {
             None => {
                 self.confidence = Confidence::new(now);
-                self.fetched_at = None;
+                self.passed_at = None;
             }
             Some(last) if last != indices => self.confidence.moved(now),
             Some(_) => {}
         }
-        if known.is_some_and(|last| last.read != indices.read) {
-            self.fetched_at = Some(now);
-        }
         self.dormant &= known == Some(indices);
-        let learned = &mut self.learned;
-        match &mut self.contents {
-            Contents::Packets { ring, in_flight, ahead } => {
-                if known.is_none() {
-                    **in_flight = InFlight::default();
-                    ahead.clear();
-                }
-                take_fetched(memory, ring, known, indices, |number, slot| {
-                    let seen = ahead.iter().find(|(other, _)| *other == number).map(|(_, packet)| *packet);
-                    let packet = seen.unwrap_or_else(|| Packet::decode_fetched(slot));
-                    in_flight.push(number, &packet, seen.is_some(), known.is_some());
-                    learned.extend(packet.completion);
-                })?;
-                ahead.retain(|(number, _)| indices.read.wrapping_sub(*number).cast_signed() <= 0);
+        let passed = match &mut self.contents {
+            Contents::Packets(packets) => {
+                let passed = packets.advance(memory, known.is_some(), indices, &mut self.learned)?;
+                self.rewound = packets.is_rewound(indices);
+                passed
             }
             Contents::Commands { silent, .. } => {
                 *silent |= known.map_or(indices.read != 0, |last| last != indices);
+                known.is_some_and(|last| last.read != indices.read)
             }
+        };
+        if passed {
+            self.passed_at = Some(now);
         }
+        self.parked &= known == Some(indices);
         self.last = Some(indices);
         Ok(())
     }
 
-    /// Reads the head, and what lies behind it while that costs nothing more.
-    fn head(&mut self, memory: &ProcessMemory, indices: Indices) -> kfd::Result<Head> {
+    /// Judges the packet that the index stands at.
+    fn head(&mut self, memory: &ProcessMemory, indices: Indices, now: Nanos) -> kfd::Result<Head> {
         let pending = self.pending(indices);
-        let Contents::Packets { ring, in_flight, ahead } = &mut self.contents else {
+        let Contents::Packets(packets) = &mut self.contents else {
             return Ok(if pending > 0 { Head::Ready } else { Head::Missing });
         };
-        if pending == 0 {
-            return Ok(Head::Missing);
-        }
-        let count = pending.min(AHEAD).min(ring.packets());
-        // A packet does not change until it is fetched, so those that are known need not be read again.
-        if ahead.len() as u64 != count {
-            let mut slots = [[0; PACKET_SIZE]; AHEAD as usize];
-            let slots = slots.get_mut(..count as usize).unwrap_or_default();
-            ring.read(next_instant(memory), indices.read, slots)?;
-            let packets = (0..).zip(slots.iter()).map(|(offset, slot)| (indices.read.wrapping_add(offset), slot));
-            let packets = packets.map(|(number, slot)| (number, Packet::decode(slot)));
-            ahead.clear();
-            ahead.extend(packets.filter(|(_, packet)| packet.kind != PacketKind::Invalid));
-            for signal in ahead.iter().filter_map(|(_, packet)| packet.completion) {
-                in_flight.forget(signal);
-                self.learned.push(signal);
-            }
-        }
-        let head = ahead.iter().find(|(number, _)| *number == indices.read);
-        let Some((_, packet)) = head else { return Ok(Head::Missing) };
-        Ok(match packet.kind {
-            kind if kind.waits() && !aql::passes(&kind, next_instant(memory)).unwrap_or(true) => Head::Blocked,
-            _ => Head::Ready,
-        })
+        let head = packets.head(memory, indices, self.stopped, &mut self.learned)?;
+        let since = self.ready.filter(|(number, _)| *number == indices.read).map_or(now, |(_, since)| since);
+        self.ready = matches!(head, Head::Ready | Head::Begun).then_some((indices.read, since));
+        Ok(head)
     }
 
-    /// Packets that were not fetched; for commands, whose number is not known, one.
+    /// Packets that the index has not passed; for commands, whose number is not known, one.
     fn pending(&self, Indices { read, write }: Indices) -> u64 {
         match self.contents {
             // The processor may have gone on between the reads of the two.
-            Contents::Packets { .. } => u64::try_from(write.wrapping_sub(read).cast_signed()).unwrap_or(0),
+            Contents::Packets(_) => u64::try_from(write.wrapping_sub(read).cast_signed()).unwrap_or(0),
             Contents::Commands { mask, .. } => u64::from((read ^ write) & mask != 0),
         }
     }
@@ -355,50 +368,24 @@ impl RingState {
         match self.confidence.sampled(at, occupied_cus) {
             SampleVerdict::NoWaves { lasting, for_good } => {
                 self.dormant |= match &mut self.contents {
-                    Contents::Packets { in_flight, .. } => in_flight.no_waves(alone, lasting),
+                    Contents::Packets(packets) => packets.in_flight.no_waves(alone, lasting),
                     Contents::Commands { silent, .. } => std::mem::take(silent),
                 };
+                self.parked = true;
                 self.dormant &= !for_good;
             }
             SampleVerdict::Waves => {
                 let revived = std::mem::take(&mut self.dormant);
+                self.parked = false;
                 match &mut self.contents {
-                    Contents::Packets { in_flight, .. } => {
-                        in_flight.waves();
-                        if let Some(last) = self.last.filter(|_| revived) {
-                            in_flight.revive(last.read.wrapping_sub(1));
-                        }
-                    }
+                    Contents::Packets(packets) => packets.in_flight.waves(),
                     Contents::Commands { silent, .. } => *silent |= revived,
+                }
+                if revived {
+                    self.revive();
                 }
             }
             SampleVerdict::Nothing => {}
         }
     }
-}
-
-/// Hands over the packets that were fetched since the last look, or before the first, the oldest first, as far as their
-/// slots still hold them.
-fn take_fetched(
-    memory: &ProcessMemory,
-    ring: &Ring,
-    last: Option<Indices>,
-    Indices { read, write }: Indices,
-    mut take: impl FnMut(u64, &Slot),
-) -> kfd::Result<()> {
-    let fetched = last.map_or(read.min(FIRST_SIGHT), |last| read.wrapping_sub(last.read)).min(FETCHED);
-    // A slot is used again one ring later.
-    let written = u64::try_from(write.wrapping_sub(read).cast_signed()).unwrap_or(0);
-    let count = fetched.min(ring.packets().saturating_sub(written));
-    if count == 0 {
-        return Ok(());
-    }
-    let first = read.wrapping_sub(count);
-    let mut slots = [[0; PACKET_SIZE]; FETCHED as usize];
-    let slots = slots.get_mut(..count as usize).unwrap_or_default();
-    ring.read(next_instant(memory), first, slots)?;
-    for (offset, slot) in (0..).zip(slots.iter()) {
-        take(first.wrapping_add(offset), slot);
-    }
-    Ok(())
 }

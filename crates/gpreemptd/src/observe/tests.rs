@@ -9,6 +9,7 @@ use crate::discovery::{Format, OccupancySample, Ring};
 pub(crate) mod fake;
 pub(crate) mod instants;
 mod model;
+mod retirement;
 
 use fake::{Bytes, Fake};
 

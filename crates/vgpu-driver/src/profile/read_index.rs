@@ -2,10 +2,11 @@
 //!
 //! No document of AMD's says when the read index of an AQL queue passes a packet. What their software expects:
 //!
-//! - ROCdbgapi (`aql_queue_t::get_os_queue_packet_id`) takes a wave of a suspended queue whose packet is not between read
-//!   index and write index for a fatal error, so the index of a *suspended* queue has not passed a packet with waves;
-//! - ROCR-Runtime (`AqlQueue::AsyncReclaimMainScratch`) frees scratch memory when the index has passed the last dispatch
-//!   that uses it, so the index of a *running* queue has not passed a packet with waves either;
+//! - ROCdbgapi (`aql_queue_t::get_os_queue_packet_id`) takes a wave of a suspended queue whose packet is not between
+//!   read index and write index for a fatal error, so the index of a *suspended* queue has not passed a packet with
+//!   waves;
+//! - ROCR-Runtime (`AqlQueue::AsyncReclaimMainScratch`) frees scratch memory when the index has passed the last
+//!   dispatch that uses it, so the index of a *running* queue has not passed a packet with waves either;
 //! - gem5's model of the packet processor, which AMD wrote (`AQLRingBuffer::freeEntry`), retires packets in order.
 
 use std::str::FromStr;

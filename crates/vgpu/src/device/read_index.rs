@@ -1,8 +1,8 @@
 //! The read index of an AQL queue: which packets the program sees as passed, and may write over.
 //!
 //! Which of the three kinds a device has is a property of its profile ([`ReadIndexKind`] names the sources). A packet's
-//! header becomes invalid before the index passes it, and not later: from then on the slot is the program's. So it stays
-//! until the packet retires where the index waits for that, as a debugger that reads the packets of running waves
+//! header becomes invalid before the index passes it, and not later: from then on the slot is the program's. So it
+//! stays until the packet retires where the index waits for that, as a debugger that reads the packets of running waves
 //! expects, and is gone once the packet is fetched where the index does not wait. A rewind does not bring it back.
 
 use std::collections::BTreeSet;

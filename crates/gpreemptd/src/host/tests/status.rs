@@ -66,3 +66,23 @@ fn a_client_that_asks_for_the_status_changes_no_decision() {
     assert_eq!(world.deciding_state(), before);
     assert_eq!(world.state(11), State::Idle, "as it was polled last");
 }
+
+/// Which kind of read index a gpu has is a matter of its firmware, whoever's queue shows it.
+#[test]
+fn an_index_that_passes_unfinished_work_of_one_tenant_is_believed_of_no_tenant_there() {
+    let mut world = world();
+    let low = world.watched(10, &[]);
+    let _high = world.watched(11, &[("ROLE", "serve")]);
+    let scan = |world: &mut Fixture| {
+        world.now = world.now.plus(Nanos::from_millis(1));
+        world.host.act(world.now);
+        world.host.take(Input::Discovery(DiscoveryEvent::Scanned { at: world.now }), world.now);
+        [10, 11].map(|pid| world.host.world.tenants[&tenant(pid)].probe.as_ref().unwrap().refutes_retirement())
+    };
+    low.submit(0, &[Bytes::kernel()]);
+    low.fetch(0, 1);
+    assert_eq!(scan(&mut world), [false, false]);
+    // Its queue is saved, and the index comes back.
+    low.set_read(0);
+    assert_eq!(scan(&mut world), [true, true]);
+}

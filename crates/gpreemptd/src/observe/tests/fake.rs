@@ -17,6 +17,21 @@ const RPTR: u64 = 0x80;
 const WPTR: u64 = 0x38;
 const RING: u64 = 0x100;
 
+/// When the read index of a fake passes a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IndexKind {
+    /// When the packet and all before it have completed.
+    Retire,
+    /// When it is fetched; back at the oldest that has not completed while the queue is saved.
+    FetchRewoundAtSave,
+    /// When it is fetched.
+    Fetch,
+}
+
+impl IndexKind {
+    pub(crate) const ALL: [IndexKind; 3] = [IndexKind::Retire, IndexKind::FetchRewoundAtSave, IndexKind::Fetch];
+}
+
 /// The queue: its object, its ring, then signals.
 pub(crate) struct Fake {
     memory: Arc<ProcessMemory>,
