@@ -126,6 +126,7 @@ impl DemoReport {
             client: match about.client {
                 DemoClient::Workload => "workload",
                 DemoClient::Hip => "hip",
+                DemoClient::Jax => "jax",
             },
             seed: about.seed,
             valid: false,

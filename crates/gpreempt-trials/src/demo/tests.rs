@@ -11,6 +11,7 @@ use crate::environment::gpu_under_test::Counters;
 use crate::environment::managed::DaemonActivity;
 use crate::environment::measure::Window;
 use crate::environment::other_work::OtherWork;
+use crate::environment::training::Reference;
 use crate::load::End;
 
 const CALIBRATION: Calibration = Calibration {
@@ -19,6 +20,7 @@ const CALIBRATION: Calibration = Calibration {
     offline_steps: 1500,
     offline_kernel_us: 60_000.0,
     offline_groups: 128,
+    reference: Reference { checksums: Vec::new(), step_us: 0.0 },
 };
 const SECOND: u64 = 1_000_000_000;
 
