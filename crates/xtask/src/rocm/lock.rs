@@ -89,8 +89,8 @@ impl Lock {
     }
 }
 
-/// Hashes package files. `origin` says where the package of a file, a name and a version comes from, and with which hash
-/// if an index has it.
+/// Hashes package files. `origin` says where the package of a file, a name and a version comes from, and which hash an
+/// index has for it.
 ///
 /// # Errors
 /// If a file cannot be read, or is not what the index says.

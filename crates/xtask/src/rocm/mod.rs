@@ -211,11 +211,9 @@ impl Release {
         let unpacked = work.join("unpacked");
         fs::create_dir_all(&unpacked)?;
         let (packages, wheels) = files.into_iter().partition::<Vec<_>, _>(|file| has_extension(file, "deb"));
+        wheels::unpack(&wheels, &unpacked.join(PYTHON_PACKAGES))?;
         for package in packages {
             run(command("dpkg").arg("-x").arg(package).arg(&unpacked))?;
-        }
-        if !wheels.is_empty() {
-            Pip::new(work)?.unpack(&wheels, &unpacked.join(PYTHON_PACKAGES))?;
         }
         for (name, target) in self.links {
             let name = unpacked.join(name);

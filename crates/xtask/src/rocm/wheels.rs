@@ -50,10 +50,12 @@ impl Pip {
         }
         Ok(files_in(directory, "whl"))
     }
+}
 
-    /// Unpacks wheels into a directory.
-    pub(super) fn unpack(&self, wheels: &[PathBuf], directory: &Path) -> Result<()> {
-        let unpack = ["--no-index", "--no-deps", "--no-compile", "--target"];
-        run(self.command("install").args(unpack).arg(directory).args(wheels))
+/// Unpacks wheels, which are archives of what they install, into a directory.
+pub(super) fn unpack(wheels: &[PathBuf], directory: &Path) -> Result<()> {
+    for wheel in wheels {
+        run(command("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(directory))?;
     }
+    Ok(())
 }
