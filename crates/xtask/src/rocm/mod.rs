@@ -32,8 +32,7 @@ pub(crate) struct Release {
     suites: &'static [&'static str],
     /// Packages, as apt patterns, that are taken from the last of them even if another one has them, too.
     pinned: &'static str,
-    /// What is wanted, each with the version that the tests were written with; what it depends on comes with it. The
-    /// first is the one whose version is shown.
+    /// What is wanted, each with the version that the tests were written with; what it depends on comes with it.
     packages: &'static [(&'static str, &'static str)],
     /// Packages that come without what they depend on: a dependency is no longer in the archive.
     alone: &'static [(&'static str, &'static str)],
@@ -181,9 +180,9 @@ impl Release {
         Ok(main.map(|package| package.version.clone()).unwrap_or_default())
     }
 
-    /// The names of the packages that were asked for.
+    /// The names of the packages that were asked for. The version of the first is that of the release.
     fn wanted(&self) -> impl Iterator<Item = &'static str> {
-        [self.packages, self.alone, self.wheels].into_iter().flatten().map(|(name, _)| *name)
+        [self.wheels, self.packages, self.alone].into_iter().flatten().map(|(name, _)| *name)
     }
 
     /// Downloads and unpacks it. What is there afterwards is complete: the directory gets its name last, and what had
