@@ -20,6 +20,20 @@ fn complaint(arguments: &[&str], code: i32) -> String {
 }
 
 #[test]
+fn a_demo_without_its_client_names_the_command_that_installs_it() {
+    assert!(complaint(&["demo", "--client", "numpy"], 2).contains("jax"));
+    let folder = tempfile::tempdir().expect("a directory");
+    let output = Command::new(env!("CARGO_BIN_EXE_gpreempt"))
+        .args(["demo", "--client", "jax", "--json"])
+        .env("GPREEMPT_JAX", folder.path())
+        .output()
+        .expect("the command starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(output.stdout.is_empty() && said.contains("`cargo xtask setup --jax`"), "{said}");
+}
+
+#[test]
 fn every_subcommand_explains_itself() {
     let commands: &[&[&str]] = &[
         &[],

@@ -35,6 +35,12 @@ enum Chore {
         /// Only print what would be installed.
         #[arg(long)]
         plan: bool,
+
+        /// Also install JAX below target/jax: 2 GB of Debian's and PyPI's packages, 5 GB unpacked.
+        ///
+        /// For examples/jax_train.py and `gpreempt demo --client jax`. $GPREEMPT_JAX names another directory.
+        #[arg(long)]
+        jax: bool,
     },
 
     /// Set up, then check formatting, lints, all tests and the documentation.
@@ -71,6 +77,10 @@ enum Chore {
         /// Only print the steps of the list.
         #[arg(long)]
         list: bool,
+
+        /// Also run the steps that need more than `cargo xtask setup` installs, or hours.
+        #[arg(long)]
+        full: bool,
     },
 
     /// Run a test suite of another project on the virtual gpu.
@@ -99,12 +109,12 @@ enum Recording {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().chore {
-        Chore::Setup { plan } => setup::setup(plan),
+        Chore::Setup { plan, jax } => setup::setup(plan, jax),
         Chore::Test { full } => test::test(full),
         Chore::Loaded { times, busy, minutes } => {
             loaded::loaded(times, busy, Duration::from_secs(60 * u64::from(minutes)))
         }
-        Chore::Accept { name, list } => accept::accept(name.as_deref(), list),
+        Chore::Accept { name, list, full } => accept::accept(name.as_deref(), list, full),
         Chore::Clients { suite } => clients::clients(&suite),
         Chore::Tidy => tidy::tidy(),
         Chore::Record { what: Recording::Demo } => record::demo(),

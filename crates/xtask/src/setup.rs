@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use crate::rocm::{ROCM13, ROCM72, Release};
+use crate::rocm::{JAX, ROCM13, ROCM72, Release};
 use crate::run::{command, root};
 
 /// One thing the tests need.
@@ -26,7 +26,7 @@ enum Install {
     Rustup(&'static str),
     /// Packages of the distribution, installed into the system.
     Apt(&'static [&'static str]),
-    /// Packages of Debian releases, unpacked below `target/`.
+    /// Packages of Debian releases and of PyPI, unpacked below `target/`.
     Rocm(&'static Release),
     /// Python packages, in a virtual environment below `target/`.
     Venv(&'static [&'static str]),
@@ -87,13 +87,18 @@ const REQUIREMENTS: &[Requirement] = &[
     Requirement { name: "ROCm 7.2", check: || ROCM72.check(), install: Some(Install::Rocm(&ROCM72)) },
 ];
 
-/// Checks all requirements, prints what is missing and where it goes, and installs it unless `plan_only`.
+/// What `examples/jax_train.py` and `gpreempt demo --client jax` need beyond that: gigabytes.
+const JAX_REQUIREMENT: Requirement =
+    Requirement { name: "JAX", check: || JAX.check(), install: Some(Install::Rocm(&JAX)) };
+
+/// Checks all requirements, prints what is missing and where it goes, and installs it unless `plan_only`. JAX is one of
+/// them only if it is asked for.
 ///
 /// # Errors
 /// If a requirement is missing that cannot be installed.
-pub(crate) fn setup(plan_only: bool) -> Result<()> {
+pub(crate) fn setup(plan_only: bool, jax: bool) -> Result<()> {
     let mut missing = Vec::new();
-    for requirement in REQUIREMENTS {
+    for requirement in REQUIREMENTS.iter().chain(jax.then_some(&JAX_REQUIREMENT)) {
         match (requirement.check)() {
             Ok(found) => println!("{}: {found}", requirement.name),
             Err(reason) => {
@@ -251,7 +256,8 @@ mod tests {
 
     #[test]
     fn every_installation_says_where_it_goes() {
-        for install in REQUIREMENTS.iter().filter_map(|requirement| requirement.install.as_ref()) {
+        let requirements = REQUIREMENTS.iter().chain([&JAX_REQUIREMENT]);
+        for install in requirements.filter_map(|requirement| requirement.install.as_ref()) {
             let place = match install {
                 Install::Rustup(_) => "the Rust toolchain".to_owned(),
                 Install::Apt(_) => "the system".to_owned(),

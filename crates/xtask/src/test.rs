@@ -40,7 +40,7 @@ const STORMS: &[(&str, &[&str])] = &[
 /// Runs everything; `full` repeats the properties with larger counts, and has whole storms.
 pub(crate) fn test(full: bool) -> Result<()> {
     let mut steps = vec![
-        Step { name: "set-up".to_string(), action: Box::new(|| setup(false)) },
+        Step { name: "set-up".to_string(), action: Box::new(|| setup(false, false)) },
         Step::command("formatting", FORMAT, &[]),
         Step { name: "tidy".to_string(), action: Box::new(tidy) },
         Step { name: "dependencies".to_string(), action: Box::new(dependencies) },
@@ -48,6 +48,7 @@ pub(crate) fn test(full: bool) -> Result<()> {
         Step::command("documentation", DOCUMENTATION, &[("RUSTDOCFLAGS", "-D warnings")]),
         Step::command("tests", TESTS, &[]),
         Step::command("tests with compilers and real clients", CLIENTS, &[]),
+        Step { name: "some of AMD's tests of rocRAND".to_string(), action: Box::new(clients::test_some) },
     ];
     if full {
         steps.push(Step { name: "test suites of other projects".to_string(), action: Box::new(clients::test) });

@@ -85,6 +85,7 @@ impl Bed<'_> {
             settings,
             online_arguments: Vec::new(),
             hip: None,
+            training: None,
         }
     }
 }

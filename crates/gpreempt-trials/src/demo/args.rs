@@ -11,6 +11,8 @@ pub enum DemoClient {
     Workload,
     /// HIP programs on the ROCm libraries. They need a checkout, clang-19 and `cargo xtask setup`.
     Hip,
+    /// Training with JAX beside a HIP server. They need a checkout, clang-19 and `cargo xtask setup --jax`.
+    Jax,
 }
 
 /// Flags of `gpreempt demo`.

@@ -19,6 +19,7 @@ use crate::environment::block::{Arm, Setting};
 use crate::environment::gpu_under_test::GpuUnderTest;
 use crate::environment::interrupt::Interrupt;
 use crate::environment::other_work::OtherWorkMeter;
+use crate::environment::training::Training;
 use crate::environment::workload::{self, Workload};
 use crate::output;
 use crate::storm::{RocmRelease, hip_programs};
@@ -42,7 +43,12 @@ pub fn run(options: &DemoArgs, out: &mut impl Write) -> Result<()> {
         workload.blocks.requests = requests;
     }
     // Compiled before anything is measured; the files go with the demo.
-    let hip = (options.client == DemoClient::Hip).then(|| hip_programs(RocmRelease::default())).transpose()?;
+    let training = (options.client == DemoClient::Jax).then(Training::prepare).transpose()?;
+    let hip = match options.client {
+        DemoClient::Workload => None,
+        DemoClient::Hip => Some(hip_programs(RocmRelease::default())?),
+        DemoClient::Jax => Some(hip_programs(RocmRelease::V7_2)?),
+    };
     let hip = hip.as_ref().map(|(run, files)| (run.clone(), files.path().join("hip_load")));
     let place = GpuUnderTest::find(&workload.virtual_gpu, options.yes)?;
     let gpu = place.describe()?;
@@ -61,6 +67,7 @@ pub fn run(options: &DemoArgs, out: &mut impl Write) -> Result<()> {
         settings: String::new(),
         online_arguments: Vec::new(),
         hip,
+        training: training.as_ref(),
     };
     let arms: Vec<Arm> = ARMS.into_iter().filter(|arm| *arm != Arm::With || !options.without_daemon).collect();
     let bar = output::progress(options.json, "requests {msg}");

@@ -11,6 +11,7 @@ use crate::environment::gpu_under_test::Counters;
 use crate::environment::managed::DaemonActivity;
 use crate::environment::measure::Window;
 use crate::environment::other_work::OtherWork;
+use crate::environment::training::Reference;
 use crate::load::End;
 
 const CALIBRATION: Calibration = Calibration {
@@ -19,6 +20,7 @@ const CALIBRATION: Calibration = Calibration {
     offline_steps: 1500,
     offline_kernel_us: 60_000.0,
     offline_groups: 128,
+    reference: Reference { checksums: Vec::new(), step_us: 0.0 },
 };
 const SECOND: u64 = 1_000_000_000;
 
@@ -75,8 +77,11 @@ fn report(measured: &[(Arm, u32, Outcome)]) -> DemoReport {
 }
 
 fn report_beside(busy: OtherWork, measured: &[(Arm, u32, Outcome)]) -> DemoReport {
+    report_of(DemoClient::Workload, busy, measured)
+}
+
+fn report_of(client: DemoClient, busy: OtherWork, measured: &[(Arm, u32, Outcome)]) -> DemoReport {
     let gpu = "On a virtual gpu.".to_owned();
-    let client = DemoClient::Workload;
     DemoReport::of(About { hardware: false, gpu, client, seed: 1, calibration: &CALIBRATION, busy }, measured)
 }
 
@@ -191,6 +196,20 @@ fn stops_between_kernels_are_no_preemption() {
     measured[3].2.counters = Some(Counters { suspends: 100, suspends_with_waves: 60, ..Counters::default() });
     let report = report(&measured);
     assert!(report.faults.iter().any(|fault| fault.contains("only 60 %")), "{:?}", report.faults);
+}
+
+#[test]
+fn a_training_need_not_fill_the_gpu_and_must_be_stopped() {
+    let mut measured = good();
+    measured[2].2 = beside(80, online(&[29; 100]));
+    measured[3].2.counters = Some(Counters { suspends: 100, suspends_with_waves: 60, ..Counters::default() });
+    let idle = OtherWork { during_cores: Some(0.0), ..OtherWork::default() };
+    let report = report_of(DemoClient::Jax, idle, &measured);
+    assert!(report.valid && report.faults.is_empty(), "{:?}", report.faults);
+    assert_eq!(serde_json::to_value(&report).unwrap()["client"], "jax");
+    measured[3].2.daemon.as_mut().unwrap().stops = 0;
+    let report = report_of(DemoClient::Jax, idle, &measured);
+    assert!(report.faults.iter().any(|fault| fault.contains("stopped nothing")), "{:?}", report.faults);
 }
 
 #[test]

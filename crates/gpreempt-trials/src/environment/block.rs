@@ -14,11 +14,16 @@ use super::managed::{self, DaemonActivity, ROLE};
 use super::measure::Window;
 use super::other_work::OtherWorkMeter;
 use super::program::Program;
+use super::training::{Reference, Training};
 use super::workload::Workload;
 use crate::load::{End, Line};
 
 /// Most kernels that are submitted at once to find out how long one takes.
 const MOST_BATCH: u32 = 100;
+
+/// The roles of the two programs.
+const ONLINE: &str = "online";
+const OFFLINE: &str = "offline";
 
 /// Which programs run in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -47,13 +52,24 @@ impl Arm {
 }
 
 /// Steps of kernels, found out before the first block.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Calibration {
     pub(crate) online_steps: u32,
     pub(crate) online_kernel_us: f64,
     pub(crate) offline_steps: u32,
     pub(crate) offline_kernel_us: f64,
     pub(crate) offline_groups: u32,
+    /// What a training computes when nothing disturbs it, if one is the offline program.
+    pub(crate) reference: Reference,
+}
+
+/// What the offline program said.
+#[derive(Default)]
+pub(crate) struct OfflineLog {
+    /// When kernels, or steps of a training, ended.
+    ends: Vec<u64>,
+    /// Hashes after the steps of a training.
+    checksums: Vec<String>,
 }
 
 /// What all blocks have in common.
@@ -69,6 +85,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) online_arguments: Vec<OsString>,
     /// What starts HIP programs, and the one to start; none for programs of this executable.
     pub(crate) hip: Option<(PathBuf, PathBuf)>,
+    /// The offline program if it is a training.
+    pub(crate) training: Option<&'a Training>,
 }
 
 /// One request as it was answered, or not.
@@ -100,13 +118,14 @@ pub(crate) struct Outcome {
 impl Setting<'_> {
     /// One of the two programs.
     fn load(&self, role: &str) -> Result<Command> {
-        let mut command = match &self.hip {
-            Some((run, program)) => {
+        let mut command = match (&self.hip, self.training) {
+            (_, Some(training)) if role == OFFLINE => training.command(self.place),
+            (Some((run, program)), _) => {
                 let mut command = self.place.command(run);
                 command.arg(program).arg(role);
                 command
             }
-            None => self.own(&[role])?,
+            (None, _) => self.own(&[role])?,
         };
         command.env(ROLE, role);
         Ok(command)
@@ -127,9 +146,23 @@ impl Setting<'_> {
         let (online_us, offline_us) = (online.kernel_us.to_string(), (offline.kernel_ms * 1e3).to_string());
         let (_, online_steps, online_kernel_us) =
             self.measure(&["calibrate", "--groups", &groups, "--batch", &batch, "--target-us", &online_us])?;
-        let (offline_groups, offline_steps, offline_kernel_us) =
-            self.measure(&["calibrate", "--fill", &offline.fill.to_string(), "--target-us", &offline_us])?;
-        Ok(Calibration { online_steps, online_kernel_us, offline_steps, offline_kernel_us, offline_groups })
+        let mut calibration = Calibration {
+            online_steps,
+            online_kernel_us,
+            offline_steps: 0,
+            offline_kernel_us: 0.0,
+            offline_groups: 0,
+            reference: Reference::default(),
+        };
+        if let Some(training) = self.training {
+            calibration.reference = training.measure(self.place, self.interrupt)?;
+            calibration.offline_kernel_us = calibration.reference.step_us;
+        } else {
+            let fill = offline.fill.to_string();
+            (calibration.offline_groups, calibration.offline_steps, calibration.offline_kernel_us) =
+                self.measure(&["calibrate", "--fill", &fill, "--target-us", &offline_us])?;
+        }
+        Ok(calibration)
     }
 
     fn measure(&self, words: &[&str]) -> Result<(u32, u32, f64)> {
@@ -146,7 +179,7 @@ impl Setting<'_> {
         let Workload { online, blocks, .. } = self.workload;
         let requests = self.workload.block_requests();
         let rate = self.workload.rate(calibration.online_kernel_us);
-        let mut command = self.load("online")?;
+        let mut command = self.load(ONLINE)?;
         command.arg("--wait").args(&self.online_arguments);
         let numbers = [
             ("--requests", requests.to_string()),
@@ -158,20 +191,39 @@ impl Setting<'_> {
             ("--patience-ms", blocks.patience_ms.to_string()),
         ];
         command.args(numbers.into_iter().flat_map(|(flag, value)| [OsString::from(flag), value.into()]));
-        let mut program = Program::start("online", &mut command, self.interrupt)?;
+        let mut program = Program::start(ONLINE, &mut command, self.interrupt)?;
         program.until(|line| matches!(line, Line::Ready { .. }))?;
         Ok(program)
     }
 
     /// Starts the offline program and waits until it is at work.
-    pub(crate) fn start_offline(&self, calibration: &Calibration) -> Result<(Program, Vec<u64>)> {
-        let mut command = self.load("offline")?;
-        command.arg("--steps").arg(calibration.offline_steps.to_string());
-        command.arg("--groups").arg(calibration.offline_groups.to_string());
-        command.arg("--depth").arg(self.workload.offline.queued.to_string());
-        let mut program = Program::start("offline", &mut command, self.interrupt)?;
-        let lines = program.until(|line| matches!(line, Line::Kernel { .. }))?;
-        Ok((program, lines.iter().filter_map(kernel_end).collect()))
+    pub(crate) fn start_offline(&self, calibration: &Calibration) -> Result<(Program, OfflineLog)> {
+        let mut command = self.load(OFFLINE)?;
+        if self.training.is_none() {
+            command.arg("--steps").arg(calibration.offline_steps.to_string());
+            command.arg("--groups").arg(calibration.offline_groups.to_string());
+            command.arg("--depth").arg(self.workload.offline.queued.to_string());
+        }
+        let mut program = Program::start(OFFLINE, &mut command, self.interrupt)?;
+        let mut log = OfflineLog::default();
+        while log.ends.is_empty() {
+            log.push(program.line()?);
+        }
+        Ok((program, log))
+    }
+
+    /// Tells the offline program to end and returns its result.
+    fn end_offline(&self, mut program: Program, log: &mut OfflineLog, calibration: &Calibration) -> Result<End> {
+        program.enough();
+        let end = loop {
+            match program.line()? {
+                Line::End(end) => break end,
+                Line::Trained { at_ns, .. } => break calibration.reference.judge(&log.checksums, at_ns),
+                line => log.push(line),
+            }
+        };
+        program.wait()?;
+        Ok(end)
     }
 
     /// Runs a block. `answered` is called for every request.
@@ -197,7 +249,7 @@ impl Setting<'_> {
             (Some(online), _) => {
                 outcome.serve(online, self.workload.block_requests(), self.other_work, &mut answered)?;
             }
-            (None, Some((offline, ends))) => self.other_work.during(|| self.let_run(offline, ends))?,
+            (None, Some((offline, log))) => self.other_work.during(|| self.let_run(offline, log))?,
             (None, None) => {}
         }
         if let (Some(before), Some(now)) = (counters, self.place.counters()?) {
@@ -206,17 +258,10 @@ impl Setting<'_> {
         if let (Some(daemon), Some(before)) = (&daemon, before) {
             outcome.daemon = Some(DaemonActivity::since(&before, daemon)?);
         }
-        if let Some((mut program, ends)) = offline {
+        if let Some((program, mut log)) = offline {
             outcome.offline_pid = program.pid();
-            outcome.offline_ends = ends;
-            program.enough();
-            for line in program.until(|line| matches!(line, Line::End(_)))? {
-                outcome.offline_ends.extend(kernel_end(&line));
-                if let Line::End(end) = line {
-                    outcome.offline = Some(end);
-                }
-            }
-            program.wait()?;
+            outcome.offline = Some(self.end_offline(program, &mut log, calibration)?);
+            outcome.offline_ends = log.ends;
         }
         if let Some(online) = online {
             online.wait()?;
@@ -231,12 +276,25 @@ impl Setting<'_> {
     }
 
     /// Lets the offline program work for the time of its own block.
-    fn let_run(&self, program: &mut Program, ends: &mut Vec<u64>) -> Result<()> {
+    fn let_run(&self, program: &mut Program, log: &mut OfflineLog) -> Result<()> {
         let enough = self.workload.blocks.alone_ms * 1_000_000;
-        while ends.last().zip(ends.first()).is_none_or(|(last, first)| last - first < enough) {
-            ends.extend(kernel_end(&program.line()?));
+        while log.ends.last().zip(log.ends.first()).is_none_or(|(last, first)| last - first < enough) {
+            log.push(program.line()?);
         }
         Ok(())
+    }
+}
+
+impl OfflineLog {
+    fn push(&mut self, line: Line) {
+        match line {
+            Line::Kernel { ended_ns, .. } => self.ends.push(ended_ns),
+            Line::Step { ended_ns, checksum, .. } => {
+                self.ends.push(ended_ns);
+                self.checksums.push(checksum);
+            }
+            _ => {}
+        }
     }
 }
 
@@ -286,12 +344,5 @@ impl Outcome {
     /// How long those had waited.
     pub(crate) fn given_up_us(&self) -> impl Iterator<Item = f64> {
         self.requests.iter().filter(|request| request.answered_ns.is_none()).map(|request| request.latency_us)
-    }
-}
-
-fn kernel_end(line: &Line) -> Option<u64> {
-    match line {
-        Line::Kernel { ended_ns, .. } => Some(*ended_ns),
-        _ => None,
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod measure;
 pub(crate) mod other_work;
 pub(crate) mod program;
 pub(crate) mod tally;
+pub(crate) mod training;
 pub mod workload;
 
 /// Arguments that make the command start the supervisor of a virtual gpu and leave it in the background.

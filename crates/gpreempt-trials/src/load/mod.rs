@@ -74,6 +74,22 @@ pub(crate) enum Line {
         /// Monotonic clock.
         ended_ns: u64,
     },
+    /// A step of a training has ended.
+    Step {
+        /// Its number, from 0.
+        step: u32,
+        /// Monotonic clock.
+        ended_ns: u64,
+        /// Hash of all losses and parameters since the training began.
+        checksum: String,
+    },
+    /// The training is over.
+    Trained {
+        /// Monotonic clock.
+        at_ns: u64,
+        /// Steps that ended.
+        steps: u32,
+    },
     /// Kernels of the wanted length have so many steps.
     Calibrated {
         /// Workgroups of a kernel.

@@ -33,6 +33,9 @@ pub(super) struct Step {
     /// Run it again and expect the same bytes on stdout.
     #[serde(default)]
     pub(super) twice: bool,
+    /// Whether it runs with `--full` only: it needs more than `cargo xtask setup` installs, or hours.
+    #[serde(default)]
+    pub(super) full: bool,
     /// What must be true of its output.
     #[serde(default)]
     pub(super) check: Vec<Check>,

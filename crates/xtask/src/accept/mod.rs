@@ -12,8 +12,8 @@ use self::check::Check;
 use self::list::{List, Step};
 use crate::run;
 
-/// Runs a list, prints it, or names all lists.
-pub(crate) fn accept(name: Option<&str>, only_print: bool) -> Result<()> {
+/// Runs a list, prints it, or names all lists. Some steps are run with `full` only.
+pub(crate) fn accept(name: Option<&str>, only_print: bool, full: bool) -> Result<()> {
     let Some(name) = name else {
         let mut text = String::new();
         for name in list::names()? {
@@ -25,12 +25,20 @@ pub(crate) fn accept(name: Option<&str>, only_print: bool) -> Result<()> {
     if only_print {
         return show(&describe(&list));
     }
+    for step in list.step.iter().filter(|step| !is_wanted(step, full)) {
+        println!("only with --full: {}", step.name);
+    }
     let steps: Vec<_> = list
         .step
         .iter()
+        .filter(|step| is_wanted(step, full))
         .map(|step| run::Step { name: step.name.clone(), action: Box::new(|| perform(step)) })
         .collect();
     run::run(&steps)
+}
+
+fn is_wanted(step: &Step, full: bool) -> bool {
+    full || !step.full
 }
 
 /// Prints a text. A reader that has seen enough of it is no failure.
@@ -45,6 +53,9 @@ fn describe(list: &List) -> String {
     let mut text = format!("{}\n", list.about);
     for step in &list.step {
         text += &format!("\n{}\n  $ {}\n", step.name, step.run.join(" "));
+        if step.full {
+            text += "  only with --full\n";
+        }
         text += &format!("  exit code {}\n", step.exit);
         if step.twice {
             text += "  a second run ends the same and prints identical bytes\n";
@@ -129,6 +140,17 @@ mod tests {
         assert!(perform(&step(&text("cargo"))).is_ok());
         let error = perform(&step(&text("a unicorn"))).expect_err("there is none");
         assert!(format!("{error:#}").contains("a unicorn"), "{error:#}");
+    }
+
+    #[test]
+    fn a_step_of_the_full_list_is_run_only_when_asked_for() {
+        let text = "about = 'x'\n[[step]]\nname = 'a'\nrun = ['false']\nfull = true\n";
+        let large = step(text);
+        assert!(is_wanted(&large, true) && !is_wanted(&large, false));
+        let small = step(&text.replace("full = true", ""));
+        assert!(is_wanted(&small, true) && is_wanted(&small, false));
+        let list: List = toml::from_str(text).expect("a valid list");
+        assert!(describe(&list).contains("only with --full"));
     }
 
     #[test]

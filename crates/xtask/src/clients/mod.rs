@@ -1,7 +1,8 @@
 //! `cargo xtask clients`: test suites of other projects on the virtual gpu.
 
 mod dbgapi;
-mod rocrtst;
+mod gtest;
+mod process;
 
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
@@ -29,23 +30,12 @@ pub(crate) enum Suite {
     ///
     /// Ends with 0 if every test that upstream enables passes, except those that crates/xtask/clients/rocrtst.toml
     /// leaves out. Tests that upstream disables are run and counted apart.
-    Rocrtst {
-        /// Print the results as JSON.
-        #[arg(long)]
-        json: bool,
+    Rocrtst(gtest::Options),
 
-        /// Fail only if a test fails that is not known to, or if one passes that is known to fail.
-        #[arg(long)]
-        known: bool,
-
-        /// Run the tests whose names contain this text.
-        #[arg(long, value_name = "TEXT", default_value = "")]
-        filter: String,
-
-        /// Use the debug build of the command, which the tests have built already.
-        #[arg(long)]
-        debug: bool,
-    },
+    /// AMD's tests of rocRAND, each in a process of its own with a time limit.
+    ///
+    /// As rocrtst; crates/xtask/clients/rocrand.toml has what is known.
+    Rocrand(gtest::Options),
 }
 
 /// Runs a suite.
@@ -55,9 +45,8 @@ pub(crate) enum Suite {
 pub(crate) fn clients(suite: &Suite) -> Result<()> {
     match suite {
         Suite::Dbgapi { json, debug } => dbgapi::run(*json, &build(*debug)?),
-        Suite::Rocrtst { json, known, filter, debug } => {
-            rocrtst::run(&rocrtst::Options { json: *json, known: *known, filter }, &build(*debug)?)
-        }
+        Suite::Rocrtst(options) => gtest::run(&gtest::ROCRTST, options, &build(options.debug)?),
+        Suite::Rocrand(options) => gtest::run(&gtest::ROCRAND, options, &build(options.debug)?),
     }
 }
 
@@ -66,7 +55,20 @@ pub(crate) fn clients(suite: &Suite) -> Result<()> {
 /// # Errors
 /// If the results are not the known ones.
 pub(crate) fn test() -> Result<()> {
-    clients(&Suite::Rocrtst { json: false, known: true, filter: String::new(), debug: true })
+    clients(&Suite::Rocrtst(known("")))?;
+    clients(&Suite::Rocrand(known("")))
+}
+
+/// Runs tests of one program, which takes seconds.
+///
+/// # Errors
+/// If one of them fails.
+pub(crate) fn test_some() -> Result<()> {
+    clients(&Suite::Rocrand(known("test_rocrand_kernel_xorwow")))
+}
+
+fn known(filter: &str) -> gtest::Options {
+    gtest::Options { json: false, known: true, filter: filter.to_owned(), debug: true }
 }
 
 /// Builds the command and returns the path of the executable.
