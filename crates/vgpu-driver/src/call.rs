@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use kfd_abi::debug::{self, DbgTrapArgs, DeviceSnapshotEntry, QueueSnapshotEntry, RuntimeInfo, TrapOp};
 use kfd_abi::event::{EventData, MemoryException, WaitEventsArgs};
 use kfd_abi::ioctl::{self, Lookup};
-use kfd_abi::memory::{DeviceApertures, GetProcessAperturesNewArgs, MapMemoryArgs};
+use kfd_abi::memory::{DeviceApertures, GetDmabufInfoArgs, GetProcessAperturesNewArgs, MapMemoryArgs};
 use kfd_abi::process::GetTileConfigArgs;
 use kfd_abi::queue::{MAX_CU_MASK_BITS, MAX_QUEUES_PER_PROCESS, SetCuMaskArgs};
 use kfd_abi::{Abi, drm};
@@ -82,6 +82,8 @@ pub struct Call {
     pub buffers: Vec<Vec<u8>>,
     /// The descriptor that the arguments name, or on which a render-node call is made. `None` if it is not open.
     pub fd: Option<FdKind>,
+    /// The descriptor that the arguments of a render-node call name. `None` if it is not open.
+    pub named: Option<FdKind>,
     /// What time it is.
     pub clocks: Clocks,
     /// Whether the caller has `CAP_CHECKPOINT_RESTORE` or `CAP_SYS_ADMIN`.
@@ -219,6 +221,12 @@ pub fn buffers(nr: u32, args: &[u8]) -> Result<Vec<BufferSpec>, Errno> {
             }
             vec![spec(8, args.device_ids_array_ptr, args.n_devices as usize * 4, In)]
         }
+        ioctl::GET_DMABUF_INFO => {
+            let args: GetDmabufInfoArgs = decode_padded(args);
+            let room = if args.metadata_ptr == 0 { 0 } else { args.metadata_size };
+            let offset = offset_of!(GetDmabufInfoArgs, metadata_ptr);
+            vec![spec(offset, args.metadata_ptr, room.min(drm::GemMetadataArgs::DATA_BYTES) as usize, Out)]
+        }
         ioctl::SET_CU_MASK => {
             let args: SetCuMaskArgs = decode_padded(args);
             vec![spec(8, args.cu_mask_ptr, args.num_cu_mask.min(MAX_CU_MASK_BITS) as usize / 32 * 4, In)]
@@ -302,6 +310,11 @@ pub fn drm_buffers(nr: u32, args: &[u8]) -> Result<Vec<BufferSpec>, Errno> {
             spec(40, args.date, len(args.date_len), Out),
             spec(56, args.desc, len(args.desc_len), Out),
         ]);
+    }
+    if nr == u32::from(drm::AMDGPU_GEM_OP.nr) {
+        let args: drm::GemOpArgs = decode_padded(args);
+        let len = if args.op == drm::GemOpArgs::GET_CREATE_INFO { drm::GemCreateArgs::SIZE } else { 0 };
+        return Ok(vec![spec(offset_of!(drm::GemOpArgs, value), args.value, len, Out)]);
     }
     if nr == u32::from(drm::AMDGPU_INFO.nr) {
         let args: drm::InfoArgs = decode_padded(args);

@@ -1,13 +1,11 @@
-//! Calls on a render node: what libdrm asks when it opens a device, and what runtimes and tools ask through it.
-//!
-//! Buffers of a compute process are made through `/dev/kfd`; the calls by which graphics makes its own are refused.
+//! Calls on a render node: what libdrm asks when it opens a device, and what runtimes and tools ask through it. Those
+//! on buffers are in [`gem`](super::gem); those by which graphics submits work are refused.
 
 use kfd_abi::Abi;
-use kfd_abi::drm::{
-    AMDGPU_INFO, ClientArgs, DeviceInfo, GET_CLIENT, InfoArgs, InfoQuery, ReadRegisters, VERSION, VersionArgs,
-};
+use kfd_abi::drm::{self, ClientArgs, DeviceInfo, InfoArgs, InfoQuery, ReadRegisters, VersionArgs};
 
 use super::call::encode;
+use super::gem::Node;
 use super::{Call, Driver, Effects, Errno, FdKind, ProcessKey};
 use crate::profile::IpVersion;
 
@@ -42,13 +40,24 @@ impl Driver {
     /// that may not be read.
     pub fn drm_ioctl(&mut self, caller: ProcessKey, nr: u32, call: &mut Call) -> Result<i64, Errno> {
         call.effects = Effects::default();
-        let Some(FdKind::Render { minor, .. }) = call.fd else { return Err(Errno::EBADF) };
+        let Some(FdKind::Render { minor, file }) = call.fd else { return Err(Errno::EBADF) };
         let gpu = self.gpus.iter().position(|state| state.gpu.render_minor == minor).ok_or(Errno::EBADF)?;
-        match u8::try_from(nr) {
-            Ok(nr) if nr == VERSION.nr => version(call),
-            Ok(nr) if nr == GET_CLIENT.nr => get_client(caller, call),
-            Ok(nr) if nr == AMDGPU_INFO.nr => self.info(gpu, call),
-            _ => Err(Errno::EINVAL),
+        let node = Node { caller, gpu, file };
+        let is = |command: drm::Command| nr == u32::from(command.nr);
+        match () {
+            () if is(drm::VERSION) => version(call),
+            () if is(drm::GET_CLIENT) => get_client(caller, call),
+            () if is(drm::AMDGPU_INFO) => self.info(gpu, call),
+            () if is(drm::GEM_CLOSE) => self.run_drm(node, call, Driver::gem_close),
+            () if is(drm::PRIME_HANDLE_TO_FD) => self.run_drm(node, call, Driver::prime_handle_to_fd),
+            () if is(drm::PRIME_FD_TO_HANDLE) => self.run_drm(node, call, Driver::prime_fd_to_handle),
+            () if is(drm::AMDGPU_GEM_CREATE) => self.run_drm(node, call, Driver::gem_create),
+            () if is(drm::AMDGPU_GEM_MMAP) => self.run_drm(node, call, Driver::gem_mmap),
+            () if is(drm::AMDGPU_GEM_METADATA) => self.run_drm(node, call, Driver::gem_metadata),
+            () if is(drm::AMDGPU_GEM_WAIT_IDLE) => self.run_drm(node, call, Driver::gem_wait_idle),
+            () if is(drm::AMDGPU_GEM_VA) => self.run_drm(node, call, Driver::gem_va),
+            () if is(drm::AMDGPU_GEM_OP) => self.run_drm(node, call, Driver::gem_op),
+            () => Err(Errno::EINVAL),
         }
     }
 
@@ -189,7 +198,7 @@ fn get_client(caller: ProcessKey, call: &mut Call) -> Result<i64, Errno> {
 }
 
 /// Puts the structure back into as many bytes as the caller gave.
-fn put_args<T: Abi>(call: &mut Call, args: &T) -> Result<i64, Errno> {
+pub(super) fn put_args<T: Abi>(call: &mut Call, args: &T) -> Result<i64, Errno> {
     let bytes = encode(args);
     let len = call.args.len().min(bytes.len());
     call.args[..len].copy_from_slice(&bytes[..len]);

@@ -43,6 +43,23 @@ pub enum Backing {
     },
 }
 
+impl Backing {
+    /// Returns the offset in the render file, if the bytes are there.
+    #[must_use]
+    pub fn render_offset(self) -> Option<u64> {
+        match self {
+            Backing::Vram { offset } | Backing::Gtt { offset } => Some(offset),
+            Backing::UserPtr { .. } | Backing::Doorbell { .. } | Backing::MmioRemap { .. } => None,
+        }
+    }
+
+    /// Returns memory of the same kind elsewhere in a render file.
+    #[must_use]
+    pub(super) fn moved_to(self, offset: u64) -> Backing {
+        if let Backing::Vram { .. } = self { Backing::Vram { offset } } else { Backing::Gtt { offset } }
+    }
+}
+
 /// Why all queues of a gpu are unmapped and mapped again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -86,6 +103,9 @@ pub struct Effects {
     /// Executed by the supervisor before the call returns; they never leave it.
     #[serde(skip)]
     pub device: Vec<DeviceEffect>,
+    /// Executed by the supervisor while the driver is locked; they never leave it, either.
+    #[serde(skip)]
+    pub share: Vec<ShareEffect>,
     /// Applied by the calling process, in order.
     pub process: Vec<ProcessEffect>,
 }
@@ -94,8 +114,36 @@ impl Effects {
     /// Whether nothing is to be done.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.device.is_empty() && self.process.is_empty()
+        self.device.is_empty() && self.share.is_empty() && self.process.is_empty()
     }
+}
+
+/// An effect on a buffer that processes share. The supervisor executes it before another call can find the buffer's
+/// place in its file free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShareEffect {
+    /// A buffer becomes a descriptor, which is passed to the caller. If it cannot be made, that is the same as if it
+    /// were closed: [`Driver::dmabuf_closed`](super::Driver::dmabuf_closed).
+    ExportDmabuf {
+        /// Names the descriptor.
+        token: u64,
+        /// The buffer. If it was not exported before, its file comes with the call.
+        buffer: u64,
+        /// Byte offset in that file.
+        offset: u64,
+        /// Bytes, whole pages.
+        size: u64,
+    },
+    /// The file of an exported buffer is passed to the caller.
+    PassBuffer {
+        /// The buffer.
+        buffer: u64,
+    },
+    /// The bytes of an exported buffer are given back.
+    DiscardBuffer {
+        /// The buffer.
+        buffer: u64,
+    },
 }
 
 /// An effect that the supervisor executes.
@@ -254,17 +302,32 @@ pub enum ProcessEffect {
         /// Whether the gpu may execute it.
         executable: bool,
     },
-    /// A buffer becomes a descriptor, whose number is put into the arguments. Later calls name the descriptor by
-    /// [`FdKind::Dmabuf`](super::FdKind::Dmabuf) with this token.
-    ExportDmabuf {
-        /// Names the buffer from now on.
-        token: u64,
-        /// Flags of the new descriptor.
-        fd_flags: u32,
-        /// Where its bytes are.
+    /// A process lets go of a buffer that others hold, or that the supervisor gives back.
+    ForgetMemory {
+        /// Where its bytes were, as this process saw them.
         backing: Backing,
         /// Bytes, whole pages.
         size: u64,
+    },
+    /// A buffer of another process appears in the render file of this one. The file behind it came with the answer,
+    /// as [`ShareEffect::PassBuffer`] says.
+    ImportMemory {
+        /// Where its bytes are to be seen.
+        backing: Backing,
+        /// Byte offset in the file that came.
+        from: u64,
+        /// Bytes, whole pages.
+        size: u64,
+    },
+    /// The descriptor of a DMA buffer, which came with the answer, gets a number, which is put into the arguments.
+    /// Later calls name the descriptor by [`FdKind::Dmabuf`](super::FdKind::Dmabuf) with this token.
+    ExportDmabuf {
+        /// Names the descriptor.
+        token: u64,
+        /// Flags of the new descriptor.
+        fd_flags: u32,
+        /// Offset in the arguments at which its number is put.
+        argument: usize,
     },
     /// The event page is this buffer from now on, and all its slots are unsignalled.
     EventPage {

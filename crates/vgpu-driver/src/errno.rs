@@ -26,6 +26,8 @@ errnos! {
     EIO = 5;
     /// Not permitted.
     EPERM = 1;
+    /// No such buffer, or no such mapping.
+    ENOENT = 2;
     /// No such process; for queues: the gpu has no address space of this process.
     ESRCH = 3;
     /// Not a descriptor, or that of another process.
@@ -44,6 +46,8 @@ errnos! {
     ENODEV = 19;
     /// A value that cannot be.
     EINVAL = 22;
+    /// No descriptor left.
+    EMFILE = 24;
     /// No such command.
     ENOTTY = 25;
     /// A limit is reached.

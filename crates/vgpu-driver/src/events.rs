@@ -107,7 +107,7 @@ impl Driver {
         let (gpu_id, id) = handle_parts(handle);
         let gpu = self.bound_gpu(caller, gpu_id, Errno::ENODEV)?;
         let process = self.process_mut(caller)?;
-        let buffer = process.handle(gpu, id).and_then(|entry| process.buffers.get(&entry.buffer));
+        let buffer = process.handle(gpu, id).and_then(|entry| process.held.get(&entry.buffer).copied());
         let buffer = buffer.ok_or(Errno::EINVAL)?;
         if !matches!(buffer.backing, Backing::Gtt { .. }) || buffer.size < EVENT_PAGE_SIZE.into() {
             return Err(Errno::EINVAL);

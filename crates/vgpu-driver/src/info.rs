@@ -7,6 +7,7 @@ use kfd_abi::process::{
 };
 
 use super::call::{MACRO_TILE_MODES, TILE_MODES, encode};
+use super::gem::Node;
 use super::{Call, Driver, Errno, FdKind, ProcessEffect, ProcessKey};
 use crate::profile::Gfx;
 
@@ -121,7 +122,9 @@ impl Driver {
         if on_gpu.vm.is_some() {
             return if on_gpu.vm == file { Ok(0) } else { Err(Errno::EBUSY) };
         }
-        on_gpu.vm = Some(file.ok_or(Errno::EINVAL)?);
+        let file = file.ok_or(Errno::EINVAL)?;
+        on_gpu.vm = Some(file);
+        self.adopt(Node { caller, gpu, file }, &mut call.effects.process)?;
         Ok(0)
     }
 

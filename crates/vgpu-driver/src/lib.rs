@@ -10,9 +10,11 @@
 //! or on the device is an argument, so every state can be reached in a test.
 //!
 //! Processes are independent of each other except for what they share on real hardware too, video memory, system
-//! memory for gpus, and the slots of queues, and except that one may debug the other.
+//! memory for gpus, the slots of queues, and buffers that one passes to the other, and except that one may debug the
+//! other.
 #![forbid(unsafe_code)]
 
+mod buffers;
 mod call;
 mod complete;
 mod criu;
@@ -23,6 +25,8 @@ mod drm;
 mod effects;
 mod errno;
 mod events;
+mod gem;
+mod gem_va;
 mod hardware;
 mod ids;
 mod info;
@@ -49,7 +53,7 @@ use kfd_abi::ioctl::{self, Argument, Command, Direction, Lookup};
 pub use call::{Blocked, BufferDirection, BufferSpec, Call, Clocks, FdKind, MAX_ARGS, buffers, drm_buffers};
 pub use complete::Outcome;
 pub use debug::{DebugPermission, WaveControl};
-pub use effects::{Backing, Cause, DeviceEffect, Effects, EventWait, FollowUp, ProcessEffect};
+pub use effects::{Backing, Cause, DeviceEffect, Effects, EventWait, FollowUp, ProcessEffect, ShareEffect};
 pub use errno::Errno;
 pub use hardware::{Connected, SaveExtent, Span, UnmappedQueue};
 use ids::Ids;
@@ -84,6 +88,12 @@ pub struct Driver {
     gpus: Vec<GpuState>,
     /// System memory in use by the gpus, of all processes.
     system_used: u64,
+    /// Buffers of all processes.
+    buffers: BTreeMap<u64, buffers::Buffer>,
+    next_buffer: u64,
+    /// Buffers by the tokens of their DMA buffers.
+    dmabufs: BTreeMap<u64, u64>,
+    next_dmabuf: u64,
     processes: BTreeMap<ProcessKey, Process>,
     pasids: Ids,
     debug_permission: DebugPermission,
@@ -121,6 +131,10 @@ impl Driver {
             tree: Tree::with_host(&profile, host),
             gpus,
             system_used: 0,
+            buffers: BTreeMap::new(),
+            next_buffer: 1,
+            dmabufs: BTreeMap::new(),
+            next_dmabuf: 1,
             processes: BTreeMap::new(),
             pasids: Ids::new(FIRST_PASID..LAST_PASID),
             debug_permission: DebugPermission::default(),
@@ -169,7 +183,7 @@ impl Driver {
             effects.device.push(DeviceEffect::Cycle { gpu, cause: Cause::ProcessEnd, grace: None });
         }
         self.release_queues(&mut process, &mut effects.device);
-        self.release_memory(&mut process, &mut effects.process);
+        self.release_memory(key, &mut process, &mut effects);
         process.events.release(&mut effects.process);
         self.pasids.put(process.pasid);
         effects

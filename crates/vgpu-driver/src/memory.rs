@@ -1,4 +1,4 @@
-//! Buffers: allocate, map, unmap, free; what is left.
+//! Memory calls of `/dev/kfd`: allocate, map, unmap, free; what is left.
 //!
 //! Order of checks and errors: `kfd_chardev.c` and `amdgpu_amdkfd_gpuvm.c` of Linux 6.12. Where the kernel's limits
 //! come from the machine's memory, the profile's sizes stand in, and nothing is kept back for page tables.
@@ -7,7 +7,7 @@
 //! several), memory of the process has to start at a page, and no buffer is mapped twice in a row as rings of gfx8 want
 //! it. Whether memory of the process is there is for the client side to see.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kfd_abi::PAGE_SIZE;
 use kfd_abi::memory::{
@@ -16,25 +16,12 @@ use kfd_abi::memory::{
 };
 use kfd_abi::queue::DOORBELL_SLICE;
 
+use super::buffers::{AVAILABLE_ALIGN, Held};
 use super::process::{Process, is_page_aligned, is_user_address, whole_pages};
-use super::{Backing, Call, Driver, Errno, ProcessEffect, ProcessKey, layout};
+use super::{Backing, Call, Driver, Effects, Errno, ProcessEffect, ProcessKey, layout};
 
-/// Granularity of the answer to how much is left.
-const AVAILABLE_ALIGN: u64 = 2 << 20;
 /// First address that no gpu can reach.
-const VA_END: u64 = 1 << 48;
-
-/// Memory with its bytes.
-#[derive(Debug)]
-pub(super) struct Buffer {
-    pub(super) backing: Backing,
-    pub(super) size: u64,
-    pub(super) flags: AllocFlags,
-    /// Index of the gpu it was allocated on.
-    pub(super) gpu: usize,
-    /// Handles and DMA buffers that hold it.
-    pub(super) holders: u32,
-}
+pub(super) const VA_END: u64 = 1 << 48;
 
 /// What a handle names: a buffer at an address.
 #[derive(Debug)]
@@ -49,11 +36,30 @@ pub(super) struct Handle {
     pub(super) vram_usage: u64,
 }
 
+/// What made a mapping: it is undone by the same means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MappingOf {
+    /// A handle of `/dev/kfd`.
+    Kfd { handle: u64 },
+    /// A buffer of the render node, from an offset on.
+    Gem { buffer: u64, offset: u64, accessible: bool, flags: AllocFlags },
+}
+
+impl MappingOf {
+    /// The handle for `/dev/kfd`, or 0.
+    pub(super) fn handle(self) -> u64 {
+        match self {
+            MappingOf::Kfd { handle } => handle,
+            MappingOf::Gem { .. } => 0,
+        }
+    }
+}
+
 /// A buffer in the address space of a gpu.
 #[derive(Debug)]
 pub(super) struct Mapping {
     pub(super) size: u64,
-    pub(super) handle: u64,
+    pub(super) of: MappingOf,
     /// Queues that cannot do without it.
     pub(super) queue_users: u32,
 }
@@ -63,7 +69,7 @@ impl Driver {
         &mut self,
         caller: ProcessKey,
         args: &mut AllocMemoryArgs,
-        _: &mut Call,
+        call: &mut Call,
     ) -> Result<i64, Errno> {
         if args.size == 0 {
             return Err(Errno::EINVAL);
@@ -100,26 +106,13 @@ impl Driver {
         // Rounding such a size to pages leaves nothing.
         args.size.checked_next_multiple_of(PAGE_SIZE.into()).ok_or(Errno::EINVAL)?;
         let size = whole_pages(args.size).ok_or(Errno::ENOMEM)?;
-        self.charge(args.flags, gpu, size)?;
-        let Ok(process) = self.process_mut(caller) else { return Err(Errno::EBADF) };
-        let backing = match backing {
-            Some(backing) => Some(backing),
-            None => process.offsets.take(size).map(|offset| {
-                if args.flags.has(AllocFlags::VRAM) { Backing::Vram { offset } } else { Backing::Gtt { offset } }
-            }),
-        };
-        let id = process.on(gpu)?.handle_ids.take();
-        let (Some(backing), Some(id)) = (backing, id) else {
-            // Neither happens before 64 TiB or four thousand million buffers.
-            self.uncharge(args.flags, gpu, size);
-            return Err(Errno::ENOMEM);
-        };
+        let buffer = self.add_buffer(caller, gpu, args.flags, size, backing)?;
         let vram_usage = if args.flags.has(AllocFlags::VRAM) { size } else { 0 };
-        let buffer = process.add_buffer(Buffer { backing, size, flags: args.flags, gpu, holders: 0 });
         let mapped = BTreeSet::new();
-        process.add_handle(gpu, id, Handle { buffer, va: args.va_addr, flags: args.flags, mapped, vram_usage });
-        args.handle = handle(args.gpu_id, id);
-        args.mmap_offset = match backing {
+        let handle = Handle { buffer, va: args.va_addr, flags: args.flags, mapped, vram_usage };
+        let (name, held) = self.add_handle(caller, gpu, handle, &mut call.effects)?;
+        args.handle = name;
+        args.mmap_offset = match held.backing {
             Backing::Vram { offset }
             | Backing::Gtt { offset }
             | Backing::Doorbell { offset }
@@ -150,7 +143,7 @@ impl Driver {
         if let Some(entry) = on_gpu.handles.remove(&id) {
             on_gpu.handle_ids.put(id);
             on_gpu.vram_usage -= entry.vram_usage;
-            self.release_buffer(caller, entry.buffer, args.handle, &mut call.effects.process);
+            self.unhold(caller, entry.buffer, args.handle, &mut call.effects);
         }
         Ok(0)
     }
@@ -207,83 +200,42 @@ impl Driver {
         self.process(caller)?.handle(gpu, id).map(|_| gpu).ok_or(Errno::ENOMEM)
     }
 
-    fn charge(&mut self, flags: AllocFlags, gpu: usize, size: u64) -> Result<(), Errno> {
-        let (vram, system) = (self.profile.vram_bytes(), self.profile.gtt_bytes());
-        if let Some((used, limit)) = account(&mut self.gpus[gpu].vram_used, vram, &mut self.system_used, system, flags)
-        {
-            let new = used.checked_add(size).filter(|new| *new <= limit).ok_or(Errno::ENOMEM)?;
-            *used = new;
-        }
-        self.gpus[gpu].vram_reserved += reserved(flags, size);
-        Ok(())
-    }
-
-    pub(super) fn uncharge(&mut self, flags: AllocFlags, gpu: usize, size: u64) {
-        if let Some((used, _)) = account(&mut self.gpus[gpu].vram_used, 0, &mut self.system_used, 0, flags) {
-            *used -= size;
-        }
-        self.gpus[gpu].vram_reserved -= reserved(flags, size);
-    }
-
-    /// One holder less; with the last one the buffer is gone.
-    pub(super) fn release_buffer(
+    /// Names a buffer. Answers the handle, and where the process sees the bytes.
+    pub(super) fn add_handle(
         &mut self,
         caller: ProcessKey,
-        buffer: u64,
-        handle: u64,
-        effects: &mut Vec<ProcessEffect>,
-    ) {
-        let Some(process) = self.processes.get_mut(&caller) else { return };
-        let Some(entry) = process.buffers.get_mut(&buffer) else { return };
-        entry.holders -= 1;
-        if entry.holders > 0 {
-            return;
-        }
-        if let Some(Buffer { backing, size, flags, gpu, .. }) = process.buffers.remove(&buffer) {
-            if let Backing::Vram { offset } | Backing::Gtt { offset } = backing {
-                process.offsets.put(offset, size);
+        gpu: usize,
+        handle: Handle,
+        effects: &mut Effects,
+    ) -> Result<(u64, Held), Errno> {
+        let gpu_id = self.gpus[gpu].gpu.gpu_id;
+        // There are four thousand million of them.
+        let id = self.process_mut(caller)?.on(gpu)?.handle_ids.take().ok_or(Errno::ENOMEM)?;
+        let held = match self.hold(caller, handle.buffer, effects) {
+            Ok(held) => held,
+            Err(errno) => {
+                self.process_mut(caller)?.on(gpu)?.handle_ids.put(id);
+                return Err(errno);
             }
-            effects.push(ProcessEffect::FreeMemory { handle, backing, size });
-            self.uncharge(flags, gpu, size);
-        }
+        };
+        let on_gpu = self.process_mut(caller)?.on(gpu)?;
+        on_gpu.vram_usage += handle.vram_usage;
+        on_gpu.handles.insert(id, handle);
+        Ok((kfd_abi::memory::handle(gpu_id, id), held))
     }
 
     /// Everything of a process that is no longer among the processes.
-    pub(super) fn release_memory(&mut self, process: &mut Process, effects: &mut Vec<ProcessEffect>) {
-        let mut handles = std::collections::BTreeMap::new();
+    pub(super) fn release_memory(&mut self, key: ProcessKey, process: &mut Process, effects: &mut Effects) {
+        let mut handles = BTreeMap::new();
         for (gpu, on_gpu) in process.gpus.iter_mut().enumerate() {
-            for (va, Mapping { size, handle, .. }) in std::mem::take(&mut on_gpu.mappings) {
-                effects.push(ProcessEffect::UnmapMemory { gpu: gpu as u32, handle, va, size });
+            for (va, Mapping { size, of, .. }) in std::mem::take(&mut on_gpu.mappings) {
+                let (gpu, handle) = (gpu as u32, of.handle());
+                effects.process.push(ProcessEffect::UnmapMemory { gpu, handle, va, size });
             }
             let gpu_id = self.gpus[gpu].gpu.gpu_id;
             handles.extend(on_gpu.handles.iter().map(|(id, entry)| (entry.buffer, handle(gpu_id, *id))));
         }
-        for (id, Buffer { backing, size, flags, gpu, .. }) in std::mem::take(&mut process.buffers) {
-            // A buffer that only a DMA buffer still holds has no handle.
-            let handle = handles.get(&id).copied().unwrap_or(0);
-            effects.push(ProcessEffect::FreeMemory { handle, backing, size });
-            self.uncharge(flags, gpu, size);
-        }
-    }
-}
-
-/// What a buffer takes of the video memory that is told to be left: small buffers break up large pieces.
-fn reserved(flags: AllocFlags, size: u64) -> u64 {
-    if flags.both(AllocFlags::KINDS) == AllocFlags::VRAM { size.next_multiple_of(AVAILABLE_ALIGN) } else { 0 }
-}
-
-/// The account of a kind of memory and its limit; doorbells and registers have none.
-fn account<'a>(
-    vram_used: &'a mut u64,
-    vram: u64,
-    system_used: &'a mut u64,
-    system: u64,
-    flags: AllocFlags,
-) -> Option<(&'a mut u64, u64)> {
-    match flags.both(AllocFlags::KINDS) {
-        AllocFlags::VRAM => Some((vram_used, vram)),
-        AllocFlags::GTT | AllocFlags::USERPTR => Some((system_used, system)),
-        _ => None,
+        self.release_held(key, process, &handles, effects);
     }
 }
 
@@ -295,31 +247,14 @@ fn device_ids(call: &Call, count: u32, done: u32) -> Result<Vec<u32>, Errno> {
 }
 
 impl Process {
-    /// A buffer that nothing holds yet. Answers its id.
-    fn add_buffer(&mut self, buffer: Buffer) -> u64 {
-        let id = self.next_buffer;
-        self.next_buffer += 1;
-        self.buffers.insert(id, buffer);
-        id
-    }
-
-    /// Names a buffer.
-    pub(super) fn add_handle(&mut self, gpu: usize, id: u32, handle: Handle) {
-        if let (Some(buffer), Some(on_gpu)) = (self.buffers.get_mut(&handle.buffer), self.gpus.get_mut(gpu)) {
-            buffer.holders += 1;
-            on_gpu.vram_usage += handle.vram_usage;
-            on_gpu.handles.insert(id, handle);
-        }
-    }
-
     fn map(&mut self, name: u64, owner: usize, gpu: usize, effects: &mut Vec<ProcessEffect>) -> Result<(), Errno> {
         let (_, id) = handle_parts(name);
         let entry = self.handle(owner, id).ok_or(Errno::ENOMEM)?;
         if entry.mapped.contains(&gpu) {
             return Ok(());
         }
-        let buffer = self.buffers.get(&entry.buffer).ok_or(Errno::ENOMEM)?;
-        let (va, size, backing, flags) = (entry.va, buffer.size, buffer.backing, entry.flags);
+        let held = self.held.get(&entry.buffer).ok_or(Errno::ENOMEM)?;
+        let (va, size, backing, flags) = (entry.va, held.size, held.backing, entry.flags);
         let in_reach = va.checked_add(size).is_some_and(|end| end <= VA_END);
         if va == 0 || !is_page_aligned(va) || !in_reach {
             return Err(Errno::EINVAL);
@@ -328,7 +263,7 @@ impl Process {
         if on_gpu.overlaps(va, size) {
             return Err(Errno::EINVAL);
         }
-        on_gpu.mappings.insert(va, Mapping { size, handle: name, queue_users: 0 });
+        on_gpu.mappings.insert(va, Mapping { size, of: MappingOf::Kfd { handle: name }, queue_users: 0 });
         if let Some(entry) = self.on(owner)?.handles.get_mut(&id) {
             entry.mapped.insert(gpu);
         }

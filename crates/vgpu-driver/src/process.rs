@@ -7,11 +7,13 @@ use kfd_abi::exception::ExceptionMask;
 use kfd_abi::queue::MAX_QUEUES_PER_PROCESS;
 use serde::{Deserialize, Serialize};
 
+use super::buffers::Held;
 use super::debug::{Debug, Runtime};
 use super::events::Events;
+use super::gem::Opening;
 use super::hardware::Scheduling;
 use super::ids::{Ids, Space};
-use super::memory::{Buffer, Handle, Mapping};
+use super::memory::{Handle, Mapping};
 use super::queues::{DoorbellSlots, Queue};
 use super::svm::Ranges;
 use super::{Errno, VmFault, layout};
@@ -85,10 +87,10 @@ pub(super) struct Process {
     pub(super) gpus: Vec<ProcessGpu>,
     /// Offsets of the render file.
     pub(super) offsets: Space,
-    pub(super) buffers: BTreeMap<u64, Buffer>,
-    pub(super) next_buffer: u64,
-    /// Buffers by the token of their DMA buffer.
-    pub(super) dmabufs: BTreeMap<u64, u64>,
+    /// Buffers that it has handles of.
+    pub(super) held: BTreeMap<u64, Held>,
+    /// Its openings of render nodes on which it made calls about buffers.
+    pub(super) openings: BTreeMap<u64, Opening>,
     pub(super) events: Events,
     pub(super) queues: BTreeMap<u32, Queue>,
     pub(super) queue_ids: Ids,
@@ -104,9 +106,8 @@ impl Process {
             pasid,
             gpus: std::iter::repeat_with(ProcessGpu::new).take(gpus).collect(),
             offsets: Space::new(layout::BUFFERS_START..layout::BUFFERS_END),
-            buffers: BTreeMap::new(),
-            next_buffer: 1,
-            dmabufs: BTreeMap::new(),
+            held: BTreeMap::new(),
+            openings: BTreeMap::new(),
             events: Events::new(),
             queues: BTreeMap::new(),
             queue_ids: Ids::new(0..MAX_QUEUES_PER_PROCESS),

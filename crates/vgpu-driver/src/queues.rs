@@ -325,7 +325,8 @@ impl Driver {
         on_gpu.queues -= 1;
         for va in queue.mappings.iter().chain([&queue.ring_mapping]) {
             if let Some(mapping) = on_gpu.mappings.get_mut(va) {
-                mapping.queue_users -= 1;
+                // The render node may have mapped something else there.
+                mapping.queue_users = mapping.queue_users.saturating_sub(1);
             }
         }
         if queue.sdma.is_none() {
@@ -373,7 +374,8 @@ impl Driver {
             let mappings = &mut process.on(gpu)?.mappings;
             for (va, more) in [(new, true), (old, false)] {
                 if let Some(mapping) = mappings.get_mut(&va) {
-                    mapping.queue_users = if more { mapping.queue_users + 1 } else { mapping.queue_users - 1 };
+                    mapping.queue_users =
+                        if more { mapping.queue_users + 1 } else { mapping.queue_users.saturating_sub(1) };
                 }
             }
             if let Some(queue) = process.queues.get_mut(&args.queue_id) {

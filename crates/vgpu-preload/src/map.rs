@@ -1,9 +1,11 @@
-//! Mapping memory: these calls pass through, but the driver has to learn when memory that it shares is unmapped.
+//! Mapping memory: these calls pass through, but the driver has to learn when memory that it shares is unmapped, and
+//! buffers of other processes are in other files than the program's.
 //!
 //! The system calls are made here. The allocator of this library maps memory, too, and comes through these functions:
 //! looking for the next definition could wait for the program's locks.
 
 use std::ffi::{c_int, c_void};
+use std::os::fd::AsRawFd;
 
 use vgpu::client;
 
@@ -27,6 +29,24 @@ macro_rules! mmap_hooks {
                 fd: c_int,
                 offset: libc::off_t,
             ) -> *mut c_void {
+                // Allocators map no file. Every buffer has an offset.
+                let elsewhere = match u64::try_from(offset) {
+                    Ok(at) if fd >= 0 && flags & libc::MAP_ANONYMOUS == 0 => {
+                        client::mapped_file(fd, at, length as u64)
+                    }
+                    _ => Ok(None),
+                };
+                let elsewhere = match elsewhere {
+                    Ok(found) => found,
+                    Err(errno) => {
+                        crate::set_errno(errno);
+                        return libc::MAP_FAILED;
+                    }
+                };
+                let (fd, offset) = match &elsewhere {
+                    Some((file, at)) => (file.as_raw_fd(), *at as libc::off_t),
+                    None => (fd, offset),
+                };
                 // What lies there goes before another thread can get the addresses.
                 if flags & libc::MAP_FIXED != 0 {
                     unmapped(at, length);

@@ -18,6 +18,9 @@ pub const SOCKET_VARIABLE: &str = "GPREEMPT_VGPU";
 /// Names of memory files start with this; the path of the file they stand for follows.
 pub const FILE_PREFIX: &str = "gpreempt-vgpu:";
 
+/// Names of descriptors of DMA buffers continue with this; a token follows.
+pub(crate) const DMABUF: &str = "/dmabuf/";
+
 /// The device that a call is made on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Device {
@@ -125,6 +128,7 @@ pub enum Reply {
     Attached(Box<Welcome>),
     /// Status of the gpu.
     Status(Box<Status>),
-    /// The call's result (negative: error number) and the call with its answers.
+    /// The call's result (negative: error number) and the call with its answers. A descriptor that the call makes, or
+    /// the file of a buffer that it imports, comes along.
     Returned(i64, Call),
 }

@@ -118,6 +118,26 @@ fn hip_programs_compute_the_same_in_every_mode_and_on_every_profile() {
 
 #[test]
 #[ignore = "needs ROCm and clang-19"]
+fn hip_programs_place_memory_themselves_and_share_it_with_other_processes() {
+    let (run, sharing) = (ROCM72.run(), ROCM72.suite().replace("hip_suite", "hip_sharing"));
+    // Afterwards no process has memory, and none of it is in use.
+    let script = r#"
+        HIP_SHARING_RUN=$1 HIP_SHARING=$2 timeout 100 "$@" || exit
+        for i in $(seq 200); do
+            "$3" vgpu status --json | grep -q '"vram_used_bytes": 0,' && echo nothing is in use && exit
+            sleep 0.05
+        done
+        "$3" vgpu status --json; exit 1"#;
+    let gpreempt = assert_cmd::cargo::cargo_bin!("gpreempt").to_str().expect("a path of text");
+    for profile in ["mi300x", "mi300x-cpx"] {
+        let output = on_vgpu(profile, None, &["sh", "-c", script, "sh", &run, &sharing, gpreempt]);
+        assert!(output.status.success(), "{profile}: {}", text(&output));
+        assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 9, "{profile}: {}", text(&output));
+    }
+}
+
+#[test]
+#[ignore = "needs ROCm and clang-19"]
 fn memory_and_queues_of_hip_programs_come_and_go_many_times() {
     let printed = suite(&ROCM13, "mi300x", None, &["--rounds", "20", "managed", "registered", "streams", "copies"]);
     assert_eq!(printed.lines().count(), 80, "{printed}");

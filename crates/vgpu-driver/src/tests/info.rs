@@ -205,7 +205,7 @@ fn libdrm_finds_its_driver() {
     assert_eq!((client.auth, client.pid), (1, 100));
     let (other, _) = drm(&mut machine, 5, Call::new(&ClientArgs { idx: 1, ..ClientArgs::ZERO }));
     assert_eq!(other, Err(Errno::EINVAL));
-    for nr in [0x40, 0x09, 0x2D, 0xFF, 0x145] {
+    for nr in [0x42, 0x0A, 0x44, 0xFF, 0x145] {
         assert_eq!(drm(&mut machine, nr, Call::default()).0, Err(Errno::EINVAL), "{nr:#x}");
     }
     assert_eq!(machine.driver.drm_ioctl(ALICE, 0, &mut Call::default()), Err(Errno::EBADF));

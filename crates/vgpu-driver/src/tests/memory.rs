@@ -187,10 +187,14 @@ fn a_dma_buffer_holds_its_memory() {
     let flags = AllocFlags::VRAM | AllocFlags::PUBLIC | RW;
     let handle = machine.alloc(ALICE, VA, PAGE, flags).ok().handle;
     let export = machine.run(ALICE, ExportDmabufArgs { handle, flags: 2, dmabuf_fd: 0 });
-    let [ProcessEffect::ExportDmabuf { token, fd_flags: 2, backing, size: PAGE }] = export.call.effects.process[..]
-    else {
+    let [ProcessEffect::ExportDmabuf { token, fd_flags: 2, argument: 12 }] = export.call.effects.process[..] else {
         panic!("{export:?}");
     };
+    let [ShareEffect::ExportDmabuf { token: same, buffer, offset, size: PAGE }] = export.call.effects.share[..] else {
+        panic!("{export:?}");
+    };
+    assert_eq!((same, offset), (token, layout::BUFFERS_START));
+    let backing = Backing::Vram { offset };
     let with_fd = |machine: &mut Machine, fd| {
         let mut call = Call::new(&GetDmabufInfoArgs::ZERO);
         call.fd = fd;
@@ -210,9 +214,14 @@ fn a_dma_buffer_holds_its_memory() {
     // No page is counted twice, and none is given back while a handle holds it.
     assert_eq!(machine.driver.gpus[0].vram_used, PAGE);
     assert!(machine.free(ALICE, handle).call.effects.is_empty());
-    // The descriptor holds it as well, and the driver is not told when that is closed.
-    assert!(machine.free(ALICE, import).call.effects.is_empty());
+    // The descriptor holds it as well.
+    let free = machine.free(ALICE, import).call.effects;
+    assert_eq!(free.process, [ProcessEffect::ForgetMemory { backing, size: PAGE }]);
+    assert!(free.share.is_empty());
     assert_eq!(machine.driver.gpus[0].vram_used, PAGE);
+    assert_eq!(machine.driver.dmabuf_closed(token), [ShareEffect::DiscardBuffer { buffer }]);
+    assert_eq!(machine.driver.gpus[0].vram_used, 0);
+    assert!(machine.driver.dmabuf_closed(token).is_empty());
 
     let userptr = machine.alloc(ALICE, VA, PAGE, AllocFlags::USERPTR | RW).ok().handle;
     let export = ExportDmabufArgs { handle: userptr, ..ExportDmabufArgs::ZERO };
@@ -221,9 +230,7 @@ fn a_dma_buffer_holds_its_memory() {
     assert_eq!(machine.run(ALICE, export).errno(), Some(Errno::EINVAL));
 
     machine.free(ALICE, userptr).ok();
-    let freed = machine.driver.close(ALICE).process;
-    assert_eq!(freed, [ProcessEffect::FreeMemory { handle: 0, backing, size: PAGE }]);
-    assert_eq!(machine.driver.gpus[0].vram_used, 0);
+    assert_eq!(machine.driver.close(ALICE).process, []);
 }
 
 #[test]

@@ -3,12 +3,14 @@
 mod complete;
 mod debug;
 mod events;
+mod gem;
 mod hardware;
 mod info;
 mod memory;
 mod queues;
 mod random;
 mod runlist;
+mod sharing;
 mod svm;
 
 use kfd_abi::Abi;
@@ -175,6 +177,7 @@ fn death_gives_everything_back() {
                 ProcessEffect::FreeMemory { handle, backing, size },
                 ProcessEffect::DestroyEvent { id: event },
             ],
+            ..Effects::default()
         }
     );
     assert_eq!(machine.driver.gpus[0].vram_used, 0);

@@ -249,7 +249,7 @@ fn a_process_has_1024_queue_ids_on_all_gpus_together() {
     let args = prepare(&mut machine, ALICE);
     let ids: Vec<u32> = (0..5).map(|gpu| machine.gpu_id(gpu)).collect();
     let handles: Vec<u64> =
-        machine.driver.process(ALICE).unwrap().gpus[0].mappings.values().map(|m| m.handle).collect();
+        machine.driver.process(ALICE).unwrap().gpus[0].mappings.values().map(|m| m.of.handle()).collect();
     for handle in handles {
         machine.map(ALICE, handle, &ids).ok();
     }
@@ -313,7 +313,8 @@ fn buffers_stay_while_a_queue_needs_them() {
     let args = prepare(&mut machine, ALICE);
     let gpu_id = machine.gpu_id(0);
     let other_ring = BASE + 0x30_0000;
-    let handle_at = |machine: &Machine, va: u64| machine.driver.process(ALICE).unwrap().gpus[0].mappings[&va].handle;
+    let handle_at =
+        |machine: &Machine, va: u64| machine.driver.process(ALICE).unwrap().gpus[0].mappings[&va].of.handle();
     machine.mapped(ALICE, other_ring, 0x10000, AllocFlags::GTT | RW);
     let queue_id = machine.run(ALICE, args).ok().queue_id;
     for va in [RING, POINTERS, EOP, SAVE] {

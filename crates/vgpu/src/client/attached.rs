@@ -23,9 +23,6 @@ use crate::profile::{Gfx, Gpu};
 use crate::protocol::{FILE_PREFIX, Reply, SupervisorRequest, Welcome};
 use crate::sys::{self, Map};
 
-/// Names of descriptors of DMA buffers; a token follows.
-pub(super) const DMABUF: &str = "/dmabuf/";
-
 /// The open gpus of this process.
 pub(super) struct Attached {
     memory: Arc<Memory>,
@@ -110,6 +107,20 @@ impl Attached {
         self.memory.kfd()?.try_clone().map_err(|error| error.raw_os_error().unwrap_or(libc::EMFILE))
     }
 
+    /// Another descriptor of the file of buffers.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(super) fn buffers(&self) -> Result<OwnedFd, i32> {
+        self.memory.render()?.try_clone().map_err(|error| error.raw_os_error().unwrap_or(libc::EMFILE))
+    }
+
+    /// Returns the file and the offset in it that an offset of a render node leads to, if that is the file of another
+    /// process.
+    pub(super) fn window(&self, offset: u64, size: u64) -> Option<(OwnedFd, u64)> {
+        self.memory.window(offset, size)
+    }
+
     /// A descriptor of a render node: an opening of its own, told by the file position.
     ///
     /// # Errors
@@ -122,12 +133,22 @@ impl Attached {
         Ok(file)
     }
 
-    /// Applies an effect of a call to this process. `args` is the argument structure, for the effects that answer in
-    /// it.
+    /// Applies the effects of a call to this process. `args` is the argument structure, for the effects that answer in
+    /// it; `file` came with the answer.
     ///
     /// # Errors
-    /// ENOMEM and the like, if this process cannot.
-    pub(super) fn apply(&self, effect: ProcessEffect, args: &mut [u8]) -> Result<(), i32> {
+    /// ENOMEM and the like, if this process cannot. The other effects are applied all the same.
+    pub(super) fn apply(
+        &self,
+        effects: Vec<ProcessEffect>,
+        args: &mut [u8],
+        mut file: Option<OwnedFd>,
+    ) -> Result<(), i32> {
+        let apply = |effect| self.apply_one(effect, args, &mut file);
+        effects.into_iter().map(apply).fold(Ok(()), Result::and)
+    }
+
+    fn apply_one(&self, effect: ProcessEffect, args: &mut [u8], file: &mut Option<OwnedFd>) -> Result<(), i32> {
         match effect {
             ProcessEffect::MapMemory { gpu, va, size, backing, flags, .. } => {
                 let space = self.memory.map(gpu as usize, va, size, backing, flags)?;
@@ -147,7 +168,13 @@ impl Attached {
             ProcessEffect::DestroyEvent { id } => self.events.destroy(id),
             ProcessEffect::SetEvent { id } => self.events.set(id),
             ProcessEffect::ResetEvent { id } => self.events.reset(id),
-            ProcessEffect::ExportDmabuf { token, fd_flags, .. } => return export(token, fd_flags, args),
+            ProcessEffect::ForgetMemory { backing, size } => self.memory.forget(backing, size),
+            ProcessEffect::ImportMemory { backing, from, size } => {
+                self.memory.import(backing, size, from, file.take().ok_or(libc::ENODEV)?)?;
+            }
+            ProcessEffect::ExportDmabuf { fd_flags, argument, .. } => {
+                return export(file.take().ok_or(libc::ENODEV)?, fd_flags, argument, args);
+            }
             // Where a program's own scratch memory lies does not matter here: the command processor owns scratch. No
             // page fault is ever retried.
             ProcessEffect::SetScratchBacking { .. } | ProcessEffect::XnackMode { .. } => {}
@@ -193,15 +220,13 @@ impl Attached {
     }
 }
 
-/// A descriptor that stands for a buffer.
-fn export(token: u64, fd_flags: u32, args: &mut [u8]) -> Result<(), i32> {
-    const FD: usize = 12;
-    let file = sys::memfd(&format!("{FILE_PREFIX}{DMABUF}{token}"), 0).map_err(|_| libc::EMFILE)?;
+/// Gives the program a descriptor that stands for a buffer.
+fn export(file: OwnedFd, fd_flags: u32, argument: usize, args: &mut [u8]) -> Result<(), i32> {
     if fd_flags & libc::O_CLOEXEC as u32 == 0 {
         // SAFETY: a system call on a descriptor of ours.
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
     }
-    let room = args.get_mut(FD..FD + 4).ok_or(libc::EFAULT)?;
+    let room = args.get_mut(argument..argument + 4).ok_or(libc::EFAULT)?;
     room.copy_from_slice(&file.into_raw_fd().to_le_bytes());
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kfd_abi::Abi;
 use kfd_abi::debug::{self, DbgTrapArgs, TrapOp};
+use kfd_abi::drm::{self, PrimeHandleArgs};
 use kfd_abi::event::{EventData, WaitEventsArgs, WaitResult};
 use kfd_abi::ioctl as numbers;
 use kfd_abi::memory::{AllocFlags, AllocMemoryArgs};
@@ -15,7 +16,7 @@ use super::shared::Range;
 use super::{files, user};
 use crate::driver::{self, Blocked, BufferDirection, BufferSpec, Call, FdKind, ProcessKey};
 use crate::kill_points::{self, Point};
-use crate::protocol::{Device, Reply, Site, SupervisorRequest};
+use crate::protocol::{DMABUF, Device, Reply, Site, SupervisorRequest};
 use crate::sys;
 
 /// Type bytes of the two families of calls.
@@ -73,26 +74,36 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
     let specs = specs.map_err(|errno| errno.0)?;
     let buffers = copy_in(&specs);
     let named = match device {
-        Device::Kfd => named_descriptor(number, &args).and_then(kind_of),
-        Device::Render => kind_of(fd),
+        Device::Kfd => named_descriptor(number, &args),
+        Device::Render => named_dmabuf(number, &args),
+    };
+    let kind = named.and_then(kind_of);
+    let (on, named_kind) = match device {
+        Device::Kfd => (kind, None),
+        Device::Render => (kind_of(fd), kind),
     };
     // SAFETY: takes no argument and cannot fail.
     let tid = unsafe { libc::gettid() }.cast_unsigned();
     let site = Site { tid, fd, request, argument };
-    let call = Call { args, buffers, fd: named, tid, ..Call::default() };
-    let along = along(device, number, &call.args);
+    let call = Call { args, buffers, fd: on, named: named_kind, tid, ..Call::default() };
+    let along = match (exports(device, number), kind) {
+        (true, _) => Some(attached.buffers()?),
+        // The driver keeps the descriptor after the call: a debugger is told of events there.
+        (false, _) if debugs => named.and_then(copy),
+        (false, Some(FdKind::Dmabuf { .. })) => named.and_then(copy),
+        (false, _) => None,
+    };
     let request = SupervisorRequest::Call { device, number, call, site };
     let apart = debugs.then_some(attached.process);
-    let (mut result, mut call) = ask(session, apart, &request, along.as_ref())?;
+    let (mut result, mut call, mut file) = ask(session, apart, &request, along.as_ref())?;
     while let Some(blocked) = call.blocked {
         drop(turn.take());
-        (result, call) = wait_and_retry(session, attached, Waiting { number, call, site, blocked })?;
+        (result, call, file) = wait_and_retry(session, attached, Waiting { number, call, site, blocked })?;
     }
     kill_points::hit(Point::IoctlReplied);
-    for effect in std::mem::take(&mut call.effects.process) {
-        if let Err(errno) = attached.apply(effect, &mut call.args) {
-            result = -i64::from(errno);
-        }
+    let effects = std::mem::take(&mut call.effects.process);
+    if let Err(errno) = attached.apply(effects, &mut call.args, file) {
+        result = -i64::from(errno);
     }
     if let Some(events) = call.wait.take() {
         drop(turn.take());
@@ -141,9 +152,7 @@ fn tell_unmapped(
         return Ok(());
     }
     match session.ask(&SupervisorRequest::Unmapped { ranges }, &[]) {
-        Some(Reply::Returned(_, call)) => {
-            call.effects.process.into_iter().try_for_each(|effect| attached.apply(effect, &mut []))
-        }
+        Some(Reply::Returned(_, call)) => attached.apply(call.effects.process, &mut [], None),
         _ => Err(libc::ENODEV),
     }
 }
@@ -168,20 +177,23 @@ fn note_shared(session: &'static Session, number: u32, args: &[u8]) {
     }
 }
 
+/// Result, answers, and the file that came with them.
+type Answered = (i64, Call, Option<OwnedFd>);
+
 /// Asks, on a connection of this thread's own if `apart`.
 fn ask(
     session: &'static Session,
     apart: Option<ProcessKey>,
     request: &SupervisorRequest,
     along: Option<&OwnedFd>,
-) -> Result<(i64, Call), i32> {
+) -> Result<Answered, i32> {
     let along: Vec<_> = along.iter().map(|file| file.as_fd()).collect();
     let answer = match apart {
         Some(process) => session.ask_apart(process, request, &along),
         None => session.ask_for_files(request, &along),
     };
     match answer {
-        Some((Reply::Returned(result, call), _)) => Ok((result, call)),
+        Some((Reply::Returned(result, call), files)) => Ok((result, call, files.into_iter().next())),
         _ => Err(libc::ENODEV),
     }
 }
@@ -199,34 +211,43 @@ fn wait_and_retry(
     session: &'static Session,
     attached: &super::attached::Attached,
     waiting: Waiting,
-) -> Result<(i64, Call), i32> {
+) -> Result<Answered, i32> {
     /// The driver may be gone.
     const LOOK: Duration = Duration::from_millis(100);
     let Waiting { number, mut call, site, blocked } = waiting;
     let seen = attached.control.changes();
     // Effects of the part that is done.
-    for effect in std::mem::take(&mut call.effects.process) {
-        attached.apply(effect, &mut call.args)?;
-    }
+    attached.apply(std::mem::take(&mut call.effects.process), &mut call.args, None)?;
     // The wait may have ended between the answer and here.
     let request = SupervisorRequest::Retry { number, call, site };
-    let (result, call) = ask(session, None, &request, None)?;
-    if call.blocked.is_none() {
-        return Ok((result, call));
+    let answered = ask(session, None, &request, None)?;
+    if answered.1.blocked.is_none() {
+        return Ok(answered);
     }
     if attached.control.wait_for_change(seen, LOOK) {
         session.ask(&SupervisorRequest::Abandon { blocked, site }, &[]);
         return Err(libc::EINTR);
     }
-    Ok((result, call))
+    Ok(answered)
 }
 
-/// A descriptor that the driver keeps after the call: where a debugger is told of events.
-fn along(device: Device, number: u32, args: &[u8]) -> Option<OwnedFd> {
-    if device != Device::Kfd || number != u32::from(numbers::DBG_TRAP.nr) {
-        return None;
-    }
-    let file = named_descriptor(number, args)?;
+/// Whether a call makes a DMA buffer: the supervisor keeps the file of buffers then.
+fn exports(device: Device, number: u32) -> bool {
+    let command = match device {
+        Device::Kfd => numbers::EXPORT_DMABUF,
+        Device::Render => drm::PRIME_HANDLE_TO_FD,
+    };
+    number == u32::from(command.nr)
+}
+
+/// The descriptor that the arguments of a call on a render node name.
+fn named_dmabuf(number: u32, args: &[u8]) -> Option<RawFd> {
+    let is_import = number == u32::from(drm::PRIME_FD_TO_HANDLE.nr);
+    PrimeHandleArgs::decode(args).filter(|_| is_import).map(|args| args.fd)
+}
+
+/// A copy of a descriptor of the program.
+fn copy(file: RawFd) -> Option<OwnedFd> {
     // SAFETY: a descriptor that is not open gives an error; a copy is ours.
     let copy = unsafe { libc::fcntl(file, libc::F_DUPFD_CLOEXEC, 0) };
     // SAFETY: just made, and owned by nothing else.
@@ -273,7 +294,7 @@ fn kind_of(fd: RawFd) -> Option<FdKind> {
         if path.starts_with(files::RENDER) {
             return files::opening_of(fd).map(|(minor, file)| FdKind::Render { minor, file });
         }
-        if let Some(token) = path.strip_prefix(super::attached::DMABUF).and_then(|token| token.parse().ok()) {
+        if let Some(token) = path.strip_prefix(DMABUF).and_then(|token| token.parse().ok()) {
             return Some(FdKind::Dmabuf { token });
         }
     }

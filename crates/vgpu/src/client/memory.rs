@@ -23,10 +23,30 @@ pub(crate) struct Memory {
 }
 
 struct State {
-    /// The device's own mappings of buffers, by place in the file.
-    maps: HashMap<Backing, Map>,
+    /// The device's own mappings of buffers, by place in the file and size.
+    maps: HashMap<(Backing, u64), Map>,
+    /// Buffers of other processes.
+    windows: Vec<Window>,
     /// One address space for each gpu.
     spaces: Vec<Arc<Space>>,
+}
+
+/// Where another process's buffer is to be seen in the render file.
+struct Window {
+    offset: u64,
+    size: u64,
+    /// The render file of that process.
+    file: OwnedFd,
+    /// Offset there.
+    from: u64,
+}
+
+impl Window {
+    /// Returns where a range is in the other process's file, if it lies in the window.
+    fn find(&self, offset: u64, size: u64) -> Option<u64> {
+        let into = offset.checked_sub(self.offset)?;
+        (into.checked_add(size)? <= self.size).then_some(self.from + into)
+    }
 }
 
 impl Memory {
@@ -35,7 +55,7 @@ impl Memory {
         Self {
             kfd: VerifiedFd::new(kfd),
             render: VerifiedFd::new(render),
-            state: Mutex::new(State { maps: HashMap::new(), spaces }),
+            state: Mutex::new(State { maps: HashMap::new(), windows: Vec::new(), spaces }),
         }
     }
 
@@ -48,13 +68,46 @@ impl Memory {
     /// # Errors
     /// ENOMEM, or ENODEV if the program closed our file.
     pub(crate) fn view(&self, backing: Backing, size: u64) -> Result<Map, i32> {
+        self.view_in(&self.state().windows, backing, size)
+    }
+
+    fn view_in(&self, windows: &[Window], backing: Backing, size: u64) -> Result<Map, i32> {
         let (file, offset) = match backing {
             Backing::Vram { offset } | Backing::Gtt { offset } => (&self.render, offset),
             Backing::Doorbell { offset } | Backing::MmioRemap { offset } => (&self.kfd, offset),
             Backing::UserPtr { .. } => return Err(libc::EINVAL),
         };
+        let window = backing.render_offset().and_then(|offset| {
+            windows.iter().find_map(|window| Some((window.file.as_fd(), window.find(offset, size)?)))
+        });
+        let (file, offset) = match window {
+            Some(found) => found,
+            None => (file.descriptor().ok_or(libc::ENODEV)?, offset),
+        };
         let size = usize::try_from(size).map_err(|_| libc::ENOMEM)?;
-        Map::new(file.descriptor().ok_or(libc::ENODEV)?, offset, size).map_err(|_| libc::ENOMEM)
+        Map::new(file, offset, size).map_err(|_| libc::ENOMEM)
+    }
+
+    /// Shows a buffer of another process in the render file.
+    ///
+    /// # Errors
+    /// ENODEV if the file cannot be used.
+    pub(crate) fn import(&self, backing: Backing, size: u64, from: u64, file: OwnedFd) -> Result<(), i32> {
+        let offset = backing.render_offset().ok_or(libc::EINVAL)?;
+        // A file that could become shorter would take the device down with it.
+        if !from.checked_add(size).is_some_and(|end| sys::is_as_long_as(file.as_fd(), end)) {
+            return Err(libc::ENODEV);
+        }
+        let file = sys::dup_above(file).map_err(|_| libc::EMFILE)?;
+        self.state().windows.push(Window { offset, size, file, from });
+        Ok(())
+    }
+
+    /// Returns the file and the offset in it that a range of the render file leads to, if it is another process's.
+    pub(crate) fn window(&self, offset: u64, size: u64) -> Option<(OwnedFd, u64)> {
+        let state = self.state();
+        let found = state.windows.iter().find_map(|window| Some((&window.file, window.find(offset, size)?)));
+        found.and_then(|(file, from)| Some((file.try_clone().ok()?, from)))
     }
 
     /// Makes a buffer visible to a gpu; returns the new address space.
@@ -70,12 +123,13 @@ impl Memory {
         flags: AllocFlags,
     ) -> Result<Arc<Space>, i32> {
         let mut state = self.state();
+        let State { maps, windows, .. } = &mut *state;
         let (host, guarded) = match backing {
             Backing::UserPtr { address } => (std::ptr::with_exposed_provenance_mut(address as usize), true),
             _ => {
-                let map = match state.maps.entry(backing) {
+                let map = match maps.entry((backing, size)) {
                     Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(new) => new.insert(self.view(backing, size)?),
+                    Entry::Vacant(new) => new.insert(self.view_in(windows, backing, size)?),
                 };
                 (map.start(), false)
             }
@@ -108,9 +162,22 @@ impl Memory {
         (Arc::clone(&state.spaces[gpu]), old)
     }
 
+    /// Lets go of a buffer.
+    pub(crate) fn forget(&self, backing: Backing, size: u64) {
+        let mut state = self.state();
+        let Some(offset) = backing.render_offset() else {
+            state.maps.remove(&(backing, size));
+            return;
+        };
+        let buffer = offset..offset.saturating_add(size);
+        // The render node may have mapped parts of it.
+        state.maps.retain(|(part, _), _| !part.render_offset().is_some_and(|at| buffer.contains(&at)));
+        state.windows.retain(|window| window.offset != offset);
+    }
+
     /// Gives the bytes of a buffer back.
     pub(crate) fn free(&self, backing: Backing, size: u64) {
-        self.state().maps.remove(&backing);
+        self.forget(backing, size);
         if let (Backing::Vram { offset } | Backing::Gtt { offset }, Ok(file)) = (backing, self.render()) {
             sys::punch_hole(file.as_fd(), offset, size);
         }

@@ -20,4 +20,4 @@ pub(crate) use events::Events;
 pub use files::{added_entries, directory_path, lookup, node_of, open, path_of, resolve};
 pub(crate) use memory::Memory;
 pub use paths::normalise;
-pub use session::{is_in_use, unmapped};
+pub use session::{is_in_use, mapped_file, unmapped};

@@ -1,17 +1,17 @@
 //! The connection of this process to the supervisor.
 
 use std::cell::Cell;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::attached::Attached;
-use super::paths;
 use super::shared::Shared;
+use super::{files, paths};
 use crate::driver::ProcessKey;
 use crate::kill_points;
-use crate::protocol::{Reply, SupervisorRequest};
+use crate::protocol::{DMABUF, Reply, SupervisorRequest};
 use crate::sys::{self, VerifiedFd};
 
 /// One process's dealings with its virtual gpu.
@@ -43,6 +43,20 @@ pub fn is_in_use() -> bool {
 pub fn unmapped(start: u64, length: u64) {
     if let Some(session) = current() {
         session.shared.unmapped(start, length);
+    }
+}
+
+/// Returns what a program that maps `size` bytes of a descriptor at `offset` gets to see, if that is another process's
+/// memory: the file and the offset there.
+///
+/// # Errors
+/// ENODEV for the descriptor of a DMA buffer: memory is mapped through the render node that imported it.
+pub fn mapped_file(fd: RawFd, offset: u64, size: u64) -> Result<Option<(OwnedFd, u64)>, i32> {
+    let Some(Ok(attached)) = current().and_then(|session| session.attached.get()) else { return Ok(None) };
+    match files::path_of(fd) {
+        Some(path) if path.starts_with(DMABUF) => Err(libc::ENODEV),
+        Some(path) if path.starts_with(files::RENDER) => Ok(attached.window(offset, size)),
+        _ => Ok(None),
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use kfd_abi::debug::DbgTrapArgs;
+use kfd_abi::drm;
 use kfd_abi::ioctl::{self, Lookup};
 use linux_host::process::ProcStatus;
 
@@ -13,9 +14,12 @@ use super::ending;
 use super::execute::execute;
 use super::member::{CallGuard, Member};
 use super::process_channel::ProcessChannel;
+use super::sharing::Party;
 use super::{Device, Supervisor};
 use crate::control::Control;
-use crate::driver::{Call, Clocks, DeviceEffect, Effects, ProcessKey, QueueChange, layout};
+use crate::driver::{
+    Call, Clocks, DeviceEffect, Driver, Effects, Errno, FdKind, ProcessEffect, ProcessKey, QueueChange, layout,
+};
 use crate::kill_points::{self, Point};
 use crate::protocol::{self, CallStage, Reply, SupervisorRequest, Welcome};
 use crate::sys::{self, Frame};
@@ -35,12 +39,16 @@ pub(super) fn serve(supervisor: &Arc<Supervisor>, stream: &UnixStream) {
     // After an exec the same process comes with a new connection, perhaps before the old one is seen to be closed.
     let start = supervisor.accepted.fetch_add(1, Ordering::Relaxed);
     let key = ProcessKey { pid: pid.cast_unsigned(), start };
-    let mut client = Client { supervisor, stream, key, uid, attached: false };
+    let mut client = Client { supervisor, stream, key, uid, attached: false, passed: None };
     while let Ok(Some(frame)) = sys::receive(stream) {
         let reply = client.answer(frame);
         let Ok(bytes) = serde_json::to_vec(&reply) else { break };
         let chip = supervisor.device().map(|device| device.chip_file.as_fd());
-        let along = chip.filter(|_| matches!(reply, Reply::Attached(..)));
+        let passed = client.passed.take();
+        let along = match reply {
+            Reply::Attached(..) => chip,
+            _ => passed.as_ref().map(AsFd::as_fd),
+        };
         if sys::send(stream, &bytes, along.as_slice()).is_err() {
             break;
         }
@@ -86,6 +94,8 @@ struct Client<'a> {
     /// User of the process when it connected.
     uid: u32,
     attached: bool,
+    /// A file that goes with the answer.
+    passed: Option<OwnedFd>,
 }
 
 impl Client<'_> {
@@ -108,7 +118,10 @@ impl Client<'_> {
         };
         match request {
             SupervisorRequest::Configure { .. } => Reply::Done,
-            SupervisorRequest::Status => Reply::Status(Box::new(self.supervisor.status(device))),
+            SupervisorRequest::Status => {
+                self.supervisor.close_dmabufs();
+                Reply::Status(Box::new(self.supervisor.status(device)))
+            }
             SupervisorRequest::Lookup { path } if !self.may_read(&path) => Reply::Found(None),
             SupervisorRequest::Lookup { path } => Reply::Found(match self.supervisor.waiting.file(&path) {
                 Some(text) => Some(Node::File(text)),
@@ -197,13 +210,19 @@ impl Client<'_> {
         }))
     }
 
-    fn call(&self, device: &Device, made: &Made, mut call: Call, file: Option<OwnedFd>) -> (i64, Call) {
+    fn call(&mut self, device: &Device, made: &Made, mut call: Call, file: Option<OwnedFd>) -> (i64, Call) {
         kill_points::hit_of(Point::IoctlSent, self.key.pid);
         call.clocks = Clocks { monotonic_raw_ns: sys::monotonic_raw_ns(), boottime_ns: sys::boottime_ns() };
         let own = self.supervisor.member(self.key);
         let progress = own.as_deref().map(|member| member.begin_call(made.name()));
         let stage = |stage| progress.iter().for_each(|progress: &CallGuard<'_>| progress.stage(stage));
         let debugged = self.find_target(made, &mut call);
+        if made.asks_for_memory() {
+            self.supervisor.close_dmabufs();
+        }
+        if let Err(errno) = self.find_dmabuf(made, &mut call, file.as_ref()) {
+            return (-i64::from(errno.0), call);
+        }
         // As in the kernel, where a call holds its process, and a debugger's call the process it is about.
         let of = debugged.or_else(|| own.clone());
         let _busy = of.as_ref().map(|member| member.busy());
@@ -217,6 +236,7 @@ impl Client<'_> {
             protocol::Device::Kfd => driver.ioctl(self.key, made.number, &mut call),
             protocol::Device::Render => driver.drm_ioctl(self.key, made.number, &mut call),
         };
+        let (result, file) = self.share(&mut driver, &mut call, result, file);
         drop(driver);
         self.pass_points(&call.effects.device);
         stage(CallStage::Executing);
@@ -226,6 +246,51 @@ impl Client<'_> {
         // What a failed call leaves to undo is undone as far as the gpu still answers.
         execute(self.supervisor, self.key, std::mem::take(&mut call.effects.device), None);
         (result.unwrap_or_else(|errno| -i64::from(errno.0)), call)
+    }
+
+    /// Finds the DMA buffer that a call names: what the process says about that is not believed, either.
+    fn find_dmabuf(&self, made: &Made, call: &mut Call, file: Option<&OwnedFd>) -> Result<(), Errno> {
+        let named = match made.target {
+            protocol::Device::Kfd => &mut call.fd,
+            protocol::Device::Render => &mut call.named,
+        };
+        if let Some(FdKind::Dmabuf { .. }) = named {
+            *named = match file {
+                Some(file) => Some(self.supervisor.sharing.recognise(file, self.uid)?),
+                None => Some(FdKind::Other),
+            };
+        }
+        Ok(())
+    }
+
+    /// Executes what a call does to buffers that processes share, while the driver is locked. Returns the result of the
+    /// call, and the file that came with it if it was not for that.
+    fn share(
+        &mut self,
+        driver: &mut Driver,
+        call: &mut Call,
+        result: Result<i64, Errno>,
+        file: Option<OwnedFd>,
+    ) -> (Result<i64, Errno>, Option<OwnedFd>) {
+        let effects = std::mem::take(&mut call.effects.share);
+        if effects.is_empty() {
+            return (result, file);
+        }
+        let sharing = &self.supervisor.sharing;
+        match sharing.execute(effects, Party { uid: self.uid, file }) {
+            Ok(passed) => {
+                self.passed = passed;
+                (result, None)
+            }
+            Err(errno) => {
+                for effect in std::mem::take(&mut call.effects.process) {
+                    if let ProcessEffect::ExportDmabuf { token, .. } = effect {
+                        sharing.discard_all(driver.dmabuf_closed(token));
+                    }
+                }
+                (Err(errno), None)
+            }
+        }
     }
 
     /// Passes the kill points between the driver's decision and its execution on the device.
@@ -271,6 +336,15 @@ struct Made {
 }
 
 impl Made {
+    /// Whether the answer depends on how much memory is in use.
+    fn asks_for_memory(&self) -> bool {
+        let is = |command: ioctl::Command| self.number == u32::from(command.nr);
+        match self.target {
+            protocol::Device::Kfd => is(ioctl::ALLOC_MEMORY_OF_GPU) || is(ioctl::AVAILABLE_MEMORY),
+            protocol::Device::Render => is(drm::AMDGPU_GEM_CREATE) || is(drm::AMDGPU_INFO),
+        }
+    }
+
     /// Returns the driver's name of the call.
     fn name(&self) -> &'static str {
         match (self.target, u8::try_from(self.number).map(ioctl::lookup)) {
@@ -336,8 +410,14 @@ mod tests {
                 // SAFETY: begins to trace a child of this process, which this thread does not wait for.
                 let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, target.pid, 0, 0) };
                 assert_eq!(seized, 0, "{}", std::io::Error::last_os_error());
-                let client =
-                    Client { supervisor: &supervisor, stream: &stream, key: debugger, uid: 0, attached: false };
+                let mut client = Client {
+                    supervisor: &supervisor,
+                    stream: &stream,
+                    key: debugger,
+                    uid: 0,
+                    attached: false,
+                    passed: None,
+                };
                 let enable = kfd_abi::debug::Enable::default();
                 // SAFETY: takes no argument and cannot fail.
                 let tid = unsafe { libc::gettid() }.cast_unsigned();

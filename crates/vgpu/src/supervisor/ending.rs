@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Supervisor;
 use super::execute::execute;
 use super::process_channel::ProcessChannel;
-use crate::driver::{DeviceEffect, ProcessKey};
+use crate::driver::{DeviceEffect, Effects, ProcessKey};
 
 /// Device effects of processes that were closed, until they are executed.
 #[derive(Default)]
@@ -39,7 +39,10 @@ impl Supervisor {
     pub(super) fn close_process(&self, process: ProcessKey) {
         let Some(device) = self.device() else { return };
         let mut ended = self.ended.effects();
-        let effects = device.driver().close(process).device;
+        let mut driver = device.driver();
+        let Effects { device: effects, share, .. } = driver.close(process);
+        self.sharing.discard_all(share);
+        drop(driver);
         if !effects.is_empty() {
             ended.push((process, effects));
         }

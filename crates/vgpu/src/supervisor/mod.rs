@@ -15,6 +15,7 @@ mod member;
 mod observe;
 mod poller;
 mod process_channel;
+mod sharing;
 mod status;
 mod waiting;
 
@@ -38,6 +39,7 @@ use ending::Ended;
 use hws::{Fault, Hws};
 use member::Member;
 pub use poller::Poller;
+use sharing::Sharing;
 use waiting::Waiting;
 
 /// The state that all connections share.
@@ -57,6 +59,8 @@ pub struct Supervisor {
     /// Processes that have the driver open.
     members: Mutex<BTreeMap<ProcessKey, Arc<Member>>>,
     waiting: Waiting,
+    /// Buffers that processes share. Its lock may be taken while the driver is locked, not the other way round.
+    sharing: Sharing,
     ended: Ended,
     /// Waves that processes which have ended saved and restored, by gpu.
     gone: Mutex<[SaveCounters; MAX_GPUS as usize]>,
@@ -159,6 +163,7 @@ impl Supervisor {
             accepted: 0.into(),
             members: Mutex::default(),
             waiting: Waiting::default(),
+            sharing: Sharing::default(),
             ended: Ended::default(),
             gone: Mutex::default(),
         })
@@ -201,6 +206,7 @@ impl Supervisor {
             self.device.get_or_init(|| device);
             self.rotate_runlists()?;
             self.handle_interrupts()?;
+            self.watch_dmabufs()?;
         }
         drop(configuring);
         Ok(())

@@ -19,6 +19,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// How long one of the slow tests may take.
 const SLOW_LIMIT: Duration = Duration::from_secs(1200);
 
+/// How often an unreliable test is run at most.
+const ATTEMPTS: u32 = 5;
+
 /// A suite in the packages of ROCm 7.2.
 pub(super) struct GoogleTests {
     /// Its name: that of its list of expectations and of the directory of its output.
@@ -71,6 +74,9 @@ struct Expectations {
     left_out: Vec<Note>,
     /// Enabled tests that take minutes: run only as part of the whole suite.
     slow: Vec<Note>,
+    /// Enabled tests that fail now and then by no fault of the gpu: run again, and passed if they pass once.
+    #[serde(default)]
+    unreliable: Vec<Note>,
     /// Enabled tests that do not pass yet.
     failing: Vec<Note>,
     /// Disabled tests that do not pass.
@@ -80,7 +86,7 @@ struct Expectations {
 impl Expectations {
     /// All entries.
     fn notes(&self) -> impl Iterator<Item = &Note> {
-        [&self.left_out, &self.slow, &self.failing, &self.disabled_failing].into_iter().flatten()
+        [&self.left_out, &self.slow, &self.unreliable, &self.failing, &self.disabled_failing].into_iter().flatten()
     }
 }
 
@@ -97,6 +103,8 @@ struct Note {
 struct TestRun {
     test: String,
     ending: Ending,
+    /// How often it was run.
+    attempts: u32,
     seconds: f64,
     /// Whether upstream runs it.
     enabled: bool,
@@ -111,18 +119,18 @@ impl Note {
 }
 
 impl TestRun {
-    fn of(group: &[&Test], ended: Ended, expected: &Expectations) -> TestRun {
+    fn of(group: &[&Test], ended: Ended, attempts: u32, expected: &Expectations) -> TestRun {
         let program = group.first().and_then(|test| test.program.clone());
         let test = Test { program, name: ended.name };
         let known = |notes: &[Note]| notes.iter().find(|note| note.covers(&test)).map(|note| note.reason.clone());
         let reason = known(&expected.failing).or_else(|| known(&expected.disabled_failing));
         let test = test.to_string();
         let enabled = !test.contains(DISABLED);
-        TestRun { test, ending: ended.ending, seconds: ended.time.as_secs_f64(), enabled, reason }
+        TestRun { test, ending: ended.ending, attempts, seconds: ended.time.as_secs_f64(), enabled, reason }
     }
 
     fn failed(&self) -> bool {
-        matches!(self.ending, Ending::Failed | Ending::TimedOut)
+        self.ending.is_failure()
     }
 }
 
@@ -215,7 +223,8 @@ fn line(run: &TestRun) -> String {
         Ending::Skipped => "skipped",
     };
     let reason = run.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-    format!("{ending:>9} {:>6.1} s  {}{reason}", run.seconds, run.test)
+    let attempts = if run.attempts > 1 { format!(", attempt {}", run.attempts) } else { String::new() };
+    format!("{ending:>9} {:>6.1} s  {}{attempts}{reason}", run.seconds, run.test)
 }
 
 /// A test of a program.
@@ -302,20 +311,26 @@ impl VirtualSuite {
             test.to_string().contains(&options.filter) && !is_left_out
         };
         let wanted: Vec<&Test> = tests.iter().filter(is_wanted).collect();
-        // Slow tests have a limit of their own.
+        // Slow tests have a limit of their own, and unreliable ones a process of their own.
         let is_slow = |test: &Test| has(&expected.slow, test);
+        let is_unreliable = |test: &Test| has(&expected.unreliable, test);
         let share = |one: &&Test, other: &&Test| {
-            !self.suite.apart && one.program == other.program && is_slow(one) == is_slow(other)
+            let is_alone = self.suite.apart || is_unreliable(one) || is_unreliable(other);
+            !is_alone && one.program == other.program && is_slow(one) == is_slow(other)
         };
         let mut runs = Vec::new();
         for group in wanted.chunk_by(share) {
             let limit = if group.iter().any(|test| is_slow(test)) { SLOW_LIMIT } else { LIMIT };
+            let most = if group.iter().any(|test| is_unreliable(test)) { ATTEMPTS } else { 1 };
             let mut rest = group;
             while !rest.is_empty() {
-                let ended = self.run(rest, limit)?;
+                let (mut ended, mut attempts) = (self.run(rest, limit)?, 1);
+                while attempts < most && ended.iter().any(|ended| ended.ending.is_failure()) {
+                    (ended, attempts) = (self.run(rest, limit)?, attempts + 1);
+                }
                 // At least one test, so that this ends.
                 rest = &rest[ended.len().clamp(1, rest.len())..];
-                for run in ended.into_iter().map(|ended| TestRun::of(group, ended, expected)) {
+                for run in ended.into_iter().map(|ended| TestRun::of(group, ended, attempts, expected)) {
                     if !options.json {
                         println!("{}", line(&run));
                     }
@@ -384,7 +399,7 @@ mod tests {
             disabled_passed: 0,
             disabled_failed: 0,
             left_out: Vec::new(),
-            tests: vec![TestRun { test: test.to_owned(), ending, seconds: 0.0, enabled, reason }],
+            tests: vec![TestRun { test: test.to_owned(), ending, attempts: 1, seconds: 0.0, enabled, reason }],
         }
     }
 

@@ -25,6 +25,12 @@ pub(super) enum Ending {
     Skipped,
 }
 
+impl Ending {
+    pub(super) fn is_failure(self) -> bool {
+        matches!(self, Ending::Failed | Ending::TimedOut)
+    }
+}
+
 /// A test that ended.
 #[derive(Debug, PartialEq)]
 pub(super) struct Ended {

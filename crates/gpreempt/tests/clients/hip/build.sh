@@ -1,6 +1,6 @@
 #!/bin/sh
-# build.sh ROCM OUTDIR: compiles hip_suite and hip_load against the HIP library in the directory ROCM (see `cargo xtask
-# setup`) into OUTDIR. Run them with `ROCM/run OUTDIR/hip_suite`.
+# build.sh ROCM OUTDIR: compiles hip_suite, hip_load and hip_sharing against the HIP library in the directory ROCM (see
+# `cargo xtask setup`) into OUTDIR. Run them with `ROCM/run OUTDIR/hip_suite`.
 set -eu
 [ $# -eq 2 ] || { echo "usage: $0 ROCM OUTDIR" >&2; exit 2; }
 mkdir -p "$2"
@@ -14,3 +14,5 @@ clang-19 $common -DCODE_OBJECT="\"$out/hip_suite.hsaco\"" hip_suite.c compute.c 
     -Wl,--allow-shlib-undefined -o "$out/hip_suite"
 clang-19 $common -DCODE_OBJECT="\"../../../../kfd-suite/kernels/gfx942/advance.hsaco\"" hip_load.c "$library" -lm \
     -Wl,--allow-shlib-undefined -o "$out/hip_load"
+clang-19 $common -DCODE_OBJECT="\"$out/hip_suite.hsaco\"" hip_sharing.c "$library" -Wl,--allow-shlib-undefined \
+    -o "$out/hip_sharing"

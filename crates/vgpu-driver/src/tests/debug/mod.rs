@@ -82,7 +82,7 @@ impl Machine {
         let args = prepare(self, process);
         let ids: Vec<u32> = (0..self.driver.gpus.len()).map(|gpu| self.gpu_id(gpu)).collect();
         let mappings = self.driver.process(process).unwrap().gpus[0].mappings.values();
-        for handle in mappings.map(|mapping| mapping.handle).collect::<Vec<_>>() {
+        for handle in mappings.map(|mapping| mapping.of.handle()).collect::<Vec<_>>() {
             self.map(process, handle, &ids).ok();
         }
         for gpu in gpus {
@@ -328,7 +328,7 @@ fn when_the_debugger_dies_everything_goes_on() {
     let mut machine = Machine::debugged();
     machine.see_queues();
     assert_eq!(machine.suspend(&[0, 1]).result, Ok(2));
-    let Effects { device: effects, process } = machine.driver.close(BOB);
+    let Effects { device: effects, process, .. } = machine.driver.close(BOB);
     assert!(process.is_empty(), "the debugger had nothing itself");
     assert!(machine.suspended(ALICE).is_empty());
     let process = machine.driver.process(ALICE).unwrap();

@@ -47,15 +47,21 @@ fn it_enables_itself_before_it_has_queues() {
     let answer = machine.runtime(ALICE, RuntimeMode::ENABLE);
     assert_eq!((answer.errno(), answer.args.capabilities_mask), (Some(Errno::EBUSY), 5));
     let off = machine.runtime(ALICE, RuntimeMode::EMPTY);
-    assert_eq!(off.call.effects, Effects { device: both(Cause::Debug, Some(0)), process: vec![mode(false)] });
+    assert_eq!(
+        off.call.effects,
+        Effects { device: both(Cause::Debug, Some(0)), process: vec![mode(false)], ..Effects::default() }
+    );
     assert_eq!(machine.runtime(ALICE, RuntimeMode::ENABLE).errno(), Some(Errno::EEXIST));
     // There is nothing to disable, and that is fine.
     let off = machine.runtime(ALICE, RuntimeMode::TTMP_SAVE);
-    assert_eq!(off.call.effects, Effects { device: both(Cause::Debug, Some(0)), process: Vec::new() });
+    assert_eq!(
+        off.call.effects,
+        Effects { device: both(Cause::Debug, Some(0)), process: Vec::new(), ..Effects::default() }
+    );
     off.ok();
     let on = machine.runtime(BOB, RuntimeMode::ENABLE | RuntimeMode::TTMP_SAVE);
     let mode = ProcessEffect::RuntimeMode { enabled: true, ttmp_setup: true, r_debug: 0x77 };
-    assert_eq!(on.call.effects, Effects { device: Vec::new(), process: vec![mode] });
+    assert_eq!(on.call.effects, Effects { device: Vec::new(), process: vec![mode], ..Effects::default() });
 }
 
 #[test]
@@ -68,7 +74,7 @@ fn with_a_debugger_it_waits_for_its_word() {
     assert_eq!(waiting.call.blocked, Some(Blocked::Runtime));
     let told = DeviceEffect::Then(FollowUp::NotifyDebugger { target: ALICE });
     let device = [both(Cause::Debug, Some(0)), vec![told.clone()]].concat();
-    assert_eq!(waiting.call.effects, Effects { device, process: vec![mode(true)] });
+    assert_eq!(waiting.call.effects, Effects { device, process: vec![mode(true)], ..Effects::default() });
     assert_eq!(info(&mut machine).map(|info| (info.r_debug, info.runtime_state)), Ok((0x77, RuntimeState::ENABLED)));
     assert_eq!(retry(&mut machine, &mut waiting), Some(Blocked::Runtime));
     // Other exceptions are no word, and the debugger's end is none either.
@@ -91,7 +97,10 @@ fn with_a_debugger_it_waits_for_its_word() {
     assert!(machine.suspended(ALICE).is_empty());
     permit(&mut machine);
     assert_eq!(retry(&mut machine, &mut waiting), None);
-    assert_eq!(waiting.call.effects, Effects { device: both(Cause::Debug, Some(0)), process: Vec::new() });
+    assert_eq!(
+        waiting.call.effects,
+        Effects { device: both(Cause::Debug, Some(0)), process: Vec::new(), ..Effects::default() }
+    );
     assert_eq!(machine.suspend(&[0]).errno(), Some(Errno::EPERM));
 }
 
