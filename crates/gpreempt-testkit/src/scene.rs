@@ -81,7 +81,7 @@ pub fn play(test: ThisTest, flags: &[&str], director: fn(&Scene)) {
 }
 
 /// Plays a test whose outcome depends on what rings show, on a gpu of each kind of read index, or of the kind that
-/// [`READ_INDEX`] names.
+/// `GPREEMPT_TEST_READ_INDEX` names.
 pub fn play_each_read_index(test: ThisTest, flags: &[&str], director: fn(&Scene)) {
     if !is_outside() || std::env::var_os(READ_INDEX).is_some() {
         return play(test, flags, director);

@@ -189,8 +189,8 @@ impl Packets {
         }
         let count = pending.min(AHEAD).min(self.ring.packets());
         // A packet does not change until it is fetched, so those that are known need not be read again. Behind a wait
-        // that seems to hold up the ring the head's header tells whether it does, and in a queue that is stopped whether
-        // the index came back.
+        // that seems to hold up the ring the head's header tells whether it does, and in a queue that is stopped
+        // whether the index came back.
         if self.ahead.len() as u64 == count && !self.in_flight.has_gate() && !stopped {
             return Ok(self.seen_head(memory, indices.read));
         }

@@ -67,7 +67,7 @@ fn a_client_that_asks_for_the_status_changes_no_decision() {
     assert_eq!(world.state(11), State::Idle, "as it was polled last");
 }
 
-/// Which kind of read index a gpu has is a matter of its firmware, whoever's queue shows it.
+/// Which kind of read index a gpu has is a matter of its firmware, and any queue may show it.
 #[test]
 fn an_index_that_passes_unfinished_work_of_one_tenant_is_believed_of_no_tenant_there() {
     let mut world = world();

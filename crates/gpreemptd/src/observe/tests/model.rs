@@ -295,7 +295,7 @@ impl Model {
 
     /// Compute units that its waves occupy; what is sampled while a queue is off the gpu says nothing.
     fn occupied_cus(&self) -> Option<u32> {
-        (!self.saved).then(|| if self.running.is_empty() { 0 } else { 3 })
+        (!self.saved).then_some(if self.running.is_empty() { 0 } else { 3 })
     }
 
     fn write_reserved(&mut self) {
