@@ -172,6 +172,7 @@ pub(super) fn run(suite: &'static GoogleTests, options: &Options, gpreempt: &Pat
         ensure!(known, "{} names `{}`, which the suite does not have", path.display(), note.test);
     }
     let tests = virtual_suite.run_all(&names, &expected, options)?;
+    ensure!(!tests.is_empty(), "no test that is run has `{}` in its name", options.filter);
     let count = |enabled: bool, is: &dyn Fn(&TestRun) -> bool| {
         tests.iter().filter(|run| run.enabled == enabled && is(run)).count()
     };
