@@ -23,6 +23,7 @@ mod drm;
 mod effects;
 mod errno;
 mod events;
+mod gws;
 mod hardware;
 mod ids;
 mod info;

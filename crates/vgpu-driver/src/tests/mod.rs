@@ -3,6 +3,7 @@
 mod complete;
 mod debug;
 mod events;
+mod gws;
 mod hardware;
 mod info;
 mod memory;

@@ -15,6 +15,7 @@ mod cu;
 mod cu_mask;
 mod dispatch;
 mod errors;
+mod gws;
 mod hand_out;
 mod kernel;
 mod kernel_launch;
@@ -43,6 +44,7 @@ use vgpu_isa::inst::Target;
 use vgpu_isa::memory::Fault;
 
 pub use cu_mask::{CuMask, MOST_CUS};
+pub use gws::GwsWait;
 pub use kernel_launch::KernelLaunch;
 pub use process_device::{DeviceActivity, ProcessDevice};
 pub(crate) use queue::HardwareQueueUpdate;

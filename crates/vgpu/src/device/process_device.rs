@@ -7,6 +7,7 @@ use vgpu_isa::memory::{Port, Space};
 
 use super::context::{Context, Step};
 use super::errors::Halt;
+use super::gws::Gws;
 use super::pool::Pool;
 use super::queue::{HardwareQueue, HardwareQueueSpec, HardwareQueueUpdate, PacketFormat, QueueId};
 use super::save::{SaveCounters, SaveError};
@@ -43,6 +44,8 @@ pub struct ProcessDevice {
     /// Workgroups that come back to the device and need room.
     pub(super) returning: VecDeque<Workgroup>,
     pub(super) pool: Pool,
+    /// Global wave sync.
+    gws: Arc<Gws>,
     pub(super) counters: SaveCounters,
     /// Queues created so far.
     created: u64,
@@ -75,6 +78,7 @@ impl ProcessDevice {
             ready: VecDeque::new(),
             returning: VecDeque::new(),
             pool: Pool::default(),
+            gws: Arc::default(),
             counters: SaveCounters::default(),
             created: 0,
             places: 0,
@@ -98,11 +102,16 @@ impl ProcessDevice {
         self.runtime_enabled = enabled;
     }
 
+    /// Gives the process so many resources of global wave sync; none takes them away.
+    pub(crate) fn allocate_gws(&mut self, count: u32) {
+        self.gws.allocate(count);
+    }
+
     /// Adds a queue; one with the same number is destroyed.
     pub fn create_queue(&mut self, spec: HardwareQueueSpec) {
         self.destroy_queue(spec.id);
         self.created += 1;
-        self.queues.insert(spec.id, HardwareQueue::new(spec, self.created));
+        self.queues.insert(spec.id, HardwareQueue::new(spec, self.created, Arc::clone(&self.gws)));
     }
 
     /// Changes a queue. Returns whether there is one.

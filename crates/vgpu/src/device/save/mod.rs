@@ -198,6 +198,7 @@ impl ProcessDevice {
         if let Some(saved) = &queue.saved {
             return Ok(saved.extent);
         }
+        queue.parked.iter_mut().for_each(Workgroup::leave_gws);
         let mut memory = Port::new(&self.space);
         let planned = SavePlan::new(queue.spec.save_area, &queue.parked);
         let plan = match planned.and_then(|plan| plan.write(&mut memory, &queue.parked).map(|()| plan)) {
@@ -312,6 +313,6 @@ fn assemble_group(
         }
         members.push(WorkgroupWave { wave, state });
     }
-    let (queue, queue_serial) = (queue.spec.id, queue.serial);
-    Ok(Workgroup { queue, queue_serial, dispatch, launch, id, waves: members, lds, place: None, was })
+    let (gws, queue_serial, queue) = (Arc::clone(&queue.gws), queue.serial, queue.spec.id);
+    Ok(Workgroup { queue, queue_serial, dispatch, launch, id, waves: members, lds, place: None, was, gws })
 }
