@@ -42,7 +42,7 @@ pub(crate) static ROCM13: Release = Release {
     origin: "Debian 13",
     suites: &["trixie"],
     pinned: "",
-    packages: &["rocminfo", "libamdhip64-5", "libhsa-runtime64-1"],
+    packages: &["rocminfo", "libamdhip64-5", "libhsa-runtime64-1", "rocm-device-libs-17"],
     alone: &[],
     links: &[],
     expected: ("libhsa-runtime64-1", "6.1"),
