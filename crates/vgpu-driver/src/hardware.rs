@@ -97,6 +97,8 @@ pub(super) struct Hardware {
     pub(super) first_xcc: u32,
     /// Which compute units it may use, once that was said.
     pub(super) cu_mask: Option<Vec<u32>>,
+    /// Waves of a workgroup go to SIMDs in turn: set with global wave sync.
+    pub(super) force_simd_dist: bool,
     /// Its save area is in host memory.
     saves_to_host: bool,
     /// Where it is, if it is on the hardware.

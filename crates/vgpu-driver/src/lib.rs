@@ -27,6 +27,7 @@ mod errno;
 mod events;
 mod gem;
 mod gem_va;
+mod gws;
 mod hardware;
 mod ids;
 mod info;

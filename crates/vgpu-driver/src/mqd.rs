@@ -19,6 +19,8 @@ const HEADER: u32 = 0xC031_0800;
 const TRAP_PRESENT: u32 = 1 << 6;
 const PRELOAD: u32 = 0x53 << 8 | 1;
 const SAVE_WAVES: u32 = 1 << 30;
+/// `COMPUTE_RESOURCE_LIMITS.FORCE_SIMD_DIST`.
+const FORCE_SIMD_DIST: u32 = 1 << 23;
 /// Enabled, in steps of the second size, one of them.
 const QUANTUM: u32 = 1 << 8 | 1 << 4 | 1;
 const DISPATCH_POINTER: u32 = 1 << 14;
@@ -145,6 +147,9 @@ impl Driver {
             for (offset, units) in mqd::STATIC_THREAD_MGMT.iter().zip(self.engine_masks(mask, xcc)).take(engines) {
                 descriptor.set(*offset, units);
             }
+        }
+        if hardware.force_simd_dist {
+            descriptor.set(mqd::RESOURCE_LIMITS, FORCE_SIMD_DIST);
         }
         if multi_xcc {
             let first = if is_aql { hardware.first_xcc } else { 0 };

@@ -40,6 +40,8 @@ pub(super) struct ProcessGpu {
     /// Bytes of video memory, as sysfs shows them.
     pub(super) vram_usage: u64,
     pub(super) queues: u32,
+    /// Resources of global wave sync.
+    pub(super) num_gws: u32,
     /// How many reasons there are why its queues may not be on the gpu.
     pub(super) evicted: u32,
     pub(super) scheduling: Scheduling,
@@ -59,6 +61,7 @@ impl ProcessGpu {
             doorbells: DoorbellSlots::new(),
             vram_usage: 0,
             queues: 0,
+            num_gws: 0,
             evicted: 0,
             scheduling: Scheduling::default(),
             exceptions: ExceptionMask::EMPTY,

@@ -88,4 +88,11 @@ pub enum QueueChange {
         /// One bit per compute unit: bit i is on XCC i modulo their number.
         mask: Vec<u32>,
     },
+    /// The queue's process has so many resources of global wave sync, all of them reset.
+    AllocateGws {
+        /// Id of the queue.
+        id: u32,
+        /// Resources; 0 takes them away.
+        count: u32,
+    },
 }

@@ -9,9 +9,8 @@ use kfd_abi::PAGE_SIZE;
 use kfd_abi::cwsr::eop_buffer_size;
 use kfd_abi::exception::ExceptionMask;
 use kfd_abi::queue::{
-    AllocQueueGwsArgs, CreateQueueArgs, DestroyQueueArgs, GetQueueWaveStateArgs, MAX_CU_MASK_BITS, MAX_PERCENTAGE,
-    MAX_PRIORITY, MAX_QUEUES_PER_GPU, MAX_QUEUES_PER_GPU_GFX942, MIN_RING_SIZE, QueueType, SetCuMaskArgs,
-    UpdateQueueArgs,
+    CreateQueueArgs, DestroyQueueArgs, GetQueueWaveStateArgs, MAX_CU_MASK_BITS, MAX_PERCENTAGE, MAX_PRIORITY,
+    MAX_QUEUES_PER_GPU, MAX_QUEUES_PER_GPU_GFX942, MIN_RING_SIZE, QueueType, SetCuMaskArgs, UpdateQueueArgs,
 };
 
 use super::debug::Source;
@@ -44,6 +43,8 @@ pub(super) struct Queue {
     pub(super) suspended: bool,
     /// Whether a call waits to destroy it.
     pub(super) being_destroyed: bool,
+    /// Whether its process has global wave sync through it.
+    pub(super) gws: bool,
     /// The hardware's side of it.
     pub(super) hardware: Hardware,
     /// Exceptions for a debugger.
@@ -198,6 +199,7 @@ impl Driver {
             serial,
             suspended: false,
             being_destroyed: false,
+            gws: false,
             exceptions,
             hardware,
         };
@@ -323,6 +325,10 @@ impl Driver {
         }
         let on_gpu = process.on(gpu)?;
         on_gpu.queues -= 1;
+        if queue.gws {
+            on_gpu.num_gws = 0;
+            call.effects.device.push(QueueChange::AllocateGws { id, count: 0 }.into());
+        }
         for va in queue.mappings.iter().chain([&queue.ring_mapping]) {
             if let Some(mapping) = on_gpu.mappings.get_mut(va) {
                 // The render node may have mapped something else there.
@@ -401,6 +407,8 @@ impl Driver {
         let mask: Vec<u32> = call.list(0, args.num_cu_mask.min(MAX_CU_MASK_BITS) / 32)?;
         let queue = self.process_mut(caller)?.queues.get_mut(&args.queue_id).ok_or(Errno::EFAULT)?;
         queue.hardware.cu_mask = Some(mask.clone());
+        // The update of the descriptor says nothing of global wave sync (`update_mqd`).
+        queue.hardware.force_simd_dist = false;
         let gpu = queue.spec.gpu;
         call.effects.device.push(QueueChange::SetCuMask { id: args.queue_id, mask }.into());
         call.effects.device.push(DeviceEffect::Cycle { gpu, cause: Cause::CuMask, grace: None });
@@ -420,20 +428,6 @@ impl Driver {
         }
         call.effects.device.push(FollowUp::ReadWaveState { id: args.queue_id, address: args.ctl_stack_address }.into());
         Ok(0)
-    }
-
-    pub(super) fn alloc_queue_gws(
-        &mut self,
-        caller: ProcessKey,
-        args: &mut AllocQueueGwsArgs,
-        _: &mut Call,
-    ) -> Result<i64, Errno> {
-        if !self.process(caller)?.queues.contains_key(&args.queue_id) {
-            return Err(Errno::EINVAL);
-        }
-        // The topology says that there are none, unlike that of a real gpu: workgroups that wait for each other would
-        // need compute units for all of them at once.
-        Err(Errno::ENODEV)
     }
 }
 

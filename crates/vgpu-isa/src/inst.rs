@@ -130,6 +130,44 @@ pub enum Stop {
     Address(u64),
     /// An enabled arithmetic exception (bits of TRAPSTS).
     Exception(u32),
+    /// A global wave sync instruction. The device answers it; the wave then continues after the instruction, or it
+    /// stays at the instruction and waits.
+    Gws(GwsRequest),
+}
+
+/// A global wave sync instruction, by the names of the manuals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GwsOperation {
+    /// Sets the counter.
+    Init,
+    /// Waits until as many waves have arrived as the counter says, plus one.
+    Barrier,
+    /// Adds one to the counter.
+    SemaV,
+    /// Adds the value to the counter.
+    SemaBr,
+    /// Waits until the counter is above zero and subtracts one.
+    SemaP,
+    /// Lets all waves go on that wait in `SemaP`.
+    SemaReleaseAll,
+}
+
+impl GwsOperation {
+    /// Returns whether the instruction has a value in a vector register.
+    pub fn has_value(self) -> bool {
+        matches!(self, Self::Init | Self::Barrier | Self::SemaBr)
+    }
+}
+
+/// What a wave asks of global wave sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GwsRequest {
+    /// The instruction.
+    pub operation: GwsOperation,
+    /// The resource, below 64, counted from the first of the process.
+    pub resource: u8,
+    /// The value; 0 if the instruction has none.
+    pub value: u32,
 }
 
 /// The environment of a wave while it runs: memory, LDS, clock.

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use super::{file, text};
 
 /// Jobs that run if none is named.
-const JOBS: usize = 18;
+const JOBS: usize = 26;
 
 /// A release of ROCm that `cargo xtask setup` unpacks.
 pub(super) struct Rocm {
@@ -178,6 +178,19 @@ fn an_error_of_a_queue_reaches_a_hip_program_once_with_the_runtimes_own_message(
             assert!(!output.status.success() && output.status.code() != Some(124), "{job}: {:?}", output.status);
             assert_eq!(printed.contains("is hipErrorLaunchFailure"), rocm.returns_errors, "{job}: {printed}");
         }
+    }
+}
+
+#[test]
+#[ignore = "needs ROCm and clang-19"]
+fn an_assertion_of_a_hip_kernel_says_what_does_not_hold() {
+    let script = r#"ulimit -c 0; exec timeout 60 "$@""#;
+    for rocm in [&ROCM13, &ROCM72] {
+        let output = on_vgpu("mi300x", None, &["sh", "-c", script, "sh", &rocm.run(), rocm.suite(), "assertion"]);
+        let printed = text(&output);
+        assert!(printed.contains("Device-side assertion `item < limit' failed."), "{printed}");
+        assert_eq!(printed.matches("HSA_STATUS_ERROR_EXCEPTION").count(), 1, "{printed}");
+        assert!(!output.status.success() && output.status.code() != Some(124), "{:?}", output.status);
     }
 }
 

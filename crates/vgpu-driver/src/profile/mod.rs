@@ -136,6 +136,18 @@ impl Gfx {
         }
     }
 
+    /// Resources of global wave sync on each gpu (`kfd_gws_init` of Linux 6.12): gfx942 has them with any firmware,
+    /// gfx90a from version 0x28 on. No dump of a real gpu's topology was at hand to compare.
+    #[must_use]
+    pub const fn num_gws(self) -> u32 {
+        /// `gds.gws_size` of gfx9.
+        const GWS_SIZE: u32 = 64;
+        match self {
+            Gfx::Gfx90a if self.mec_firmware() < 0x28 => 0,
+            Gfx::Gfx90a | Gfx::Gfx942 => GWS_SIZE,
+        }
+    }
+
     /// Version of the copy firmware that the driver reports.
     #[must_use]
     pub const fn sdma_firmware(self) -> u32 {

@@ -2,8 +2,8 @@
 //!
 //! The list has the newest process first and the newest queue of a process first. The hardware holds as many processes
 //! as it has address spaces and as many compute queues as it has slots; if there are more, the list is
-//! *over-subscribed* and its groups take turns. Queues take slots in the order of the list, from pipe to pipe: that is
-//! where an MI308X was seen to have them.
+//! *over-subscribed* and its groups take turns, as do queues with global wave sync of two processes. Queues take slots
+//! in the order of the list, from pipe to pipe: that is where an MI308X was seen to have them.
 //!
 //! Source: `kfd_packet_manager.c` and `kgd2kfd_device_init` of Linux 6.12.
 
@@ -127,9 +127,11 @@ impl Driver {
         let scheduled = self.scheduled(gpu);
         let active = scheduled.iter().flat_map(|process| &process.active);
         let compute = active.clone().filter(|queue| queue.sdma_slot().is_none()).count();
+        let gws = active.clone().filter(|queue| queue.gws).count();
         let is_idle = active.count() == 0;
-        let over_subscribed = scheduled.len() > limits.processes as usize || compute > limits.compute_queues as usize;
-        let mut groups = Groups { limits, done: Vec::new(), group: Vec::new(), compute: 0 };
+        let over_subscribed =
+            scheduled.len() > limits.processes as usize || compute > limits.compute_queues as usize || gws > 1;
+        let mut groups = Groups { limits, done: Vec::new(), group: Vec::new(), compute: 0, gws: false };
         for process in &scheduled {
             groups.add(process);
         }
@@ -159,6 +161,8 @@ struct Groups {
     group: Vec<Mapped>,
     /// Compute queues of the group.
     compute: u32,
+    /// Whether one of them has global wave sync.
+    gws: bool,
 }
 
 impl Groups {
@@ -169,9 +173,12 @@ impl Groups {
         }
         let compute = process.active.iter().filter(|queue| queue.sdma_slot().is_none()).count() as u32;
         let full = self.group.len() >= self.limits.processes as usize;
-        if full || self.compute + compute > self.limits.compute_queues {
+        // Cooperative grids of two processes could each hold what the other needs.
+        let gws = process.active.iter().any(|queue| queue.gws);
+        if full || self.compute + compute > self.limits.compute_queues || self.gws && gws {
             self.finish_group();
         }
+        self.gws |= gws;
         self.start_process(process);
         for queue in &process.active {
             if queue.sdma_slot().is_none() && self.compute >= self.limits.compute_queues {
@@ -205,5 +212,6 @@ impl Groups {
             self.done.push(std::mem::take(&mut self.group));
         }
         self.compute = 0;
+        self.gws = false;
     }
 }

@@ -62,7 +62,7 @@ impl Driver {
     ) -> Vec<u8> {
         let mut words = Vec::new();
         for process in scheduled {
-            words.extend(self.map_process(gpu, process.process));
+            words.extend(self.map_process(gpu, process));
             for queue in &process.active {
                 words.extend(map_queues(process.process, queue));
             }
@@ -74,8 +74,10 @@ impl Driver {
         words.into_iter().flat_map(u32::to_le_bytes).collect()
     }
 
-    fn map_process(&self, gpu: u32, process: &Process) -> [u32; MAP_PROCESS_SIZE / 4] {
-        let queues = process.gpus.get(gpu as usize).map_or(0, |on| on.queues);
+    fn map_process(&self, gpu: u32, scheduled: &Scheduled<'_>) -> [u32; MAP_PROCESS_SIZE / 4] {
+        let process = scheduled.process;
+        let (queues, num_gws) = process.gpus.get(gpu as usize).map_or((0, 0), |on| (on.queues, on.num_gws));
+        let gws = if scheduled.active.iter().any(|queue| queue.gws) { num_gws } else { 0 };
         let page_table = (PAGE_TABLES + u64::from(process.pasid - FIRST_PASID) * PAGE_TABLE_STRIDE) | VALID;
         let mut config = ALIGNMENT_UNALIGNED;
         if self.profile.gfx == Gfx::Gfx942 {
@@ -94,7 +96,7 @@ impl Driver {
         words[6..8].copy_from_slice(&halves(TRAP_HANDLER >> 8));
         words[8..10].copy_from_slice(&halves(TRAP_MEMORY >> 8));
         // Copies are allowed, and this many queues exist, active or not.
-        words[13] = 1 << 7 | (queues & 0x3FF) << 22;
+        words[13] = gws & 0x7F | 1 << 7 | (queues & 0x3FF) << 22;
         words
     }
 }
@@ -115,11 +117,12 @@ fn map_queues(process: &Process, queue: &Queue) -> [u32; MAP_QUEUES_SIZE / 4] {
     };
     let one_queue = 1 << 29;
     let scheduler_chooses_the_slot = 1 << 4;
+    let gws_control_queue = u32::from(queue.gws) << 12;
     let [descriptor, descriptor_hi] = halves(queue.hardware.descriptor);
     let [wptr, wptr_hi] = halves(queue.spec.wptr);
     [
         header(MAP_QUEUES, MAP_QUEUES_SIZE),
-        one_queue | engine << 26 | scheduler_chooses_the_slot | numbering << 2,
+        one_queue | engine << 26 | gws_control_queue | scheduler_chooses_the_slot | numbering << 2,
         (doorbell_word(process, queue) & 0x3FF_FFFF) << 2,
         descriptor,
         descriptor_hi,

@@ -132,8 +132,8 @@ fn gpu_node(tree: &mut Tree, dir: &str, profile: &Profile, gpu: &Gpu, gpus: &[Gp
             node::SDMA_FW_VERSION => profile.gfx.sdma_firmware().into(),
             node::UNIQUE_ID => gpu.unique_id,
             node::NUM_XCC => profile.xcc.into(),
-            // No processors here, no global data share, no links beside the direct ones. The real driver shows 64
-            // entries of global wave sync, by which runtimes offer launches whose workgroups all run at once.
+            node::NUM_GWS => profile.gfx.num_gws().into(),
+            // No processors here, no global data share, no links beside the direct ones.
             _ => 0,
         }
     };

@@ -99,7 +99,7 @@ fn map_all(machine: &mut Machine, connected: Connected) {
 }
 
 /// The words of a queue's descriptor on an XCC.
-fn words(machine: &Machine, queue: u32, xcc: usize) -> Vec<u32> {
+pub(super) fn words(machine: &Machine, queue: u32, xcc: usize) -> Vec<u32> {
     let process = &machine.driver.processes[&ALICE];
     let descriptors = machine.driver.descriptors(process, &process.queues[&queue]);
     let bytes = descriptors[xcc].bytes();

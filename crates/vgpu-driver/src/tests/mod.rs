@@ -4,6 +4,7 @@ mod complete;
 mod debug;
 mod events;
 mod gem;
+mod gws;
 mod hardware;
 mod info;
 mod memory;

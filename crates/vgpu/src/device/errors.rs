@@ -88,6 +88,10 @@ pub(crate) fn of_wave(stop: &Stop, pc: u64) -> Halt {
             Halt::error(ExceptionCode::QUEUE_WAVE_ABORT, format!("the program aborts at {pc:#x}"))
         }
         Stop::Trap(id) => Halt::error(ExceptionCode::QUEUE_WAVE_TRAP, format!("s_trap {id} at {pc:#x}")),
+        Stop::Gws(request) => Halt::error(
+            ExceptionCode::QUEUE_WAVE_MEMORY_VIOLATION,
+            format!("global wave sync resource {}, which the process does not have, at {pc:#x}", request.resource),
+        ),
         Stop::Exception(bits) => {
             Halt::error(ExceptionCode::QUEUE_WAVE_MATH_ERROR, format!("arithmetic exception {bits:#x} at {pc:#x}"))
         }

@@ -159,6 +159,7 @@ impl ProcessDevice {
         if let Some(place) = group.place.take() {
             self.slots.give(&place);
         }
+        group.leave_gws();
         for member in group.waves.drain(..) {
             self.pool.give_wave(member.wave);
         }
@@ -191,6 +192,7 @@ impl ProcessDevice {
             launch,
             place: Some(place),
             was: None,
+            gws: Arc::clone(&queue.gws),
         })
     }
 }

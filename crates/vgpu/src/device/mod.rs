@@ -15,6 +15,7 @@ mod cu;
 mod cu_mask;
 mod dispatch;
 mod errors;
+mod gws;
 mod hand_out;
 mod kernel;
 mod kernel_launch;
@@ -47,6 +48,7 @@ use vgpu_isa::memory::Fault;
 use crate::driver::profile::ReadIndexKind;
 
 pub use cu_mask::{CuMask, MOST_CUS};
+pub use gws::GwsWait;
 pub use kernel_launch::KernelLaunch;
 pub use process_device::{DeviceActivity, ProcessDevice};
 pub(crate) use queue::HardwareQueueUpdate;

@@ -7,6 +7,7 @@ use vgpu_isa::memory::{Fault, Space};
 
 use super::context::{Context, Step};
 use super::errors::Halt;
+use super::gws::Gws;
 use super::pool::Pool;
 use super::queue::{HardwareQueue, HardwareQueueSpec, HardwareQueueUpdate, PacketFormat, QueueId};
 use super::save::{SaveCounters, SaveError};
@@ -47,6 +48,8 @@ pub struct ProcessDevice {
     /// Workgroups on the device of which no wave can go on: those that have not ended or reached a barrier are halted.
     pub(super) halted: Vec<Workgroup>,
     pub(super) pool: Pool,
+    /// Global wave sync.
+    gws: Arc<Gws>,
     pub(super) counters: SaveCounters,
     /// Queues created so far.
     created: u64,
@@ -84,6 +87,7 @@ impl ProcessDevice {
             returning: VecDeque::new(),
             halted: Vec::new(),
             pool: Pool::default(),
+            gws: Arc::default(),
             counters: SaveCounters::default(),
             created: 0,
             places: 0,
@@ -123,11 +127,17 @@ impl ProcessDevice {
         self.wave_control = control;
     }
 
+    /// Gives the process so many resources of global wave sync; none takes them away.
+    pub(crate) fn allocate_gws(&mut self, count: u32) {
+        self.gws.allocate(count);
+    }
+
     /// Adds a queue; one with the same number is destroyed.
     pub fn create_queue(&mut self, spec: HardwareQueueSpec) {
         self.destroy_queue(spec.id);
         self.created += 1;
-        self.queues.insert(spec.id, HardwareQueue::new(spec, self.created, self.config.read_index));
+        let queue = HardwareQueue::new(spec, self.created, self.config.read_index, Arc::clone(&self.gws));
+        self.queues.insert(spec.id, queue);
     }
 
     /// Changes a queue. Returns whether there is one.

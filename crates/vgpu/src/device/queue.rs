@@ -1,5 +1,6 @@
 //! Hardware queues: the settings that the driver gives them, and their progress.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kfd_abi::hsa::AmdQueue;
@@ -10,6 +11,7 @@ use super::context::{Context, Step};
 use super::cu_mask::CuMask;
 use super::dispatch::Dispatches;
 use super::errors::Halt;
+use super::gws::Gws;
 use super::pm4::Pm4;
 use super::read_index::ReadIndex;
 use super::save::{SaveArea, SavedQueue};
@@ -147,10 +149,12 @@ pub(crate) struct HardwareQueue {
     pub(crate) last_start: u64,
     /// Compute units it may use; all without a mask.
     pub(crate) cu_mask: Option<CuMask>,
+    /// Global wave sync of its process.
+    pub(crate) gws: Arc<Gws>,
 }
 
 impl HardwareQueue {
-    pub(crate) fn new(spec: HardwareQueueSpec, serial: u64, read_index: ReadIndexKind) -> Self {
+    pub(crate) fn new(spec: HardwareQueueSpec, serial: u64, read_index: ReadIndexKind, gws: Arc<Gws>) -> Self {
         let processor = match spec.kind {
             PacketFormat::Aql => Processor::Aql(Aql::new(read_index)),
             PacketFormat::Pm4 => Processor::Pm4(Stream::ring(spec.ring, spec.ring_bytes)),
@@ -170,6 +174,7 @@ impl HardwareQueue {
             last_place: 0,
             last_start: 0,
             cu_mask: None,
+            gws,
         }
     }
 

@@ -85,7 +85,7 @@ pub(super) enum HandlerFailure {
 pub(super) fn record(wave: &mut Wave, stop: &Stop) -> u8 {
     wave.trapsts |= match stop {
         Stop::Memory(_) => trapsts::MEM_VIOL | trapsts::XNACK_ERROR,
-        Stop::Lds { .. } | Stop::Scratch { .. } | Stop::Address(_) => trapsts::MEM_VIOL,
+        Stop::Lds { .. } | Stop::Scratch { .. } | Stop::Address(_) | Stop::Gws(_) => trapsts::MEM_VIOL,
         Stop::Illegal { .. } => trapsts::ILLEGAL_INST,
         Stop::Exception(bits) => *bits,
         Stop::Trap(_) => 0,

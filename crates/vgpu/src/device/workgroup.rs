@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use vgpu_isa::code::Code;
-use vgpu_isa::inst::{Env, Stop};
+use vgpu_isa::inst::{Env, GwsRequest, Stop};
 use vgpu_isa::memory::{Port, Space};
 use vgpu_isa::run::{self, run};
-use vgpu_isa::wave::{Wave, status};
+use vgpu_isa::wave::{Wave, mode, status, trapsts};
 
 use super::errors::TRAP_DEBUG;
+use super::gws::{Gws, GwsAnswer, GwsWait};
 use super::kernel_launch::KernelLaunch;
 use super::queue::QueueId;
 use super::slots::{CuPlacement, MAX_WAVES};
@@ -17,6 +18,9 @@ use super::trap::{self, HandlerFailure, TrapSetup, WaveMessage};
 /// Instructions of a wave between two checks whether it is to stop.
 const SLICE: u64 = 512;
 
+/// Bytes of a global wave sync instruction.
+const GWS_INSTRUCTION: u64 = 8;
+
 /// Progress of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaveProgress {
@@ -24,6 +28,8 @@ pub enum WaveProgress {
     Running,
     /// It waits for the others at a barrier.
     AtBarrier,
+    /// It waits at a global wave sync instruction.
+    AtGws(GwsWait),
     /// It has ended.
     Ended,
 }
@@ -58,6 +64,8 @@ pub struct Workgroup {
     pub place: Option<CuPlacement>,
     /// Its previous place; `None` before it first left the device.
     pub(crate) was: Option<CuPlacement>,
+    /// Global wave sync of its process.
+    pub(crate) gws: Arc<Gws>,
 }
 
 /// Result of a quantum.
@@ -118,7 +126,51 @@ pub struct WorkgroupRun {
     pub outcome: WorkgroupOutcome,
 }
 
+impl WorkgroupWave {
+    /// Has a global wave sync instruction answered. Returns false if the process does not have the resource.
+    fn ask_gws(&mut self, gws: &Gws, request: &GwsRequest) -> bool {
+        match gws.ask(request) {
+            GwsAnswer::Done => self.pass_gws(),
+            GwsAnswer::Wait(wait) => self.state = WaveProgress::AtGws(wait),
+            GwsAnswer::Denied => return false,
+        }
+        true
+    }
+
+    /// Lets the wave go on if what it waits for at a global wave sync instruction has happened.
+    fn look_at_gws(&mut self, gws: &Gws) {
+        if let WaveProgress::AtGws(wait) = self.state
+            && gws.release(wait)
+        {
+            self.pass_gws();
+        }
+    }
+
+    /// Withdraws the wave if it waits at a global wave sync instruction: it executes that again.
+    fn leave_gws(&mut self, gws: &Gws) {
+        let WaveProgress::AtGws(wait) = self.state else { return };
+        if gws.withdraw(wait) {
+            self.state = WaveProgress::Running;
+        } else {
+            self.pass_gws();
+        }
+    }
+
+    fn pass_gws(&mut self) {
+        self.state = WaveProgress::Running;
+        self.wave.pc = self.wave.pc.wrapping_add(GWS_INSTRUCTION);
+        if self.wave.mode() & mode::DEBUG_EN != 0 {
+            self.wave.trapsts |= trapsts::TRAP_AFTER_INST;
+        }
+    }
+}
+
 impl Workgroup {
+    /// Withdraws waves that wait at a global wave sync instruction; they execute it again.
+    pub(crate) fn leave_gws(&mut self) {
+        self.waves.iter_mut().for_each(|member| member.leave_gws(&self.gws));
+    }
+
     /// Leaves its place and returns it.
     pub(crate) fn leave(&mut self) -> Option<CuPlacement> {
         let place = self.place.take()?;
@@ -138,7 +190,11 @@ impl Workgroup {
     /// Returns whether no wave can go on until the save area is changed: those that have not ended or reached a barrier
     /// are halted.
     pub(crate) fn is_halted(&self) -> bool {
-        self.waves.iter().all(|member| member.state != WaveProgress::Running || member.wave.is_halted())
+        self.waves.iter().all(|member| match member.state {
+            WaveProgress::Running => member.wave.is_halted(),
+            WaveProgress::AtGws(_) => false,
+            WaveProgress::AtBarrier | WaveProgress::Ended => true,
+        })
     }
 
     /// Runs its waves for a quantum, in turns that end at barriers; all stop soon once they are to.
@@ -148,11 +204,12 @@ impl Workgroup {
         code: &mut Code,
         report: &mut QuantumReport,
     ) -> WorkgroupOutcome {
-        let Self { waves, lds, .. } = self;
+        let Self { waves, lds, gws, .. } = self;
         let mut env = Env { memory: Port::new(quantum.space), lds, clock: quantum.clock, stop: None };
         let mut budgets = [quantum.instructions; MAX_WAVES];
         loop {
             let mut ran = false;
+            waves.iter_mut().for_each(|member| member.look_at_gws(gws));
             for (index, member) in waves.iter_mut().enumerate() {
                 let budget = &mut budgets[index % MAX_WAVES];
                 if member.state != WaveProgress::Running || *budget == 0 {
@@ -182,6 +239,9 @@ impl Workgroup {
                     run::RunEnd::Sleep => {
                         report.messages.extend(WaveMessage::take(&mut member.wave));
                         *budget = 0;
+                    }
+                    run::RunEnd::Stopped(Stop::Gws(request)) if member.ask_gws(gws, &request) => {
+                        *budget = budget.saturating_sub(1);
                     }
                     run::RunEnd::Exception | run::RunEnd::Stopped(_) => {
                         *budget = budget.saturating_sub(1);
@@ -252,7 +312,8 @@ impl WorkgroupWave {
 /// Releases the barrier if all waves that have not ended have reached it. Returns whether they have.
 fn release_barrier(waves: &mut [WorkgroupWave]) -> bool {
     let here = waves.iter().any(|member| member.state == WaveProgress::AtBarrier);
-    let complete = here && waves.iter().all(|member| member.state != WaveProgress::Running);
+    let arrived = |member: &WorkgroupWave| matches!(member.state, WaveProgress::AtBarrier | WaveProgress::Ended);
+    let complete = here && waves.iter().all(arrived);
     if complete {
         for member in waves.iter_mut().filter(|member| member.state == WaveProgress::AtBarrier) {
             member.state = WaveProgress::Running;

@@ -88,6 +88,7 @@ impl ProcessGpus {
             QueueChange::Update { id, settings } => self.update_queue(*id, settings),
             QueueChange::Destroy { id } => self.destroy_queue(*id),
             QueueChange::SetCuMask { id, mask } => self.set_cu_mask(*id, mask),
+            QueueChange::AllocateGws { id, count } => self.with_queue(*id, |device, _| device.allocate_gws(*count)),
         }
     }
 

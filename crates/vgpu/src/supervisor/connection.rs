@@ -301,7 +301,9 @@ impl Client<'_> {
                 DeviceEffect::Queue(QueueChange::Destroy { .. }) => {
                     kill_points::hit_of(Point::QueueDestroy, self.key.pid);
                 }
-                DeviceEffect::Queue(QueueChange::Update { .. } | QueueChange::SetCuMask { .. })
+                DeviceEffect::Queue(
+                    QueueChange::Update { .. } | QueueChange::SetCuMask { .. } | QueueChange::AllocateGws { .. },
+                )
                 | DeviceEffect::Cycle { .. }
                 | DeviceEffect::DebuggerFile { .. }
                 | DeviceEffect::Then(_) => {}

@@ -58,7 +58,7 @@ fn watch_doorbell(supervisor: &Supervisor, caller: ProcessKey, change: &QueueCha
     match change {
         QueueChange::Create(spec) => supervisor.poller.add_queue(caller, spec.id, spec.gpu, spec.doorbell)?,
         QueueChange::Destroy { id } => supervisor.poller.remove_queue(caller, *id),
-        QueueChange::Update { .. } | QueueChange::SetCuMask { .. } => {}
+        QueueChange::Update { .. } | QueueChange::SetCuMask { .. } | QueueChange::AllocateGws { .. } => {}
     }
     Ok(())
 }

@@ -53,7 +53,13 @@ pub(crate) static ROCM13: Release = Release {
     origin: "Debian 13",
     suites: &["trixie"],
     pinned: "",
-    packages: &[("libhsa-runtime64-1", "6.1.2-3"), ("rocminfo", "6.1.2-2"), ("libamdhip64-5", "5.7.1-6+deb13u1")],
+    packages: &[
+        ("libhsa-runtime64-1", "6.1.2-3"),
+        ("rocminfo", "6.1.2-2"),
+        ("libamdhip64-5", "5.7.1-6+deb13u1"),
+        // Kernels that print, allocate or check assertions are compiled with it.
+        ("rocm-device-libs-17", "6.0+git20231212.5a852ed-2"),
+    ],
     alone: &[],
     links: &[],
     wheels: &[],

@@ -5,8 +5,8 @@
  * Runs the named jobs, or all but those that end the program, N times (once by default). Prints one line for each: job,
  * round, checksum of the results. Everything printed depends on the arguments alone, so the output of two runs can be
  * compared byte by byte. Each result is also compared with one that the host computes. Ends with 0 if all agree, with 1
- * and a message at the first that does not. `fault` writes where there is no memory, `give_up` is an assertion that
- * does not hold, `no_code` executes bits that are no instruction: the runtime ends the program, or returns an error. */
+ * and a message at the first that does not. `fault` writes where there is no memory, `give_up` aborts, `assertion` says
+ * why first, `no_code` executes bits that are no instruction: the runtime ends the program, or returns an error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +26,14 @@ static const struct {
     {"copies", copies},     {"pageable", pageable}, {"memsets", memsets}, {"managed", managed},
     {"registered", registered}, {"streams", streams}, {"events", events}, {"host_call", host_call},
     {"errors", errors},     {"exactly_once", exactly_once},
+    {"managed_turns", managed_turns}, {"default_stream", default_stream},
+    {"graph_capture", graph_capture}, {"graph_nodes", graph_nodes}, {"cu_masks", cu_masks},
+    {"cooperative", cooperative}, {"device_heap", device_heap}, {"device_printf", device_printf},
     /* Those below end the program. */
     {"fault", fault},       {"give_up", give_up}, {"no_code", no_code},
+    {"assertion", assertion},
 };
-enum { COUNT = sizeof JOBS / sizeof JOBS[0], HARMLESS = COUNT - 3 };
+enum { COUNT = sizeof JOBS / sizeof JOBS[0], HARMLESS = COUNT - 4 };
 
 static const char *current = "start";
 
@@ -65,7 +69,7 @@ hipFunction_t kernel(const char *name)
     static struct {
         const char *name;
         hipFunction_t function;
-    } known[16];
+    } known[32];
     size_t i = 0;
     while (known[i].name && strcmp(known[i].name, name) != 0)
         check(++i < sizeof known / sizeof known[0], "there is room for another kernel");

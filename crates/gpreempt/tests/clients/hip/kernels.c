@@ -147,6 +147,15 @@ KERNEL churn(GLOBAL u32 *data, u32 n, u32 rounds)
     data[i] = value;
 }
 
+/* Tells for each group on which compute unit it is (HW_ID), and on which XCC (XCC_ID). */
+KERNEL where(GLOBAL u32 *places)
+{
+    if (lane() == 0) {
+        places[2 * group()] = __builtin_amdgcn_s_getreg(4 | 31 << 11);
+        places[2 * group() + 1] = __builtin_amdgcn_s_getreg(20 | 31 << 11);
+    }
+}
+
 /* Ends as an assertion that does not hold. */
 KERNEL give_up(u64 unused)
 {

@@ -27,6 +27,10 @@ u64 errors(u32 seed)
     CHECK(hipModuleLoadData(&broken, "this is no code object") != hipSuccess);
     CHECK(launch(1, 4096) != hipSuccess);
     CHECK(launch(0, 64) != hipSuccess);
+    EXPECT(hipErrorInvalidDevice, hipSetDevice(1000));
+    EXPECT(hipErrorInvalidHandle, hipEventRecord(NULL, NULL));
+    dim3 one = {1, 1, 1};
+    EXPECT(hipErrorInvalidDeviceFunction, hipLaunchKernel(NULL, one, one, (void *[]){&memory}, 0, NULL));
     (void)hipGetLastError();
     MUST(hipDeviceSynchronize());
     return 0;

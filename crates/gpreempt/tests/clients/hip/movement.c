@@ -119,6 +119,40 @@ u64 managed(u32 seed)
     return sum;
 }
 
+static u32 xorshift(u32 value)
+{
+    value ^= value << 13;
+    value ^= value >> 17;
+    return value ^ value << 5;
+}
+
+/* Host and gpu take turns with the same memory, which is moved before each turn. */
+u64 managed_turns(u32 seed)
+{
+    enum { TURNS = 3, M = 5000 };
+    u32 n = M, once = 1, *expected = on_host(M * sizeof(u32));
+    void *memory;
+    MUST(hipMallocManaged(&memory, M * sizeof(u32), hipMemAttachGlobal));
+    MUST(hipMemAdvise(memory, M * sizeof(u32), hipMemAdviseSetPreferredLocation, 0));
+    u32 *data = memory;
+    fill(data, M, seed);
+    memcpy(expected, data, M * sizeof(u32));
+    for (u32 turn = 0; turn < TURNS; turn++) {
+        for (u32 i = 0; i < M; i++) {
+            data[i] += turn;
+            expected[i] = xorshift(expected[i] + turn);
+        }
+        MUST(hipMemPrefetchAsync(memory, M * sizeof(u32), 0, NULL));
+        LAUNCH(NULL, "churn", M, 256, &memory, &n, &once);
+        MUST(hipMemPrefetchAsync(memory, M * sizeof(u32), hipCpuDeviceId, NULL));
+        MUST(hipDeviceSynchronize());
+    }
+    u64 sum = same(data, expected, M * sizeof(u32));
+    MUST(hipFree(memory));
+    free(expected);
+    return sum;
+}
+
 u64 registered(u32 seed)
 {
     /* Not whole pages: what lies beside it is not the gpu's business. */
@@ -179,6 +213,38 @@ u64 streams(u32 seed)
     MUST(hipHostFree(left));
     MUST(hipHostFree(right));
     free(expected);
+    return sum;
+}
+
+/* Streams that do not say otherwise wait for the default stream, and it for them; priorities do not change that. */
+u64 default_stream(u32 seed)
+{
+    enum { M = 1024 };
+    static u32 x[M], y[M], found[M];
+    u32 n = M, once = 1, a = next(&seed);
+    int least = 0, greatest = 0;
+    hipStream_t first, second;
+    MUST(hipDeviceGetStreamPriorityRange(&least, &greatest));
+    CHECK(greatest < least);
+    MUST(hipStreamCreateWithPriority(&first, 0, least));
+    MUST(hipStreamCreateWithPriority(&second, 0, greatest));
+    fill(x, M, seed);
+    fill(y, M, ~seed);
+    void *dx = on_device(sizeof x), *dy = on_device(sizeof y);
+    MUST(hipMemcpy(dx, x, sizeof x, hipMemcpyHostToDevice));
+    MUST(hipMemcpy(dy, y, sizeof y, hipMemcpyHostToDevice));
+    LAUNCH(first, "churn", M, 256, &dx, &n, &once);
+    LAUNCH(NULL, "axpy", M, 256, &dx, &dy, &a, &n);
+    LAUNCH(second, "churn", M, 256, &dy, &n, &once);
+    MUST(hipMemcpy(found, dy, sizeof y, hipMemcpyDeviceToHost));
+    MUST(hipStreamQuery(second));
+    for (u32 i = 0; i < M; i++)
+        y[i] = xorshift(a * xorshift(x[i]) + y[i]);
+    u64 sum = same(found, y, sizeof y);
+    MUST(hipStreamDestroy(first));
+    MUST(hipStreamDestroy(second));
+    MUST(hipFree(dx));
+    MUST(hipFree(dy));
     return sum;
 }
 

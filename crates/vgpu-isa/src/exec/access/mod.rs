@@ -161,11 +161,23 @@ pub(crate) fn file(wave: &mut Wave, accumulation: bool) -> &mut [Lanes; 256] {
     if accumulation { &mut wave.a } else { &mut wave.v }
 }
 
-/// Puts a word for each lane that is on into LDS, from M0 plus the instruction's offset on.
-pub(crate) fn to_lds(wave: &Wave, env: &mut Env<'_>, offset: i32, words: &Lanes) -> Result<(), Stop> {
+/// Places in LDS of a word for each lane, from M0 plus the instruction's offset on.
+fn words_in_lds(wave: &Wave, offset: i32) -> Lanes {
     let base = (wave.s[M0] & 0xFFFF).wrapping_add_signed(offset);
-    let offsets: Lanes = std::array::from_fn(|lane| base.wrapping_add(4 * lane as u32));
+    std::array::from_fn(|lane| base.wrapping_add(4 * lane as u32))
+}
+
+/// Puts a word for each lane that is on into LDS.
+pub(crate) fn to_lds(wave: &Wave, env: &mut Env<'_>, offset: i32, words: &Lanes) -> Result<(), Stop> {
+    let offsets = words_in_lds(wave, offset);
     lanes::store::<value::Words<1>, _>(&mut Lds(env.lds), 0, &offsets, wave.exec(), &[*words])
+}
+
+/// Gets the word of each lane that is on from the same place.
+pub(crate) fn from_lds(wave: &Wave, env: &mut Env<'_>, offset: i32) -> Result<[Lanes; 1], Stop> {
+    let mut words = <value::Words<1> as value::Load>::ZERO;
+    lanes::load::<value::Words<1>, _>(&mut Lds(env.lds), 0, &words_in_lds(wave, offset), wave.exec(), &mut words)?;
+    Ok(words)
 }
 
 /// Ends an instruction: the next one, or a stop.

@@ -11,7 +11,7 @@ use crate::exec::access::value::{HIGH, LOW, Narrow, Part, WHOLE, Words};
 use crate::inst::{Encoding::Mubuf, Env, Flow, GFX90A, GFX942, Inst, Op};
 use crate::wave::Wave;
 use atomic::buffer_atomic;
-use plain::{buffer_load, buffer_store};
+use plain::{buffer_load, buffer_store, store_lds};
 
 static PLAIN: &[Op] = &[
     buffer_load::<Narrow<1, false, WHOLE>>(Mubuf, 16, "buffer_load_ubyte"),
@@ -52,6 +52,7 @@ static OTHERS: &[Op] = &[
     Op::new(Mubuf, 40, "buffer_wbl2", cache),
     Op::new(Mubuf, 41, "buffer_inv", cache).on(GFX942),
     Op::new(Mubuf, 41, "buffer_invl2", cache).on(GFX90A),
+    Op::new(Mubuf, 61, "buffer_store_lds_dword", store_lds),
     Op::new(Mubuf, 62, "buffer_wbinvl1", cache),
     Op::new(Mubuf, 63, "buffer_wbinvl1_vol", cache),
 ];

@@ -2,9 +2,9 @@
 
 use super::resource::{Buffer, Fields, Places};
 use crate::exec::access::value::{Load, Store, Words, commit, operands};
-use crate::exec::access::{file, lanes, private, to_lds, twice};
+use crate::exec::access::{end, file, from_lds, lanes, private, to_lds, twice};
 use crate::exec::flat::by_high;
-use crate::inst::{Env, Inst, Stop};
+use crate::inst::{Env, Flow, Inst, Stop};
 use crate::memory::Port;
 use crate::operand::{Aligned, write_masked};
 use crate::wave::{LANES, Lanes, Wave};
@@ -93,15 +93,34 @@ fn store_bent<S: Store>(wave: &Wave, buffer: &Buffer<'_>, env: &mut Env<'_>, fro
 fn store<S: Store>(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Result<(), Stop> {
     let fields = Fields::new(inst);
     let buffer = Buffer::new(wave, &fields, inst);
-    let exec = wave.exec();
     let Aligned(block) = &Aligned(operands::<S>(file(wave, fields.accumulation), fields.data));
+    store_block::<S>(wave, &buffer, env, block)
+}
+
+#[inline(always)]
+fn store_block<S: Store>(
+    wave: &mut Wave,
+    buffer: &Buffer<'_>,
+    env: &mut Env<'_>,
+    block: &S::Block,
+) -> Result<(), Stop> {
+    let exec = wave.exec();
     if let Some((base, offsets)) = buffer.straight(&wave.v, exec, S::SIZE as u32) {
         return lanes::store::<S, _>(&mut env.memory, base, offsets.unwrap_or(&NO_OFFSETS), exec, block);
     }
     if let Some(offsets) = buffer.private(&wave.v) {
         return private::store::<S>(&mut wave.scratch, &offsets, exec, block);
     }
-    store_bent::<S>(wave, &buffer, env, block)
+    store_bent::<S>(wave, buffer, env, block)
+}
+
+/// Stores words that come from LDS.
+pub(super) fn store_lds(wave: &mut Wave, inst: &Inst, env: &mut Env<'_>) -> Flow {
+    let fields = Fields::new(inst);
+    let buffer = Buffer::new(wave, &fields, inst);
+    let words = from_lds(wave, env, fields.offset as i32);
+    let result = words.and_then(|words| store_block::<Words<1>>(wave, &buffer, env, &words));
+    end(env, result)
 }
 
 twice!(#[doc = "A load."] buffer_load, load_portable, load_wide, load, <L: Load>);

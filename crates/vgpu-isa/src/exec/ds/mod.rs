@@ -1,7 +1,8 @@
-//! DS instructions: LDS, and values that move between lanes.
+//! DS instructions: LDS, values that move between lanes, and global wave sync.
 
 mod atomic;
 mod fields;
+mod gws;
 mod lanes;
 mod plain;
 
@@ -110,5 +111,5 @@ static OTHERS: &[Op] = &[
 ];
 
 pub(crate) fn families() -> Vec<&'static [Op]> {
-    vec![PLAIN, INTEGERS, OTHERS, lanes::OPS]
+    vec![PLAIN, INTEGERS, OTHERS, lanes::OPS, gws::OPS]
 }

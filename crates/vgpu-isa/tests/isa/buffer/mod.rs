@@ -160,6 +160,28 @@ fn to_lds() -> Vec<Case> {
     cases
 }
 
+/// Stores of words that come from LDS, from the same place.
+fn out_of_lds() -> Vec<Case> {
+    [("s[4:7], s10 offset:16", (|_| 0x1030) as fn(usize) -> usize), ("s[4:7], s10 offset:24", |_| 0x1038)]
+        .into_iter()
+        .zip([0, ADD_LANE])
+        .map(|((operands, place), control)| {
+            let setup = move |m: &mut Machine| {
+                resource(m, 0x1000, 40, 0x2000, control, 0x20);
+                m.wave.s[124] = 0x7777_0100;
+                m.wave.set_exec(if control == 0 { 1 << 40 } else { SOME });
+            };
+            whole(format!("buffer_store_lds_dword {operands} lds"), setup, move |state| {
+                for lane in state.active() {
+                    let bytes = state.read(lane, Lds(place(lane) - 0x1020 + 0x100 + 4 * lane), 4);
+                    let record = if control == 0 { 0 } else { lane * 40 };
+                    state.write(lane, Global(place(lane) + record), &bytes);
+                }
+            })
+        })
+        .collect()
+}
+
 /// Caches need no care: nothing changes.
 fn caches() -> Vec<Case> {
     ["buffer_wbl2 sc1", "buffer_inv sc0 sc1", "buffer_wbinvl1", "buffer_wbinvl1_vol"]
@@ -169,5 +191,8 @@ fn caches() -> Vec<Case> {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    [plain(), with_atomics(), to_lds(), caches(), bounds::cases(), formats::cases()].into_iter().flatten().collect()
+    [plain(), with_atomics(), to_lds(), out_of_lds(), caches(), bounds::cases(), formats::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }

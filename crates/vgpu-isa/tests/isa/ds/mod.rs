@@ -1,5 +1,6 @@
 //! Cases of DS instructions.
 
+mod gws;
 mod lanes;
 mod two;
 
@@ -229,7 +230,7 @@ fn flushed() -> Vec<Case> {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    [plain(), with_atomics(), two::cases(), lanes::cases(), misaligned_atomics(), outside(), flushed()]
+    [plain(), with_atomics(), two::cases(), lanes::cases(), gws::cases(), misaligned_atomics(), outside(), flushed()]
         .into_iter()
         .flatten()
         .collect()

@@ -138,6 +138,8 @@ struct Remains {
     launch: Arc<KernelLaunch>,
     id: [u32; 3],
     was: Option<CuPlacement>,
+    /// Its position among the workgroups of its queue that wait for their turn, of all XCCs.
+    position: usize,
     /// For each wave that has not ended its private memory.
     waves: Vec<Option<Scratch>>,
 }
@@ -201,6 +203,7 @@ impl ProcessDevice {
         if let Some(saved) = &queue.saved {
             return Ok(saved.extent);
         }
+        queue.parked.iter_mut().for_each(Workgroup::leave_gws);
         let mut memory = Port::new(&self.space);
         let planned = SavePlan::new(queue.spec.save_area, &queue.parked);
         let plan = match planned.and_then(|plan| plan.write(&mut memory, &queue.parked).map(|()| plan)) {
@@ -214,7 +217,7 @@ impl ProcessDevice {
         let mut groups: Vec<_> = queue.parked.drain(..).map(Some).collect();
         let pool = &mut self.pool;
         let mut leave = |order: &Vec<usize>| -> Vec<Remains> {
-            order.iter().filter_map(|&index| groups.get_mut(index)?.take()).map(|group| dissolve(group, pool)).collect()
+            order.iter().filter_map(|&index| Some(dissolve(groups.get_mut(index)?.take()?, index, pool))).collect()
         };
         queue.saved = Some(SavedQueue { parts: plan.orders().map(&mut leave).collect(), extent });
         self.counters.saves += u64::from(extent.waves > 0);
@@ -252,7 +255,7 @@ impl ProcessDevice {
 }
 
 /// Overwrites what was saved of a workgroup and gives its records back.
-fn dissolve(group: Workgroup, pool: &mut Pool) -> Remains {
+fn dissolve(group: Workgroup, position: usize, pool: &mut Pool) -> Remains {
     let Workgroup { dispatch, launch, id, waves, mut lds, was, .. } = group;
     let layout = layout(&launch);
     let mut leave = |member: WorkgroupWave| {
@@ -265,10 +268,11 @@ fn dissolve(group: Workgroup, pool: &mut Pool) -> Remains {
     let waves = waves.into_iter().map(&mut leave).collect();
     lds.fill(registers::POISON as u8);
     pool.give_lds(lds);
-    Remains { dispatch, launch, id, was, waves }
+    Remains { dispatch, launch, id, was, position, waves }
 }
 
-/// Returns the workgroups of a save area.
+/// Returns the workgroups of a save area, in the order in which they waited for their turn: if those of one XCC always
+/// came first, the others would starve when saves are frequent.
 fn assemble(
     memory: &mut Port<'_>,
     queue: &HardwareQueue,
@@ -281,10 +285,12 @@ fn assemble(
         let mut places = list::read(memory, &area, xcc, &part)?.into_iter();
         for remains in part {
             kill_points::hit(Point::Restore);
-            groups.push(assemble_group(memory, queue, remains, &mut places, pool)?);
+            let position = remains.position;
+            groups.push((position, assemble_group(memory, queue, remains, &mut places, pool)?));
         }
     }
-    Ok(groups)
+    groups.sort_unstable_by_key(|(position, _)| *position);
+    Ok(groups.into_iter().map(|(_, group)| group).collect())
 }
 
 /// Returns the next workgroup of a list; `places` are the addresses of its waves.
@@ -295,7 +301,7 @@ fn assemble_group(
     places: &mut impl Iterator<Item = u64>,
     pool: &mut Pool,
 ) -> Result<Workgroup, SaveError> {
-    let Remains { dispatch, launch, id, was, waves } = remains;
+    let Remains { dispatch, launch, id, was, waves, .. } = remains;
     let layout = layout(&launch);
     let special = special_registers(&launch);
     let mut lds = pool.lds(launch.lds);
@@ -316,6 +322,6 @@ fn assemble_group(
         }
         members.push(WorkgroupWave { wave, state });
     }
-    let (queue, queue_serial) = (queue.spec.id, queue.serial);
-    Ok(Workgroup { queue, queue_serial, dispatch, launch, id, waves: members, lds, place: None, was })
+    let (gws, queue_serial, queue) = (Arc::clone(&queue.gws), queue.serial, queue.spec.id);
+    Ok(Workgroup { queue, queue_serial, dispatch, launch, id, waves: members, lds, place: None, was, gws })
 }

@@ -201,3 +201,57 @@ pub(super) const HANDLER: &[u32] = &[
     0x866FFF7E, 0x000003FF, 0xBEFE006E, 0x876FFF6F, 0x00000800, 0xBEEE007C, 0xBEFC006F, 0xBF800000, 0xBF900001,
     0xBEFC006E, 0xBEF81A8D, 0xB978F802, 0xBE801F6C,
 ];
+
+/// Each workgroup counts itself in a word, then all workgroups wait for each other by global wave sync and the waves of
+/// a workgroup by its barrier; then each wave stores the word. Four rounds with a word each; arguments: words, out
+/// (8 words for each workgroup of two waves), workgroups less one.
+/// ```text
+/// s_load_dwordx4 s[4:7], s[0:1], 0x0
+/// s_load_dword s8, s[0:1], 0x10
+/// v_readfirstlane_b32 s11, v0
+/// s_lshr_b32 s12, s11, 2
+/// s_lshl_b32 s10, s2, 5
+/// s_add_u32 s12, s12, s10
+/// s_mov_b64 exec, 1
+/// s_mov_b32 m0, 0
+/// s_mov_b32 s9, 0
+/// v_mov_b32_e32 v5, 1
+/// s_waitcnt lgkmcnt(0)
+/// v_mov_b32_e32 v2, s8
+/// loop:
+/// v_mov_b32_e32 v4, s9
+/// s_cmp_lg_u32 s11, 0
+/// s_cbranch_scc1 meet
+/// global_atomic_add v4, v5, s[4:5]
+/// s_waitcnt vmcnt(0)
+/// ds_gws_barrier v2 gds
+/// meet:
+/// s_barrier
+/// global_load_dword v6, v4, s[4:5]
+/// s_add_u32 s10, s12, s9
+/// v_mov_b32_e32 v7, s10
+/// s_waitcnt vmcnt(0)
+/// global_store_dword v7, v6, s[6:7]
+/// s_add_u32 s9, s9, 4
+/// s_cmp_lg_u32 s9, 16
+/// s_cbranch_scc1 loop
+/// s_endpgm
+/// ```
+pub(super) const MEET: &[u32] = &[
+    0xC00A0100, 0x00000000, 0xC0020200, 0x00000010, 0x7E160500, 0x8F0C820B, 0x8E0A8502, 0x800C0A0C, 0xBEFE0181,
+    0xBEFC0080, 0xBE890080, 0x7E0A0281, 0xBF8CC07F, 0x7E040208, 0x7E080209, 0xBF07800B, 0xBF850005, 0xDD088000,
+    0x00040504, 0xBF8C0F70, 0xD93B0000, 0x00000002, 0xBF8A0000, 0xDC508000, 0x06040004, 0x800A090C, 0x7E0E020A,
+    0xBF8C0F70, 0xDC708000, 0x00060607, 0x80098409, 0xBF079009, 0xBF85FFED, 0xBF810000,
+];
+
+/// Prepares global wave sync for [`MEET`]; same arguments.
+/// ```text
+/// s_load_dword s8, s[0:1], 0x10
+/// s_mov_b32 m0, 0
+/// s_waitcnt lgkmcnt(0)
+/// v_mov_b32_e32 v2, s8
+/// ds_gws_init v2 gds
+/// s_endpgm
+/// ```
+pub(super) const PREPARE: &[u32] =
+    &[0xC0020200, 0x00000010, 0xBEFC0080, 0xBF8CC07F, 0x7E040208, 0xD9330000, 0x00000002, 0xBF810000];

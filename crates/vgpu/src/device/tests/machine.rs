@@ -114,6 +114,10 @@ impl Machine {
     }
 
     pub(super) fn with(config: DeviceConfig, quantum: u64) -> Self {
+        Self::of_size(config, quantum, Geometry::cdna(2, 1))
+    }
+
+    pub(super) fn of_size(config: DeviceConfig, quantum: u64, size: Geometry) -> Self {
         let memory: Box<[AtomicU64]> = (0..BYTES / 8).map(|_| AtomicU64::new(0)).collect();
         let mut space = Space::new();
         let host = memory.as_ptr().cast_mut().cast();
@@ -123,7 +127,7 @@ impl Machine {
         unsafe { space.insert(mapping) };
         let space = Arc::new(space);
         let log = Arc::new(Log::default());
-        let slots = Arc::new(LocalSlots::new(Geometry::cdna(2, 1)));
+        let slots = Arc::new(LocalSlots::new(size));
         let mut device = ProcessDevice::new(config, log.clone(), slots.clone());
         device.set_space(space.clone());
         let worker = Worker::new(config, quantum);

@@ -2,6 +2,7 @@
 
 mod aql;
 mod chains;
+mod gws;
 mod kernels;
 mod machine;
 mod malformed;

@@ -3,10 +3,10 @@
 use vgpu_isa::wave::{mode, status};
 
 use super::super::kernels::{ADD, COUNT, PRIVATE, REVERSE, SPIN};
-use super::super::machine::{dispatch, halves};
+use super::super::machine::{CONFIG, Machine, dispatch, halves};
 use super::super::walker::{EXEC, MODE, STATUS, walk};
 use super::{Case, Run, machine};
-use crate::device::{DeviceActivity, PacketFormat, WaveProgress, WorkgroupWave};
+use crate::device::{DeviceActivity, Geometry, PacketFormat, SaveArea, WaveProgress, WorkgroupWave};
 
 const ADDING: Case = Case { code: ADD, lds: 0, scratch: 0, items: 320, group: 64, input: true };
 const REVERSING: Case = Case { code: REVERSE, lds: 4096, scratch: 0, items: 1024, group: 1024, input: false };
@@ -150,6 +150,34 @@ fn grids_keep_the_rest_and_packets_their_order() {
     }
     assert_eq!(machine.u32(counter), 300);
     assert_eq!((machine.slots.waves(), machine.u64(queue.read)), (0, 3));
+}
+
+#[test]
+fn workgroups_of_all_xccs_come_back_in_the_order_in_which_they_waited() {
+    let mut machine = Machine::of_size(CONFIG, 2, Geometry::cdna(6, 3));
+    let (control_stack, size) = (4096, 64 << 10);
+    let address = machine.alloc(3 * u64::from(size));
+    machine.save_area = Some(SaveArea { address, size, control_stack, xccs: 3 });
+    let (go, out) = (machine.alloc(8), machine.alloc(8));
+    let arguments = machine.buffer(&[halves(go), halves(out)].concat());
+    let spin = machine.plain_kernel(SPIN);
+    let queue = machine.queue(PacketFormat::Aql);
+    machine.submit(&queue, &dispatch(spin, arguments, 64 * 7, 64, 0));
+    for _ in 0..100 {
+        machine.worker.turn(&machine.device);
+    }
+    let mut device = machine.device.lock().unwrap();
+    let mut order = || {
+        device.suspend(queue.id);
+        let order: Vec<_> = device.off_device(queue.id).unwrap().iter().map(|group| (group.id, group.was)).collect();
+        device.save(queue.id).unwrap();
+        device.restore(queue.id).unwrap();
+        order
+    };
+    let before = order();
+    let xccs: Vec<_> = before.iter().filter_map(|(_, was)| Some(was.as_ref()?.xcc)).collect();
+    assert!(before.len() == 7 && !xccs.is_sorted(), "{before:?}");
+    assert_eq!(order(), before);
 }
 
 #[test]
