@@ -179,6 +179,8 @@ impl RingState {
     pub(super) fn set_retires(&mut self, retires: bool) {
         if let Contents::Packets(packets) = &mut self.contents {
             packets.set_retires(retires);
+            // What the index has passed has ended, and not only for want of waves.
+            self.dormant &= !retires;
         }
     }
 
