@@ -122,7 +122,7 @@ fn hip_programs_place_memory_themselves_and_share_it_with_other_processes() {
     let (run, sharing) = (ROCM72.run(), ROCM72.suite().replace("hip_suite", "hip_sharing"));
     // Afterwards no process has memory, and none of it is in use.
     let script = r#"
-        HIP_SHARING_RUN=$1 HIP_SHARING=$2 timeout 100 "$@" || exit
+        HIP_SHARING_RUN=$1 HIP_SHARING=$2 timeout 100 "$1" "$2" || exit
         for i in $(seq 200); do
             used=$("$3" vgpu status --json | grep '"vram_used_bytes"') || exit
             echo "$used" | grep -qv '"vram_used_bytes": 0,' || { echo nothing is in use; exit 0; }
