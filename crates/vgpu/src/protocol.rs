@@ -130,5 +130,5 @@ pub enum Reply {
     Status(Box<Status>),
     /// The call's result (negative: error number) and the call with its answers. A descriptor that the call makes, or
     /// the file of a buffer that it imports, comes along.
-    Returned(i64, Call),
+    Returned(i64, Box<Call>),
 }

@@ -122,12 +122,13 @@ fn hip_programs_place_memory_themselves_and_share_it_with_other_processes() {
     let (run, sharing) = (ROCM72.run(), ROCM72.suite().replace("hip_suite", "hip_sharing"));
     // Afterwards no process has memory, and none of it is in use.
     let script = r#"
-        HIP_SHARING_RUN=$1 HIP_SHARING=$2 timeout 100 "$@" || exit
+        HIP_SHARING_RUN=$1 HIP_SHARING=$2 timeout 100 "$1" "$2" || exit
         for i in $(seq 200); do
-            "$3" vgpu status --json | grep -q '"vram_used_bytes": 0,' && echo nothing is in use && exit
+            used=$("$3" vgpu status --json | grep '"vram_used_bytes"') || exit
+            echo "$used" | grep -qv '"vram_used_bytes": 0,' || { echo nothing is in use; exit 0; }
             sleep 0.05
         done
-        "$3" vgpu status --json; exit 1"#;
+        echo "$used"; exit 1"#;
     let gpreempt = assert_cmd::cargo::cargo_bin!("gpreempt").to_str().expect("a path of text");
     for profile in ["mi300x", "mi300x-cpx"] {
         let output = on_vgpu(profile, None, &["sh", "-c", script, "sh", &run, &sharing, gpreempt]);

@@ -6,6 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Numbers of the calls that a render node answers.
+const DRM_CALLS: [u32; 12] = [0, 5, 9, 0x2D, 0x2E, 0x40, 0x41, 0x45, 0x46, 0x47, 0x48, 0x50];
+
 /// A step of a program that allocates, maps, unmaps, frees and dies.
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -162,13 +165,16 @@ proptest! {
                 // Small numbers are valid more often than large ones.
                 args.chunks_mut(4).for_each(|word| word.iter_mut().skip(1).for_each(|byte| *byte = 0));
             }
+            // Every call of a render node has its turn.
+            let nr = if drm { DRM_CALLS[nr as usize % DRM_CALLS.len()] } else { nr };
             let specs = if drm { drm_buffers(nr, &args) } else { buffers(nr, &args) };
             let fd = [
                 None,
                 Some(FdKind::Dmabuf { token: 1 }),
-                Some(FdKind::Render { minor: 128, file: 1 }),
+                Some(FdKind::Render { minor: 128, file: 7 }),
             ][fd];
-            let mut call = Call { args: args.clone(), fd, ..Call::default() };
+            let named = Some(FdKind::Dmabuf { token: 1 });
+            let mut call = Call { args: args.clone(), fd, named, ..Call::default() };
             if readable {
                 let lens: Vec<usize> = specs.unwrap_or_default().iter().map(|spec| spec.len).collect();
                 call.buffers = lens.iter().map(|len| vec![0; *len]).collect();
@@ -185,6 +191,9 @@ proptest! {
             prop_assert_eq!(call.args.len(), args.len());
         }
         machine.driver.close(ALICE);
+        for token in 1..machine.driver.next_dmabuf {
+            machine.driver.dmabuf_closed(token);
+        }
         prop_assert_eq!((machine.driver.gpus[0].vram_used, machine.driver.system_used), (0, 0));
     }
 }

@@ -193,7 +193,7 @@ fn ask(
         None => session.ask_for_files(request, &along),
     };
     match answer {
-        Some((Reply::Returned(result, call), files)) => Ok((result, call, files.into_iter().next())),
+        Some((Reply::Returned(result, call), files)) => Ok((result, *call, files.into_iter().next())),
         _ => Err(libc::ENODEV),
     }
 }

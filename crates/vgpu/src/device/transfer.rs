@@ -1,6 +1,6 @@
 //! Copies and fills that proceed in pieces.
 
-use vgpu_isa::memory::Fault;
+use vgpu_isa::memory::{Access, Fault};
 
 use super::context::Context;
 
@@ -28,13 +28,16 @@ pub(crate) struct Transfer {
 impl Transfer {
     /// Moves a piece. Returns whether nothing is left.
     pub(crate) fn proceed(&mut self, cx: &mut Context<'_>) -> Result<bool, Fault> {
+        let mut piece = self.left.min(PIECE);
+        if self.copy_directly(cx, piece) {
+            return Ok(self.left == 0);
+        }
         let mut bounce = [0; BOUNCE];
         if let Source::Pattern(word) = self.from {
             for chunk in bounce.chunks_exact_mut(4) {
                 chunk.copy_from_slice(&word.to_le_bytes());
             }
         }
-        let mut piece = self.left.min(PIECE);
         while piece > 0 {
             let length = piece.min(BOUNCE as u64);
             let part = &mut bounce[..length as usize];
@@ -48,6 +51,20 @@ impl Transfer {
             piece -= length;
         }
         Ok(self.left == 0)
+    }
+
+    /// Copies a piece in one go, if both ends lie in one mapping each that is always there. Returns whether they do.
+    fn copy_directly(&mut self, cx: &mut Context<'_>, length: u64) -> bool {
+        let Source::Memory(from) = &mut self.from else { return false };
+        let Some(source) = cx.memory.direct(*from, length, Access::Read) else { return false };
+        let Some(target) = cx.memory.direct(self.to, length, Access::Write) else { return false };
+        // SAFETY: both ranges are backed for `length` bytes by the promise made to `Space::insert`. They may overlap,
+        // and others may use them at the same time, as device memory.
+        unsafe { std::ptr::copy(source, target, length as usize) };
+        *from = from.wrapping_add(length);
+        self.to = self.to.wrapping_add(length);
+        self.left -= length;
+        true
     }
 }
 

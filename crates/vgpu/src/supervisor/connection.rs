@@ -139,13 +139,13 @@ impl Client<'_> {
                 let file = frame.fds.into_iter().next();
                 let (result, call) = self.call(device, &Made { target, number, again: false }, call, file);
                 self.supervisor.waiting.set(self.key.pid, site, call.blocked.is_some());
-                Reply::Returned(result, call)
+                Reply::Returned(result, Box::new(call))
             }
             SupervisorRequest::Retry { number, call, site } => {
                 let made = Made { target: protocol::Device::Kfd, number, again: true };
                 let (result, call) = self.call(device, &made, call, None);
                 self.supervisor.waiting.set(self.key.pid, site, call.blocked.is_some());
-                Reply::Returned(result, call)
+                Reply::Returned(result, Box::new(call))
             }
             SupervisorRequest::Abandon { blocked, site } => {
                 device.driver().abandon(self.key, blocked);
@@ -157,7 +157,7 @@ impl Client<'_> {
                 let forget = |(start, end): (u64, u64)| driver.svm_unmapped(self.key, start, end.saturating_sub(start));
                 let process = ranges.into_iter().flat_map(forget).collect();
                 let effects = Effects { process, ..Effects::default() };
-                Reply::Returned(0, Call { effects, ..Call::default() })
+                Reply::Returned(0, Box::new(Call { effects, ..Call::default() }))
             }
         }
     }

@@ -10,6 +10,7 @@
 //! buffer whose descriptor it was given, but here only processes of the exporter's user and of root get it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -136,10 +137,10 @@ impl Sharing {
         uid: u32,
     ) -> Result<OwnedFd, Errno> {
         let mut state = self.state();
-        if !state.buffers.contains_key(&buffer) {
+        if let Entry::Vacant(new) = state.buffers.entry(buffer) {
             // A process that does not bring its file along is not ours.
             let file = file.filter(|file| sys::is_as_long_as(file.as_fd(), offset + size)).ok_or(Errno::EINVAL)?;
-            state.buffers.insert(buffer, SharedBuffer { file, offset, size, uid });
+            new.insert(SharedBuffer { file, offset, size, uid });
         }
         let made = || -> io::Result<(OwnedFd, OwnedFd)> {
             let descriptor = sys::memfd(&format!("{FILE_PREFIX}{DMABUF}{token}"), size)?;
