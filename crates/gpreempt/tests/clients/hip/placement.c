@@ -35,7 +35,7 @@ u64 cu_masks(u32 seed)
     u32 mask[2][WORDS], wanted = 0;
     hipStream_t streams[2];
     u32 total = run_on(NULL, all);
-    CHECK(total >= 4 && total <= 32 * WORDS);
+    CHECK(total >= 2 && total <= 32 * WORDS);
     memset(mask, 0, sizeof mask);
     for (u32 i = 0; i < total; i++) {
         mask[i % 3 != 0][i / 32] |= 1u << i % 32;
@@ -49,5 +49,6 @@ u64 cu_masks(u32 seed)
         check(some[i] + rest[i] == all[i], "a compute unit belongs to one of the streams");
     for (int i = 0; i < 2; i++)
         MUST(hipStreamDestroy(streams[i]));
-    return total;
+    /* How many there are depends on the gpu. */
+    return 0;
 }
