@@ -88,7 +88,7 @@ fn tinygrad(gpreempt: Option<&Path>, host: &str) -> Result<f64, String> {
     let python = TINYGRAD.file("bin/python3")?;
     let mut command = on(gpreempt, &python);
     if gpreempt.is_none() {
-        command.env("DEV", host);
+        command.env("DEV", host).env("CC", "clang-19");
     }
     step(command.arg(repository().join("examples/tinygrad_train.py")))
 }
