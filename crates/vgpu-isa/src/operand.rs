@@ -156,7 +156,7 @@ pub fn write_masked(to: &mut Lanes, value: &Lanes, exec: u64) {
     }
 }
 
-/// For each byte of a lane mask eight words: all ones for lanes that are on. Faster than shifting the mask lane by lane.
+/// For each byte of a lane mask eight words, all ones for lanes that are on: faster than shifts lane by lane.
 static MASKS: [[u32; 8]; 256] = {
     let mut masks = [[0; 8]; 256];
     let mut at = 0;

@@ -44,8 +44,8 @@ pub(super) fn reroute(from: &Lanes, control: u32, exec: u64) -> Lanes {
     to
 }
 
-/// Moves values along a route that does not leave the rows, if the CPU has an instruction for it. Returns whether it has
-/// done so.
+/// Moves values along a route that does not leave the rows, if the CPU has an instruction for it. Returns whether it
+/// has done so.
 #[inline(always)]
 fn permute_rows(from: &Lanes, route: &[u8; LANES], select: usize, to: &mut Lanes) -> bool {
     let stays_in_row = !matches!(select, 0x130..=0x13F | 0x142 | 0x143);
