@@ -1,15 +1,15 @@
 //! Vector operations as functions of one lane.
 //!
 //! An operation says what it does with the values of one lane; the handlers made here fetch sources, run the lanes in a
-//! loop that the compiler vectorises, and write the lanes that are on. Instructions without modifiers in the usual mode
-//! take a straight path; everything else (DPP, SDWA, negation, clamping, relative registers, other float modes) goes
-//! through the module `modify`.
+//! loop that the compiler vectorises, and write the lanes that are on. Sources with modifiers (DPP, SDWA, negation) and
+//! results with modifiers are arranged by the module `modify` before and after that loop; relative registers, other
+//! float modes and integers that saturate take a longer way through it.
 
 use std::mem::MaybeUninit;
 
 use crate::inst::{Encoding, Env, Flow, Inst, Op, Target};
-use crate::modify;
-use crate::operand::{Aligned, LaneBuffer, Type, pack, source, source64};
+use crate::modify::{self, Operand, Writing};
+use crate::operand::{LaneBuffer, Type, pack, source, source64};
 use crate::wave::{LANES, Lanes, Wave, unusual};
 
 /// A vector operation whose result is a 32-bit (or narrower) value per lane, from sources of at most 32 bits.
@@ -54,6 +54,9 @@ pub trait WideLane: 'static {
     /// [`WideLane::halves`] is to be used: vectors of 32 bits do it better than vectors of 64.
     const IN_HALVES: bool = false;
 
+    /// The source that says how far to shift, which is nearly always the same in all lanes, and often zero.
+    const DISTANCE: Option<usize> = None;
+
     /// The result of one lane in the usual mode.
     fn lane(source: [u64; 3]) -> u64;
 
@@ -92,36 +95,31 @@ pub trait Compare: 'static {
 
 const ACCUMULATOR: u16 = 256;
 
-/// The instruction with the destination as last source, for operations that accumulate.
+/// Returns whether an operation has to take the long way: in a float mode or with relative registers that its handler
+/// does not expect, or because it saturates.
 #[inline(always)]
-fn with_accumulator(inst: &Inst, sources: usize) -> Inst {
-    let mut inst = *inst;
-    inst.src[sources - 1] = ACCUMULATOR + inst.dst;
-    inst
+fn takes_long_way(wave: &Wave, inst: &Inst, has_floats: bool, result: Type) -> bool {
+    let relevant = if has_floats { !0 } else { unusual::INDEXED };
+    wave.unusual() & relevant != 0 || !inst.plain && inst.clamp && !result.is_float()
 }
 
 #[inline(always)]
 fn lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
-    let relevant = if O::RESULT.is_float() || has_float(O::SOURCES) { !0 } else { unusual::INDEXED };
-    if !(inst.plain || inst.signed) || wave.unusual() & relevant != 0 {
+    if takes_long_way(wave, inst, O::RESULT.is_float() || has_float(O::SOURCES), O::RESULT) {
         return modify::lane::<O>(wave, inst);
     }
     let (mut buffer_a, mut buffer_b, mut buffer_c): (LaneBuffer, LaneBuffer, LaneBuffer) =
         (MaybeUninit::uninit(), MaybeUninit::uninit(), MaybeUninit::uninit());
     let mut out = LaneBuffer::uninit();
-    let n = O::SOURCES.len();
-    let a = signed_source::<O>(wave, inst, 0, &mut buffer_a);
+    let [a, b, c] = if inst.plain {
+        let a = lane_source::<O>(wave, inst, 0, &mut buffer_a);
+        let b = if O::SOURCES.len() > 1 { lane_source::<O>(wave, inst, 1, &mut buffer_b) } else { a };
+        let c = if O::SOURCES.len() > 2 { lane_source::<O>(wave, inst, 2, &mut buffer_c) } else { a };
+        [a, b, c]
+    } else {
+        modify::sources(wave, inst, O::SOURCES, O::ACCUMULATES, [&mut buffer_a, &mut buffer_b, &mut buffer_c])
+    };
     let last = &wave.v[usize::from(inst.dst & 0xFF)];
-    let b = match n {
-        1 => a,
-        2 if O::ACCUMULATES => last,
-        _ => signed_source::<O>(wave, inst, 1, &mut buffer_b),
-    };
-    let c = match n {
-        1 | 2 => a,
-        _ if O::ACCUMULATES => last,
-        _ => signed_source::<O>(wave, inst, 2, &mut buffer_c),
-    };
     let to = out.as_mut_ptr().cast::<u32>();
     let mask = [kind_mask(O::SOURCES, 0), kind_mask(O::SOURCES, 1), kind_mask(O::SOURCES, 2)];
     for lane in 0..LANES {
@@ -132,31 +130,21 @@ fn lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
     }
     // SAFETY: the loop wrote all lanes.
     let out = unsafe { out.assume_init_ref() };
-    wave.write(inst.dst, &out.0);
+    if inst.plain {
+        wave.write(inst.dst, &out.0);
+    } else {
+        modify::finish(wave, inst, Writing { kind: O::RESULT, keeps_high: O::KEEPS_HIGH }, &out.0, None);
+    }
     Flow::Next
 }
 
-/// A source with its sign modified, which only float sources have.
+/// A source of an instruction without modifiers.
 #[inline(always)]
-fn signed_source<'a, O: Lane>(wave: &'a Wave, inst: &Inst, n: usize, buffer: &'a mut LaneBuffer) -> &'a Lanes {
-    let kind = O::SOURCES[n];
-    if inst.plain || !kind.is_float() {
-        return source(wave, inst, n, kind, buffer);
+fn lane_source<'a, O: Lane>(wave: &'a Wave, inst: &Inst, n: usize, buffer: &'a mut LaneBuffer) -> &'a Lanes {
+    if O::ACCUMULATES && n + 1 == O::SOURCES.len() {
+        return &wave.v[usize::from(inst.dst & 0xFF)];
     }
-    let sign = if kind.is_16() { 0x8000 } else { 0x8000_0000 };
-    let clear = if inst.abs >> n & 1 != 0 { sign } else { 0 };
-    let flip = if inst.neg >> n & 1 != 0 { sign } else { 0 };
-    let code = inst.src[n];
-    if code >= 256 {
-        return with_signs(wave.vector(code), clear, flip, buffer);
-    }
-    &buffer.write(Aligned([wave.scalar(code, inst, kind) & !clear ^ flip; LANES])).0
-}
-
-/// The lanes with some bits cleared and others flipped. Once for all operations.
-#[inline(never)]
-fn with_signs<'a>(lanes: &Lanes, clear: u32, flip: u32, buffer: &'a mut LaneBuffer) -> &'a Lanes {
-    &buffer.write(Aligned(lanes.map(|lane| lane & !clear ^ flip))).0
+    source(wave, inst, inst.src[n], O::SOURCES[n], buffer)
 }
 
 /// Returns the significant bits of a source.
@@ -177,23 +165,47 @@ const fn has_float(types: &[Type]) -> bool {
 
 #[inline(always)]
 fn wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
-    let relevant = if O::RESULT.is_float() || has_float(O::SOURCES) { !0 } else { unusual::INDEXED };
-    if !inst.plain || wave.unusual() & relevant != 0 {
+    if takes_long_way(wave, inst, O::RESULT.is_float() || has_float(O::SOURCES), O::RESULT) {
         return modify::wide::<O>(wave, inst);
     }
-    let accumulating;
-    let inst = if O::ACCUMULATES {
-        accumulating = with_accumulator(inst, O::SOURCES.len());
-        &accumulating
-    } else {
-        inst
-    };
     let mut buffers: [[LaneBuffer; 2]; 3] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 3];
     let [buffer_a, buffer_b, buffer_c] = &mut buffers;
-    let a = wide_source::<O>(wave, inst, 0, buffer_a);
-    let b = if O::SOURCES.len() > 1 { wide_source::<O>(wave, inst, 1, buffer_b) } else { a };
-    let c = if O::SOURCES.len() > 2 { wide_source::<O>(wave, inst, 2, buffer_c) } else { a };
+    let operand = |n: usize| {
+        let accumulator = O::ACCUMULATES && n + 1 == O::SOURCES.len();
+        let code = if accumulator { ACCUMULATOR + inst.dst } else { inst.src[n] };
+        Operand { n, code, kind: O::SOURCES[n], accumulator }
+    };
+    let a = wide_source(wave, inst, operand(0), buffer_a);
+    let b = if O::SOURCES.len() > 1 { wide_source(wave, inst, operand(1), buffer_b) } else { a };
+    let c = if O::SOURCES.len() > 2 { wide_source(wave, inst, operand(2), buffer_c) } else { a };
     let (mut low, mut high) = (LaneBuffer::uninit(), LaneBuffer::uninit());
+    let distance = O::DISTANCE.map(|n| inst.src[n]).filter(|code| inst.plain && *code < 256);
+    match distance.map(|code| wave.scalar(code, inst, Type::B32)) {
+        // The compiler makes a loop without shifts of the first.
+        Some(0) => wide_lanes::<O>([a, b, c], Some(0), &mut low, &mut high),
+        distance => wide_lanes::<O>([a, b, c], distance, &mut low, &mut high),
+    }
+    // SAFETY: `wide_lanes` wrote all lanes of both.
+    let (low, high) = unsafe { (&low.assume_init_ref().0, &high.assume_init_ref().0) };
+    match (inst.plain, O::RESULT.is_64()) {
+        (true, true) => wave.write64(inst.dst, low, high),
+        (true, false) => wave.write(inst.dst, low),
+        (false, is_64) => {
+            let how = Writing { kind: O::RESULT, keeps_high: false };
+            modify::finish(wave, inst, how, low, is_64.then_some(high));
+        }
+    }
+    Flow::Next
+}
+
+/// Makes the results of all lanes; `distance` is that of all, if they have the same.
+#[inline(always)]
+fn wide_lanes<O: WideLane>(
+    [a, b, c]: [(&Lanes, &Lanes); 3],
+    distance: Option<u32>,
+    low: &mut LaneBuffer,
+    high: &mut LaneBuffer,
+) {
     let (to_low, to_high) = (low.as_mut_ptr().cast::<u32>(), high.as_mut_ptr().cast::<u32>());
     let join = |(low, high): (&Lanes, &Lanes), lane: usize, n: usize| {
         if n < O::SOURCES.len() && O::SOURCES[n].is_64() {
@@ -205,7 +217,11 @@ fn wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
     for lane in 0..LANES {
         let halves = if O::IN_HALVES {
             let half = |(low, high): (&Lanes, &Lanes)| [low[lane], high[lane]];
-            O::halves([half(a), half(b), half(c)])
+            let mut sources = [half(a), half(b), half(c)];
+            if let (Some(n), Some(distance)) = (O::DISTANCE, distance) {
+                sources[n][0] = distance;
+            }
+            O::halves(sources)
         } else {
             let result = O::lane([join(a, lane, 0), join(b, lane, 1), join(c, lane, 2)]);
             [result as u32, (result >> 32) as u32]
@@ -216,63 +232,51 @@ fn wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
             to_high.add(lane).write(halves[1]);
         }
     }
-    // SAFETY: the loop wrote all lanes of both.
-    let (low, high) = unsafe { (&low.assume_init_ref().0, &high.assume_init_ref().0) };
-    if O::RESULT.is_64() {
-        wave.write64(inst.dst, low, high);
-    } else {
-        wave.write(inst.dst, low);
-    }
-    Flow::Next
 }
 
+/// A source with its modifiers: low and high halves, the low half twice for narrow ones.
 #[inline(always)]
-fn wide_source<'a, O: WideLane>(
+fn wide_source<'a>(
     wave: &'a Wave,
     inst: &Inst,
-    n: usize,
+    operand: Operand,
     buffers: &'a mut [LaneBuffer; 2],
 ) -> (&'a Lanes, &'a Lanes) {
-    let kind = O::SOURCES[n];
-    if kind.is_64() {
-        return source64(wave, inst, n, kind, buffers);
+    match (inst.plain, operand.kind.is_64()) {
+        (true, true) => source64(wave, inst, operand.code, operand.kind, buffers),
+        (false, true) => modify::source64(wave, inst, operand, buffers),
+        (plain, false) => {
+            let [buffer, _] = buffers;
+            let low = if plain {
+                source(wave, inst, operand.code, operand.kind, buffer)
+            } else {
+                modify::source(wave, inst, operand, buffer)
+            };
+            (low, low)
+        }
     }
-    let low = source(wave, inst, n, kind, &mut buffers[0]);
-    (low, low)
 }
 
 #[inline(always)]
 fn compare_body<O: Compare>(wave: &mut Wave, inst: &Inst) -> Flow {
-    let relevant = if has_float(&O::SOURCES) { !0 } else { unusual::INDEXED };
     let exec = wave.exec();
-    let mask = if !inst.plain || wave.unusual() & relevant != 0 {
+    let relevant = if has_float(&O::SOURCES) { !0 } else { unusual::INDEXED };
+    let mask = if wave.unusual() & relevant != 0 {
         modify::compare::<O>(wave, inst)
     } else {
         let mut buffers: [[LaneBuffer; 2]; 2] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 2];
         let [buffer_a, buffer_b] = &mut buffers;
-        let mut bits = [0_u8; LANES];
-        let fetch = |n: usize, buffers: &mut [LaneBuffer; 2]| -> (*const Lanes, *const Lanes) {
-            let kind = O::SOURCES[n];
-            if kind.is_64() {
-                let (low, high) = source64(wave, inst, n, kind, buffers);
-                (low, high)
-            } else {
-                let low = source(wave, inst, n, kind, &mut buffers[0]);
-                (low, low)
-            }
-        };
-        let (a, b) = (fetch(0, buffer_a), fetch(1, buffer_b));
-        // SAFETY: both point to registers of the wave or to the buffers, which live and are not written until the end
-        // of this block.
-        let ((a_low, a_high), (b_low, b_high)) = unsafe { ((&*a.0, &*a.1), (&*b.0, &*b.1)) };
+        let (a_low, a_high) = wide_source(wave, inst, Operand::new(inst, 0, O::SOURCES[0]), buffer_a);
+        let (b_low, b_high) = wide_source(wave, inst, Operand::new(inst, 1, O::SOURCES[1]), buffer_b);
         let join = |low: &Lanes, high: &Lanes, lane: usize, n: usize| {
             let low = u64::from(low[lane] & O::SOURCES[n].mask());
             low | if O::SOURCES[n].is_64() { u64::from(high[lane]) << 32 } else { 0 }
         };
+        let mut bits = [0_u8; LANES];
         for lane in 0..LANES {
             bits[lane] = u8::from(O::lane(join(a_low, a_high, lane, 0), join(b_low, b_high, lane, 1)));
         }
-        pack(&bits)
+        pack(&bits) & !modify::skipped(wave, inst)
     };
     // Lanes that are off give zero.
     wave.set_s64(usize::from(inst.sdst), mask & exec);

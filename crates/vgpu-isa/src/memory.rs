@@ -176,7 +176,16 @@ impl<'a> Port<'a> {
     }
 
     /// Reads bytes for an instruction fetch or a load.
-    pub fn fetch(&mut self, mut address: u64, mut out: &mut [u8], access: Access) -> Result<(), Fault> {
+    pub fn fetch(&mut self, address: u64, out: &mut [u8], access: Access) -> Result<(), Fault> {
+        let Some(host) = self.direct(address, out.len() as u64, access) else {
+            return self.fetch_pieces(address, out, access);
+        };
+        // SAFETY: `direct` vouches for all bytes.
+        unsafe { transfer(out.as_mut_ptr(), host, out.len(), false) };
+        Ok(())
+    }
+
+    fn fetch_pieces(&self, mut address: u64, mut out: &mut [u8], access: Access) -> Result<(), Fault> {
         while !out.is_empty() {
             let (host, left, guarded) = self.piece(address, access)?;
             let length = out.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -193,12 +202,21 @@ impl<'a> Port<'a> {
     }
 
     /// Writes bytes, across mappings if necessary. Bytes before a fault are written.
-    pub fn write(&mut self, mut address: u64, mut bytes: &[u8]) -> Result<(), Fault> {
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let Some(host) = self.direct(address, bytes.len() as u64, Access::Write) else {
+            return self.write_pieces(address, bytes);
+        };
+        // SAFETY: `direct` vouches for all bytes, which may be written.
+        unsafe { transfer(host, bytes.as_ptr(), bytes.len(), false) };
+        Ok(())
+    }
+
+    fn write_pieces(&self, mut address: u64, mut bytes: &[u8]) -> Result<(), Fault> {
         while !bytes.is_empty() {
             let (host, left, guarded) = self.piece(address, Access::Write)?;
             let length = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             let (now, later) = bytes.split_at(length);
-            // SAFETY: as in `fetch`.
+            // SAFETY: `host` is backed for `left` bytes by the promise made to `Space::insert`, or guarded.
             let done = unsafe { transfer(host, now.as_ptr(), length, guarded) };
             if !done {
                 return Err(Fault { address, access: Access::Write, mapped: true });

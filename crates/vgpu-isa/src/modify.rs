@@ -1,8 +1,12 @@
-//! The slow path of vector operations: modifiers, DPP, SDWA, relative registers, float modes.
+//! Modifiers of vector operations: DPP, SDWA, op_sel, signs, clamp, relative registers, float modes.
 //!
 //! The order is the manual's: the register index is made, the register read, the lane or part selected (DPP, SDWA,
 //! op_sel), the sign modified, denormals flushed; after the operation the output modifier, clamp, and the part of the
 //! destination.
+//!
+//! In the usual mode the handlers of `lanes` read their sources with [`source`] and [`source64`], run their ordinary
+//! loop, and write with [`finish`]: none of these depends on the operation, so each exists once. [`lane`], [`wide`] and
+//! [`compare`] are the long way, for other modes and for integers that saturate.
 
 mod dpp;
 mod output;
@@ -10,39 +14,39 @@ mod sdwa;
 
 use crate::inst::{Flow, Form, Inst};
 use crate::lanes::{Compare, Lane, WideLane};
-use crate::operand::{Type, pack, write_masked};
+use crate::operand::{Aligned, LaneBuffer, Type, pack, write_masked};
 use crate::wave::{LANES, Lanes, M0, Wave, mode};
 
 /// Sources as the operation sees them, two halves each.
-pub(crate) struct Sources {
+struct Sources {
     /// The value, or the low half of 64 bits.
-    pub(crate) low: [Lanes; 3],
+    low: [Lanes; 3],
     /// The high half.
-    pub(crate) high: [Lanes; 3],
-    /// Lanes whose DPP source does not exist or that are masked off, and that are not to be written.
-    pub(crate) skipped: u64,
+    high: [Lanes; 3],
 }
 
 impl Sources {
     /// A source of one lane as 64 bits.
     #[inline(always)]
-    pub(crate) fn wide(&self, n: usize, lane: usize) -> u64 {
+    fn wide(&self, n: usize, lane: usize) -> u64 {
         u64::from(self.low[n][lane]) | u64::from(self.high[n][lane]) << 32
     }
 }
 
 /// How the sources of an operation are read.
 #[derive(Clone, Copy)]
-pub(crate) struct Reading<'a> {
+struct Reading<'a> {
     /// Types of the sources.
-    pub(crate) types: &'a [Type],
+    types: &'a [Type],
     /// The last source is the destination.
-    pub(crate) accumulates: bool,
+    accumulates: bool,
     /// Denormals are flushed if the mode says so.
-    pub(crate) flushes: bool,
+    flushes: bool,
 }
 
+/// Runs an operation in any mode.
 pub(crate) fn lane<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
+    let inst = &relative(wave, inst);
     let sources = fetch(wave, inst, Reading { types: O::SOURCES, accumulates: O::ACCUMULATES, flushes: true });
     let register_mode = wave.mode();
     let after = output::After { omod: inst.omod, clamp: inst.clamp };
@@ -57,11 +61,13 @@ pub(crate) fn lane<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
             output::finish(result, O::RESULT, after, register_mode) as u32
         };
     }
-    store(wave, inst, Writing { kind: O::RESULT, keeps_high: O::KEEPS_HIGH }, &out, None, sources.skipped);
+    store(wave, inst, Writing { kind: O::RESULT, keeps_high: O::KEEPS_HIGH }, &out, None);
     Flow::Next
 }
 
+/// Runs an operation on 64 bits in any mode.
 pub(crate) fn wide<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
+    let inst = &relative(wave, inst);
     let sources = fetch(wave, inst, Reading { types: O::SOURCES, accumulates: O::ACCUMULATES, flushes: true });
     let register_mode = wave.mode();
     let after = output::After { omod: inst.omod, clamp: inst.clamp };
@@ -78,17 +84,19 @@ pub(crate) fn wide<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
         high[lane] = (result >> 32) as u32;
     }
     let high = if O::RESULT.is_64() { Some(&high) } else { None };
-    store(wave, inst, Writing { kind: O::RESULT, keeps_high: false }, &low, high, sources.skipped);
+    store(wave, inst, Writing { kind: O::RESULT, keeps_high: false }, &low, high);
     Flow::Next
 }
 
+/// Runs a comparison in any mode.
 pub(crate) fn compare<O: Compare>(wave: &mut Wave, inst: &Inst) -> u64 {
+    let inst = &relative(wave, inst);
     let sources = fetch(wave, inst, Reading { types: &O::SOURCES, accumulates: false, flushes: O::FLUSHES });
     let mut bits = [0; LANES];
     for (lane, bit) in bits.iter_mut().enumerate() {
         *bit = u8::from(O::lane(sources.wide(0, lane), sources.wide(1, lane)));
     }
-    pack(&bits) & !sources.skipped
+    pack(&bits) & !skipped(wave, inst)
 }
 
 /// Operand codes with relative registers (`s_set_gpr_idx_on`: M0[7:0] is added, M0[15:12] says to which operands).
@@ -110,53 +118,250 @@ pub(crate) fn relative(wave: &Wave, inst: &Inst) -> Inst {
     inst
 }
 
-/// Returns the sources with all modifiers applied.
-pub(crate) fn fetch(wave: &Wave, inst: &Inst, how: Reading<'_>) -> Sources {
-    let inst = &relative(wave, inst);
-    let mut sources = Sources { low: [[0; LANES]; 3], high: [[0; LANES]; 3], skipped: 0 };
+/// Returns the sources with all modifiers applied, and denormals flushed as the mode says.
+fn fetch(wave: &Wave, inst: &Inst, how: Reading<'_>) -> Sources {
+    let mut sources = Sources { low: [[0; LANES]; 3], high: [[0; LANES]; 3] };
     for (n, &kind) in how.types.iter().enumerate() {
-        let last = how.accumulates && n + 1 == how.types.len();
-        let code = if last { 256 + inst.dst } else { inst.src[n] };
+        let accumulator = how.accumulates && n + 1 == how.types.len();
+        let code = if accumulator { 256 + inst.dst } else { inst.src[n] };
+        let operand = Operand { n, code, kind, accumulator };
+        let mut buffers = [LaneBuffer::uninit(), LaneBuffer::uninit()];
         let (low, high) = (&mut sources.low[n], &mut sources.high[n]);
-        raw(wave, inst, code, kind, low, high);
-        match inst.form {
-            Form::Dpp if n == 0 => sources.skipped = dpp::reroute(low, high, inst.literal, wave.exec()),
-            Form::Sdwa if n < 2 && !last => sdwa::select(low, inst.literal >> (16 + 8 * n)),
-            Form::Plain if kind.is_16() && inst.op_sel & (1 << n) != 0 => low.iter_mut().for_each(|l| *l >>= 16),
-            _ => {}
+        if kind.is_64() {
+            let (from_low, from_high) = source64(wave, inst, operand, &mut buffers);
+            (*low, *high) = (*from_low, *from_high);
+        } else {
+            *low = *source(wave, inst, operand, &mut buffers[0]);
         }
-        if kind.is_16() {
-            low.iter_mut().for_each(|lane| *lane &= kind.mask());
-        }
-        // Integers have no sign modifiers: the bits mean nothing for them.
-        if kind.is_float() {
-            let (abs, neg) = (inst.abs >> n & 1 != 0, inst.neg >> n & 1 != 0);
-            let flushed = how.flushes && output::flushes_sources(kind, wave.mode());
-            if abs || neg || flushed {
-                for lane in 0..LANES {
-                    let value = u64::from(low[lane]) | u64::from(high[lane]) << 32;
-                    let value = output::sign(value, kind, abs, neg);
-                    let value = if flushed { output::flush(value, kind) } else { value };
-                    low[lane] = value as u32;
-                    high[lane] = (value >> 32) as u32;
-                }
+        if how.flushes && output::flushes_sources(kind, wave.mode()) {
+            for lane in 0..LANES {
+                let value = output::flush(u64::from(low[lane]) | u64::from(high[lane]) << 32, kind);
+                low[lane] = value as u32;
+                high[lane] = (value >> 32) as u32;
             }
         }
     }
     sources
 }
 
-fn raw(wave: &Wave, inst: &Inst, code: u16, kind: Type, low: &mut Lanes, high: &mut Lanes) {
-    if code >= 256 {
-        *low = *wave.vector(code);
-        if kind.is_64() {
-            *high = *wave.vector(code & !0xFF | (code + 1) & 0xFF);
-        }
-        return;
+/// A source of an instruction.
+#[derive(Clone, Copy)]
+pub(crate) struct Operand {
+    /// Its number, by which modifiers apply to it.
+    pub(crate) n: usize,
+    /// Operand code.
+    pub(crate) code: u16,
+    /// Type.
+    pub(crate) kind: Type,
+    /// It is the destination register: SDWA selects no part of it.
+    pub(crate) accumulator: bool,
+}
+
+impl Operand {
+    /// The source that the instruction names.
+    #[inline(always)]
+    pub(crate) fn new(inst: &Inst, n: usize, kind: Type) -> Self {
+        Self { n, code: inst.src[n], kind, accumulator: false }
     }
-    let value = if kind.is_64() { wave.scalar64(code, inst, kind) } else { u64::from(wave.scalar(code, inst, kind)) };
-    *low = [value as u32; LANES];
-    *high = [(value >> 32) as u32; LANES];
+}
+
+/// What modifiers do to a word: shifted left, then right (with the sign if `signed`), bits cleared, then bits flipped.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Change {
+    left: u32,
+    right: u32,
+    signed: bool,
+    clear: u32,
+    flip: u32,
+}
+
+impl Change {
+    /// What the modifiers of a source do to a value of 32 bits or less, or to the low half of 64.
+    #[inline(always)]
+    fn of(inst: &Inst, operand: Operand) -> Self {
+        let Operand { n, kind, accumulator, .. } = operand;
+        let mut change = match inst.form {
+            Form::Sdwa if n < 2 && !accumulator => sdwa::select(inst.literal >> (16 + 8 * n)),
+            Form::Plain if kind.is_16() && inst.op_sel & (1 << n) != 0 => Self { right: 16, ..Self::default() },
+            _ => Self::default(),
+        };
+        if !kind.is_64() {
+            let signs = Self::signs(inst, operand);
+            (change.clear, change.flip) = (signs.clear | !kind.mask(), signs.flip);
+        }
+        change
+    }
+
+    /// What the sign modifiers do to the word that has the sign. Integers have none: the bits mean nothing for them.
+    #[inline(always)]
+    fn signs(inst: &Inst, Operand { n, kind, .. }: Operand) -> Self {
+        let sign = match kind {
+            Type::F16 => 1 << 15,
+            Type::F32 | Type::F64 => 1 << 31,
+            Type::B16 | Type::B32 | Type::B64 | Type::I64 => 0,
+        };
+        let bit = |field: u8| if field >> n & 1 != 0 { sign } else { 0 };
+        Self { clear: bit(inst.abs), flip: bit(inst.neg), ..Self::default() }
+    }
+
+    #[inline(always)]
+    fn apply(self, word: u32) -> u32 {
+        let up = word << self.left;
+        let down = if self.signed { (up as i32 >> self.right) as u32 } else { up >> self.right };
+        down & !self.clear ^ self.flip
+    }
+
+    /// Applies the change to the words of a register, after they have moved along the lanes for DPP.
+    #[inline(always)]
+    fn register<'a>(self, register: &'a Lanes, route: Option<u32>, exec: u64, to: &'a mut LaneBuffer) -> &'a Lanes {
+        let nothing = self == Self::default();
+        if let Some(control) = route {
+            let moved = &mut to.write(Aligned(dpp::reroute(register, control, exec))).0;
+            if !nothing {
+                moved.iter_mut().for_each(|word| *word = self.apply(*word));
+            }
+            return moved;
+        }
+        if nothing {
+            return register;
+        }
+        let changed = to.as_mut_ptr().cast::<u32>();
+        // SAFETY: there are as many words at `changed` as in `register`.
+        let each =
+            |change: Self| (0..LANES).for_each(|lane| unsafe { changed.add(lane).write(change.apply(register[lane])) });
+        // Three loops that the compiler knows more about.
+        match self {
+            Self { left: 0, right: 0, .. } => each(Self { left: 0, right: 0, signed: false, ..self }),
+            Self { signed: true, .. } => each(Self { signed: true, ..self }),
+            _ => each(Self { signed: false, ..self }),
+        }
+        // SAFETY: each of the loops writes all lanes.
+        unsafe { &to.assume_init_ref().0 }
+    }
+}
+
+/// Returns the control word if the lanes of this source are moved.
+#[inline(always)]
+fn route(inst: &Inst, n: usize) -> Option<u32> {
+    (inst.form == Form::Dpp && n == 0).then_some(inst.literal)
+}
+
+/// Compiles a function once for any CPU and once for one with wide vectors, and chooses when it is called. The
+/// handlers, which know their CPU, call these rarely enough.
+macro_rules! for_cpu {
+    ($(#[$doc:meta])* $name:ident<$life:lifetime>($($arg:ident: $type:ty),*) -> $result:ty { $body:ident }) => {
+        $(#[$doc])*
+        #[inline(never)]
+        pub(crate) fn $name<$life>($($arg: $type),*) -> $result {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+                fn wide<$life>($($arg: $type),*) -> $result {
+                    $body($($arg),*)
+                }
+                if crate::table::is_wide() {
+                    // SAFETY: the CPU has what the function was compiled for.
+                    return unsafe { wide($($arg),*) };
+                }
+            }
+            $body($($arg),*)
+        }
+    };
+}
+
+for_cpu! {
+    /// The lanes of a source of at most 32 bits with its modifiers applied; denormals stay.
+    source<'a>(wave: &'a Wave, inst: &Inst, operand: Operand, buffer: &'a mut LaneBuffer) -> &'a Lanes { source_body }
+}
+
+for_cpu! {
+    /// The lanes of all sources of an operation on at most 32 bits; there are no more than three. The last is the
+    /// destination if it `accumulates`; signs do not apply to it without other modifiers.
+    sources<'a>(
+        wave: &'a Wave,
+        inst: &Inst,
+        types: &[Type],
+        accumulates: bool,
+        buffers: [&'a mut LaneBuffer; 3]
+    ) -> [&'a Lanes; 3] { sources_body }
+}
+
+for_cpu! {
+    /// The lanes of a 64-bit source with its modifiers applied, low and high halves; denormals stay.
+    source64<'a>(wave: &'a Wave, inst: &Inst, operand: Operand, buffers: &'a mut [LaneBuffer; 2])
+        -> (&'a Lanes, &'a Lanes) { source64_body }
+}
+
+for_cpu! {
+    /// Writes a result, its high half too if there is one, into the lanes that are on and not skipped. What else a
+    /// 16-bit result has in its upper half does not count.
+    store<'a>(wave: &mut Wave, inst: &Inst, how: Writing, low: &'a Lanes, high: Option<&'a Lanes>) -> () { store_body }
+}
+
+for_cpu! {
+    /// Clamps results that were made in the usual mode if they are floats and the instruction asks for it, and writes
+    /// them. The output modifier does nothing in this mode.
+    finish<'a>(wave: &mut Wave, inst: &Inst, how: Writing, low: &'a Lanes, high: Option<&'a Lanes>) -> () { finish_body }
+}
+
+#[inline(always)]
+fn source_body<'a>(wave: &'a Wave, inst: &Inst, operand: Operand, buffer: &'a mut LaneBuffer) -> &'a Lanes {
+    let Operand { n, code, kind, .. } = operand;
+    let change = Change::of(inst, operand);
+    if code >= 256 {
+        return change.register(wave.vector(code), route(inst, n), wave.exec(), buffer);
+    }
+    &buffer.write(Aligned([change.apply(wave.scalar(code, inst, kind)); LANES])).0
+}
+
+#[inline(always)]
+fn sources_body<'a>(
+    wave: &'a Wave,
+    inst: &Inst,
+    types: &[Type],
+    accumulates: bool,
+    buffers: [&'a mut LaneBuffer; 3],
+) -> [&'a Lanes; 3] {
+    let mut all = [&wave.v[usize::from(inst.dst & 0xFF)]; 3];
+    for (n, (&kind, buffer)) in types.iter().zip(buffers).enumerate() {
+        let accumulator = accumulates && n + 1 == types.len();
+        if accumulator && inst.signed {
+            continue;
+        }
+        let code = if accumulator { 256 + inst.dst } else { inst.src[n] };
+        all[n] = source_body(wave, inst, Operand { n, code, kind, accumulator }, buffer);
+    }
+    all
+}
+
+#[inline(always)]
+fn source64_body<'a>(
+    wave: &'a Wave,
+    inst: &Inst,
+    operand: Operand,
+    buffers: &'a mut [LaneBuffer; 2],
+) -> (&'a Lanes, &'a Lanes) {
+    let Operand { n, code, kind, .. } = operand;
+    let changes = [Change::of(inst, operand), Change::signs(inst, operand)];
+    let [low, high] = buffers;
+    if code >= 256 {
+        let registers = [wave.vector(code), wave.vector(code & !0xFF | (code + 1) & 0xFF)];
+        let (route, exec) = (route(inst, n), wave.exec());
+        return (
+            changes[0].register(registers[0], route, exec, low),
+            changes[1].register(registers[1], route, exec, high),
+        );
+    }
+    let value = wave.scalar64(code, inst, kind);
+    let splat = |change: Change, word: u32| Aligned([change.apply(word); LANES]);
+    (&low.write(splat(changes[0], value as u32)).0, &high.write(splat(changes[1], (value >> 32) as u32)).0)
+}
+
+/// Returns the lanes that an instruction does not write although they are on: their DPP source does not exist, or they
+/// are masked off.
+#[inline(always)]
+pub(crate) fn skipped(wave: &Wave, inst: &Inst) -> u64 {
+    if inst.form == Form::Dpp { dpp::skipped(inst.literal, wave.exec()) } else { 0 }
 }
 
 /// How the result of an operation is written.
@@ -168,15 +373,38 @@ pub(crate) struct Writing {
     pub(crate) keeps_high: bool,
 }
 
-/// Writes a result, its high half too if there is one, into the lanes that are on and not skipped. The upper half of a
-/// 16-bit result is clear.
-pub(crate) fn store(wave: &mut Wave, inst: &Inst, how: Writing, low: &Lanes, high: Option<&Lanes>, skipped: u64) {
-    let inst = &relative(wave, inst);
-    let exec = wave.exec() & !skipped;
+impl Writing {
+    /// A result of 32 bits without further ado.
+    pub(crate) const WORD: Self = Self { kind: Type::B32, keeps_high: false };
+}
+
+#[inline(always)]
+fn finish_body(wave: &mut Wave, inst: &Inst, how: Writing, low: &Lanes, high: Option<&Lanes>) {
+    if !(inst.clamp && how.kind.is_float()) {
+        return store_body(wave, inst, how, low, high);
+    }
+    let register_mode = wave.mode();
+    let (mut clamped, mut clamped_high) = (*low, [0; LANES]);
+    match high {
+        Some(high) => {
+            for lane in 0..LANES {
+                let value = u64::from(low[lane]) | u64::from(high[lane]) << 32;
+                let value = output::clamp(value, how.kind, register_mode);
+                (clamped[lane], clamped_high[lane]) = (value as u32, (value >> 32) as u32);
+            }
+        }
+        None => output::clamp_words(&mut clamped, how.kind, register_mode),
+    }
+    store_body(wave, inst, how, &clamped, high.map(|_| &clamped_high));
+}
+
+#[inline(always)]
+fn store_body(wave: &mut Wave, inst: &Inst, how: Writing, low: &Lanes, high: Option<&Lanes>) {
+    let exec = wave.exec() & !skipped(wave, inst);
     let to = &mut wave.v[usize::from(inst.dst & 0xFF)];
     match inst.form {
         Form::Sdwa => {
-            let merged = sdwa::merge(to, low, inst.literal);
+            let merged = sdwa::merge(to, low, how.kind.mask(), inst.literal);
             write_masked(to, &merged, exec);
         }
         _ if how.kind.is_16() => {
@@ -187,7 +415,7 @@ pub(crate) fn store(wave: &mut Wave, inst: &Inst, how: Writing, low: &Lanes, hig
             };
             let mut merged = [0; LANES];
             for lane in 0..LANES {
-                merged[lane] = to[lane] & keep | low[lane] << shift;
+                merged[lane] = to[lane] & keep | (low[lane] & 0xFFFF) << shift;
             }
             write_masked(to, &merged, exec);
         }

@@ -150,14 +150,31 @@ pub fn write_masked(to: &mut Lanes, value: &Lanes, exec: u64) {
         *to = *value;
         return;
     }
-    let halves = [exec as u32, (exec >> 32) as u32];
-    for (half, mask) in halves.into_iter().enumerate() {
-        for bit in 0..32 {
-            let lane = half * 32 + bit;
-            let keep = ((mask >> bit) & 1).wrapping_sub(1);
-            to[lane] = value[lane] & !keep | to[lane] & keep;
-        }
+    let on = spread(exec);
+    for lane in 0..LANES {
+        to[lane] = value[lane] & on[lane] | to[lane] & !on[lane];
     }
+}
+
+/// For each byte of a lane mask eight words, all ones for lanes that are on: faster than shifts lane by lane.
+static MASKS: [[u32; 8]; 256] = {
+    let mut masks = [[0; 8]; 256];
+    let mut at = 0;
+    while at < 256 * 8 {
+        masks[at / 8][at % 8] = if (at / 8) >> (at % 8) & 1 != 0 { !0 } else { 0 };
+        at += 1;
+    }
+    masks
+};
+
+/// Returns a word for each lane: all ones if it is on in `exec`, else zero.
+#[inline(always)]
+pub fn spread(exec: u64) -> Lanes {
+    let mut lanes = [0; LANES];
+    for (eight, byte) in exec.to_le_bytes().into_iter().enumerate() {
+        lanes[eight * 8..eight * 8 + 8].copy_from_slice(&MASKS[usize::from(byte)]);
+    }
+    lanes
 }
 
 /// Buffer for the lanes of a source that is not a register as it stands.
@@ -170,8 +187,7 @@ pub struct Aligned<T>(pub T);
 
 /// The lanes of a 32-bit source without modifiers: the register itself, or a scalar in every lane.
 #[inline(always)]
-pub fn source<'a>(wave: &'a Wave, inst: &Inst, n: usize, kind: Type, buffer: &'a mut LaneBuffer) -> &'a Lanes {
-    let code = inst.src[n];
+pub fn source<'a>(wave: &'a Wave, inst: &Inst, code: u16, kind: Type, buffer: &'a mut LaneBuffer) -> &'a Lanes {
     if code >= 256 {
         return wave.vector(code);
     }
@@ -183,11 +199,10 @@ pub fn source<'a>(wave: &'a Wave, inst: &Inst, n: usize, kind: Type, buffer: &'a
 pub fn source64<'a>(
     wave: &'a Wave,
     inst: &Inst,
-    n: usize,
+    code: u16,
     kind: Type,
     buffers: &'a mut [LaneBuffer; 2],
 ) -> (&'a Lanes, &'a Lanes) {
-    let code = inst.src[n];
     if code >= 256 {
         // The register after the last is the first again, in the same file.
         let next = code & !0xFF | (code + 1) & 0xFF;

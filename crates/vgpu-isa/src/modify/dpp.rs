@@ -3,10 +3,8 @@
 //! The fields of the control word that follows the instruction, and the routes of DPP_CTRL, are those of section "DPP"
 //! in chapter "Microcode Formats" of the MI300 ISA reference guide.
 
+use crate::operand::{pack, write_masked};
 use crate::wave::{LANES, Lanes};
-
-/// The index of no lane.
-const NONE: usize = LANES;
 
 /// Position and mask of DPP_CTRL, which selects the route.
 const CTRL_SHIFT: u32 = 8;
@@ -17,24 +15,108 @@ const BOUND_CTRL: u32 = 1 << 19;
 const BANK_MASK_SHIFT: u32 = 24;
 const ROW_MASK_SHIFT: u32 = 28;
 
-/// Moves the values of lanes along the route of `control`; returns the lanes that must not be written.
-pub(super) fn reroute(low: &mut Lanes, high: &mut Lanes, control: u32, exec: u64) -> u64 {
-    let (from_low, from_high) = (*low, *high);
-    let route = route((control >> CTRL_SHIFT) & CTRL_MASK);
-    let mut arrived = 0;
-    for lane in 0..LANES {
-        let from = usize::from(route[lane]) % LANES;
-        let valid = usize::from(route[lane]) != NONE && exec >> from & 1 != 0;
-        low[lane] = if valid { from_low[from] } else { 0 };
-        high[lane] = if valid { from_high[from] } else { 0 };
-        arrived |= u64::from(valid) << lane;
+/// Values of DPP_CTRL up to the last route.
+const CONTROLS: usize = 0x160;
+/// For every lane the lane that its value comes from; any lane where there is none.
+static ROUTES: [[u8; LANES]; CONTROLS] = routes().0;
+/// The lanes whose source exists.
+static EXISTING: [u64; CONTROLS] = routes().1;
+
+/// Returns the values of lanes after they have moved along the route of `control`. What lanes get that are
+/// [`skipped`] means nothing.
+#[inline(always)]
+pub(super) fn reroute(from: &Lanes, control: u32, exec: u64) -> Lanes {
+    let mut to = [0; LANES];
+    let Some(route) = ROUTES.get(select(control)) else { return to };
+    if !permute_rows(from, route, select(control), &mut to) {
+        for lane in 0..LANES {
+            to[lane] = from[usize::from(route[lane]) % LANES];
+        }
     }
     // With BOUND_CTRL an invalid source reads as zero, otherwise the lane is not written.
-    let bound_control = control & BOUND_CTRL != 0;
-    !enabled(control) | if bound_control { 0 } else { !arrived }
+    if control & BOUND_CTRL != 0 {
+        let arrived = arrived(control, exec);
+        if arrived != !0 {
+            let moved = std::mem::replace(&mut to, [0; LANES]);
+            write_masked(&mut to, &moved, arrived);
+        }
+    }
+    to
+}
+
+/// Moves values along a route that does not leave the rows, if the CPU has an instruction for it. Returns whether it
+/// has done so.
+#[inline(always)]
+fn permute_rows(from: &Lanes, route: &[u8; LANES], select: usize, to: &mut Lanes) -> bool {
+    let stays_in_row = !matches!(select, 0x130..=0x13F | 0x142 | 0x143);
+    #[cfg(target_arch = "x86_64")]
+    if stays_in_row && crate::table::is_wide() {
+        // SAFETY: the CPU has AVX2.
+        unsafe { avx2::permute_rows(from, route, to) };
+        return true;
+    }
+    let _ = (from, route, to, stays_in_row);
+    false
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use std::arch::x86_64::{
+        _mm_loadl_epi64, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cvtepu8_epi32, _mm256_loadu_si256,
+        _mm256_permutevar8x32_epi32, _mm256_slli_epi32, _mm256_storeu_ps,
+    };
+
+    use crate::wave::{LANES, Lanes};
+
+    /// Moves values within rows: of the number of a lane in `route` the low four bits count.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn permute_rows(from: &Lanes, route: &[u8; LANES], to: &mut Lanes) {
+        for first in (0..LANES).step_by(8) {
+            let row = first & !15;
+            // SAFETY: 16 lanes follow the first of a row, eight follow `first`, in each of the arrays.
+            unsafe {
+                let low = _mm256_loadu_si256(from.as_ptr().add(row).cast());
+                let high = _mm256_loadu_si256(from.as_ptr().add(row + 8).cast());
+                let index = _mm256_cvtepu8_epi32(_mm_loadl_epi64(route.as_ptr().add(first).cast()));
+                let of_low = _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(low, index));
+                let of_high = _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(high, index));
+                // Bit 3 of the number, where the selection looks for it.
+                let is_high = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(index));
+                _mm256_storeu_ps(to.as_mut_ptr().add(first).cast(), _mm256_blendv_ps(of_low, of_high, is_high));
+            }
+        }
+    }
+}
+
+/// Returns the lanes that must not be written.
+#[inline(never)]
+pub(super) fn skipped(control: u32, exec: u64) -> u64 {
+    !enabled(control) | if control & BOUND_CTRL != 0 { 0 } else { !arrived(control, exec) }
+}
+
+/// Returns the lanes whose source exists and is on.
+#[inline(always)]
+fn arrived(control: u32, exec: u64) -> u64 {
+    let select = select(control);
+    let Some((route, existing)) = ROUTES.get(select).zip(EXISTING.get(select)) else { return 0 };
+    if exec == !0 {
+        return *existing;
+    }
+    let mut bits = [0; LANES];
+    for lane in 0..LANES {
+        bits[lane] = (exec >> (route[lane] % LANES as u8)) as u8 & 1;
+    }
+    pack(&bits) & existing
+}
+
+#[inline(always)]
+fn select(control: u32) -> usize {
+    ((control >> CTRL_SHIFT) & CTRL_MASK) as usize
 }
 
 /// Returns the lanes that the row and bank masks enable: a row is 16 lanes, a bank four lanes of each row.
+#[inline(always)]
 fn enabled(control: u32) -> u64 {
     let (bank_mask, row_mask) = ((control >> BANK_MASK_SHIFT) & 0xF, (control >> ROW_MASK_SHIFT) & 0xF);
     let mut lanes = 0;
@@ -46,31 +128,43 @@ fn enabled(control: u32) -> u64 {
     lanes
 }
 
-/// Returns a route from a function of the lane.
-#[inline(always)]
-fn each(from: impl Fn(usize) -> usize) -> [u8; LANES] {
-    std::array::from_fn(|lane| from(lane) as u8)
+/// Returns the routes of all controls, and the lanes whose source exists.
+const fn routes() -> ([[u8; LANES]; CONTROLS], [u64; CONTROLS]) {
+    let (mut routes, mut existing) = ([[0; LANES]; CONTROLS], [0; CONTROLS]);
+    let mut control = 0;
+    while control < CONTROLS {
+        let mut lane = 0;
+        while lane < LANES {
+            if let Some(from) = origin(control, lane) {
+                routes[control][lane] = from as u8;
+                existing[control] |= 1 << lane;
+            }
+            lane += 1;
+        }
+        control += 1;
+    }
+    (routes, existing)
 }
 
-/// Returns for every lane the lane that its value comes from, or [`NONE`].
-fn route(select: u32) -> [u8; LANES] {
-    let count = (select & 0xF) as usize;
-    let choose = |exists: bool, from: usize| if exists { from } else { NONE };
-    match select {
-        0x000..=0x0FF => each(|lane| lane & !3 | (select as usize >> (2 * (lane % 4))) & 3),
-        0x101..=0x10F => each(|lane| choose(lane % 16 + count < 16, lane + count)),
-        0x111..=0x11F => each(|lane| choose(lane % 16 >= count, lane.wrapping_sub(count))),
-        0x121..=0x12F => each(|lane| lane & !15 | ((lane % 16 + 16 - count) % 16)),
-        0x130 => each(|lane| choose(lane < 63, lane + 1)),
-        0x134 => each(|lane| (lane + 1) % 64),
-        0x138 => each(|lane| choose(lane > 0, lane.wrapping_sub(1))),
-        0x13C => each(|lane| (lane + 63) % 64),
-        0x140 => each(|lane| lane ^ 15),
-        0x141 => each(|lane| lane ^ 7),
-        0x142 => each(|lane| choose(lane >= 16, (lane & !15).wrapping_sub(1))),
-        0x143 => each(|lane| choose(lane >= 32, 31)),
+/// Returns the lane that the value of a lane comes from, if there is one.
+const fn origin(select: usize, lane: usize) -> Option<usize> {
+    let (count, row, place) = (select % 16, lane & !15, lane % 16);
+    let (exists, from) = match select {
+        0x000..=0x0FF => (true, lane & !3 | (select >> (2 * (lane % 4))) & 3),
+        0x101..=0x10F => (place + count < 16, lane + count),
+        0x111..=0x11F => (place >= count, lane.wrapping_sub(count)),
+        0x121..=0x12F => (true, row | ((place + 16 - count) % 16)),
+        0x130 => (lane < 63, lane + 1),
+        0x134 => (true, (lane + 1) % 64),
+        0x138 => (lane > 0, lane.wrapping_sub(1)),
+        0x13C => (true, (lane + 63) % 64),
+        0x140 => (true, lane ^ 15),
+        0x141 => (true, lane ^ 7),
+        0x142 => (lane >= 16, row.wrapping_sub(1)),
+        0x143 => (lane >= 32, 31),
         // row_newbcast (gfx90a and later): one lane of the row for all of it.
-        0x150..=0x15F => each(|lane| lane & !15 | count),
-        _ => each(|_| NONE),
-    }
+        0x150..=0x15F => (true, row | count),
+        _ => (false, 0),
+    };
+    if exists { Some(from) } else { None }
 }

@@ -1,7 +1,7 @@
 //! Signs, denormals, output modifier and clamp of floats.
 
 use crate::operand::Type;
-use crate::wave::mode;
+use crate::wave::{Lanes, mode};
 
 /// Sign bit of a type.
 fn sign_bit(kind: Type) -> u64 {
@@ -10,13 +10,6 @@ fn sign_bit(kind: Type) -> u64 {
         Type::B32 | Type::F32 => 1 << 31,
         Type::B64 | Type::I64 | Type::F64 => 1 << 63,
     }
-}
-
-/// Absolute value, then negation, as the bits ask.
-pub(super) fn sign(value: u64, kind: Type, abs: bool, neg: bool) -> u64 {
-    let bit = sign_bit(kind);
-    let value = if abs { value & !bit } else { value };
-    if neg { value ^ bit } else { value }
 }
 
 /// Exponent and fraction masks of a float type.
@@ -85,23 +78,25 @@ fn scale(value: u64, kind: Type, omod: u8) -> u64 {
     if flushed == sign_bit(kind) { 0 } else { flushed }
 }
 
-/// To the range 0 to 1; NaN becomes 0 with DX10_CLAMP.
-fn clamp(value: u64, kind: Type, register_mode: u32) -> u64 {
-    let (x, one) = match kind {
-        Type::F16 => (half::f16::from_bits(value as u16).to_f64(), 0x3C00),
-        Type::F32 => (f64::from(f32::from_bits(value as u32)), 0x3F80_0000),
-        _ => (f64::from_bits(value), 0x3FF0_0000_0000_0000),
+/// To the range 0 to 1; NaN becomes 0 with DX10_CLAMP. The order of positive numbers is that of their bits.
+#[inline(always)]
+pub(super) fn clamp(value: u64, kind: Type, register_mode: u32) -> u64 {
+    let (infinity, one) = match kind {
+        Type::F16 => (0x7C00, 0x3C00),
+        Type::F32 => (0x7F80_0000, 0x3F80_0000),
+        _ => (0x7FF0_0000_0000_0000, 0x3FF0_0000_0000_0000),
     };
-    if x.is_nan() {
-        return if register_mode & mode::DX10_CLAMP != 0 { 0 } else { value };
-    }
-    if x <= 0.0 {
-        0
-    } else if x >= 1.0 {
-        one
-    } else {
-        value
-    }
+    let sign = sign_bit(kind);
+    let nan = value & !sign > infinity;
+    let clamped = if value & sign != 0 { 0 } else { value.min(one) };
+    let of_nan = if register_mode & mode::DX10_CLAMP != 0 { 0 } else { value };
+    if nan { of_nan } else { clamped }
+}
+
+/// The same for values of at most 32 bits.
+#[inline(always)]
+pub(super) fn clamp_words(lanes: &mut Lanes, kind: Type, register_mode: u32) {
+    lanes.iter_mut().for_each(|lane| *lane = clamp(u64::from(*lane & kind.mask()), kind, register_mode) as u32);
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use vgpu_isa::run::{self, RunEnd};
 use vgpu_isa::table;
 use vgpu_isa::wave::{LANES, Lanes, Wave};
 
+use crate::cases::{AccessPattern, CASES, Case, FMA};
 use crate::measure::{by_turns, fastest};
 use crate::report::{Aim, Report};
 
@@ -19,77 +20,6 @@ const BYTES: usize = 1 << 16;
 /// Copies of the instruction in the loop, and instructions of a round.
 const COPIES: usize = 60;
 const STEPS: u64 = 6100;
-
-/// Addresses of the lanes of a memory instruction.
-#[derive(Clone, Copy, PartialEq)]
-enum AccessPattern {
-    /// Neighbouring lanes have neighbouring addresses.
-    Contiguous,
-    /// The addresses are a permutation without neighbours.
-    Scattered,
-}
-
-/// An instruction and the addresses of its lanes.
-struct Case {
-    name: &'static str,
-    words: &'static [u32],
-    pattern: AccessPattern,
-    exec: u64,
-}
-
-const fn case(name: &'static str, words: &'static [u32]) -> Case {
-    Case { name, words, pattern: AccessPattern::Contiguous, exec: !0 }
-}
-
-/// Encodings by llvm-mc-19. Address: v0 (LDS, or global with s[2:3]), v[10:11]; data: v1 to v3 and s[4:5].
-static CASES: &[Case] = &[
-    case(FMA, FMA_WORDS),
-    Case {
-        name: "v_fma_f32, half of the lanes",
-        words: FMA_WORDS,
-        pattern: AccessPattern::Contiguous,
-        exec: 0xFFFF_FFFF,
-    },
-    case("v_fma_f32 with a negated source", &[0xD1CB_0004, 0x240E_0501]),
-    case("v_fmac_f32", &[0x7608_0501]),
-    case("v_pk_mul_f32", &[0xD3B1_4004, 0x1802_0502]),
-    case("v_add_u32", &[0x6808_0501]),
-    case("v_mul_f32 with a literal", &[0x0A0C_0CFF, 0x3FB8_AA3B]),
-    case("v_lshl_add_u64", &[0xD208_0004, 0x0409_0004]),
-    case("v_lshlrev_b64", &[0xD28F_0004, 0x0002_0482]),
-    case("v_cmp_gt_u32", &[0xD0CC_0008, 0x0002_0501]),
-    case("v_cndmask_b32", &[0xD100_0004, 0x0022_0501]),
-    case("v_exp_f32", &[0x7E08_4101]),
-    case("v_rcp_f32", &[0x7E08_4501]),
-    case("v_div_scale_f32", &[0xD1E0_0804, 0x040A_0301]),
-    case("v_div_fmas_f32", &[0xD1E2_0004, 0x040E_0501]),
-    case("v_div_fixup_f32", &[0xD1DE_0004, 0x040E_0501]),
-    case("ds_read_b32", &[0xD86C_0000, 0x0400_0000]),
-    case("ds_read2_b32", &[0xD86E_2000, 0x0400_0000]),
-    Case {
-        name: "ds_read_b32, scattered",
-        words: &[0xD86C_0000, 0x0400_0000],
-        pattern: AccessPattern::Scattered,
-        exec: !0,
-    },
-    case("ds_write_b32", &[0xD81A_0000, 0x0000_0400]),
-    case("global_load_dword", &[0xDC50_8000, 0x047F_000A]),
-    case("global_load_dword with a scalar base", &[0xDC50_8000, 0x0402_0000]),
-    Case {
-        name: "global_load_dword, scattered",
-        words: &[0xDC50_8000, 0x047F_000A],
-        pattern: AccessPattern::Scattered,
-        exec: !0,
-    },
-    case("global_store_dword", &[0xDC70_8000, 0x007F_040A]),
-    case("s_load_dwordx4", &[0xC00A_0201, 0x0000_0000]),
-    case("s_add_u32", &[0x8008_0A09]),
-    case("s_waitcnt", &[0xBF8C_C07F]),
-    case("s_branch", &[0xBF82_0000]),
-];
-
-const FMA: &str = "v_fma_f32";
-const FMA_WORDS: &[u32] = &[0xD1CB_0004, 0x040E_0501];
 
 /// A wave in front of an endless loop of one instruction.
 struct Loop {
@@ -136,8 +66,10 @@ impl Loop {
         wave.set_s64(2, DATA);
         wave.set_s64(4, DATA);
         for lane in 0..LANES {
-            let position = if case.pattern == AccessPattern::Scattered { lane * 37 % LANES * 33 } else { lane };
-            let offset = 4 * position as u32;
+            let offset = match case.pattern {
+                AccessPattern::Stride(bytes) => bytes * lane as u32,
+                AccessPattern::Scattered => 4 * 33 * (lane * 37 % LANES) as u32,
+            };
             wave.v[0][lane] = offset;
             wave.v[10][lane] = DATA as u32 + offset;
             wave.v[11][lane] = 0;
@@ -172,7 +104,7 @@ fn costs() -> Vec<(&'static str, f64)> {
 /// Measures and reports.
 pub(crate) fn run(report: &mut Report) -> Vec<(&'static str, f64)> {
     report.section("instructions, one wave");
-    let mut fma = Loop::new(&CASES[0]);
+    let mut fma = Loop::new(FMA);
     let [a, b, c] = [1, 2, 3].map(|register| fma.wave.v[register].map(f32::from_bits));
     let mut out = [0.0; LANES];
     let (virtual_gpu, loops) = by_turns(|| fma.run(), || multiply_add(&a, &b, &c, &mut out));

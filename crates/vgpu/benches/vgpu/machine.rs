@@ -8,7 +8,7 @@ use kfd_abi::aql::{FenceScope, Header, KernelDispatch, PacketType};
 use kfd_abi::exception::ExceptionCode;
 use kfd_abi::hsa::AmdQueue;
 use kfd_runtime::{Arguments, CodeObject, GpuAddr, Launch};
-use kfd_suite::suite;
+use kfd_suite::suite::{self, Argument, Job};
 use vgpu::device::{
     DeviceActivity, DeviceConfig, Doorbell, Geometry, HardwareQueueSpec, Interrupts, LocalSlots, PacketFormat,
     ProcessDevice, QueueId, SaveArea, Worker,
@@ -182,6 +182,25 @@ impl Machine {
         needs: Needs,
     ) -> Loaded {
         let job = suite::find(name).and_then(|test| test.job(1)).expect("a kernel of the suite");
+        let arguments = addresses.iter().fold(Arguments::default(), |all, at| all.address(GpuAddr(*at)));
+        self.load_object(&job, arguments.u32(number), launch, needs)
+    }
+
+    /// Loads a job of the suite with its own inputs.
+    pub(crate) fn load_job(&mut self, job: &Job) -> Loaded {
+        let arguments = job.arguments.iter().fold(Arguments::default(), |all, argument| match argument {
+            Argument::U32(value) => all.u32(*value),
+            Argument::F32(value) => all.f32(*value),
+            Argument::Buffer(buffer) => {
+                let at = self.alloc(buffer.contents.len() as u64);
+                self.port().write(at, &buffer.contents).expect("the machine's own memory");
+                all.address(GpuAddr(at))
+            }
+        });
+        self.load_object(job, arguments, job.launch, Needs::default())
+    }
+
+    fn load_object(&mut self, job: &Job, arguments: Arguments, launch: Launch, needs: Needs) -> Loaded {
         let object = CodeObject::parse(job.object).expect("a committed object");
         let kernel = object.kernels().iter().find(|kernel| kernel.name == job.kernel).expect("the object's kernel");
         let image = self.alloc(object.size() as u64);
@@ -189,8 +208,7 @@ impl Machine {
         if let Some((architectural, accumulation)) = needs.registers {
             self.say_registers(image + kernel.offset, architectural, accumulation);
         }
-        let arguments = addresses.iter().fold(Arguments::default(), |all, at| all.address(GpuAddr(*at)));
-        let block = arguments.u32(number).block(kernel.argument_bytes);
+        let block = arguments.block(kernel.argument_bytes);
         let arguments = self.alloc(block.len() as u64);
         self.port().write(arguments, &block).expect("the machine's own memory");
         let dispatch = KernelDispatch {
@@ -202,6 +220,7 @@ impl Machine {
             grid_size_x: launch.grid[0],
             grid_size_y: launch.grid[1],
             grid_size_z: launch.grid[2],
+            private_segment_size: kernel.scratch_per_item,
             group_segment_size: kernel.local_memory + needs.lds,
             kernel_object: image + kernel.offset,
             kernarg_address: arguments,

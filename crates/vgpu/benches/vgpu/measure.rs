@@ -6,8 +6,13 @@ use std::time::{Duration, Instant};
 pub(crate) const ROUNDS: u32 = 60;
 
 /// Seconds of the fastest of many rounds.
-pub(crate) fn fastest(mut side: impl FnMut()) -> f64 {
-    (0..ROUNDS).map(|_| seconds(&mut side)).fold(f64::INFINITY, f64::min)
+pub(crate) fn fastest(side: impl FnMut()) -> f64 {
+    fastest_of(ROUNDS, side)
+}
+
+/// Seconds of the fastest of so many rounds.
+pub(crate) fn fastest_of(rounds: u32, mut side: impl FnMut()) -> f64 {
+    (0..rounds).map(|_| seconds(&mut side)).fold(f64::INFINITY, f64::min)
 }
 
 /// The fastest round of either side; they take turns, so that both see the same machine.

@@ -217,7 +217,8 @@ impl Data {
         A::apply(old, join(&self.a), join(&self.b), mode)
     }
 
-    /// Changes the words of the lanes that are on.
+    /// Changes the words of the lanes that are on, in their order. Lanes that follow each other and whose words lie in
+    /// the same aligned eight bytes change them together where a change of memory is expensive.
     #[inline(always)]
     pub(crate) fn run<A: Atomic, M: Memory>(
         &mut self,
@@ -227,12 +228,48 @@ impl Data {
         exec: u64,
         mode: u32,
     ) -> Result<(), Stop> {
-        for lane in Active(exec) {
-            let address = M::address(base, offsets[lane]) & if A::ALIGNS { !7 } else { !0 };
-            let old = A::Word::change(memory, address, |old| self.change::<A>(lane, old, mode))?.split();
-            self.old[0][lane] = old[0];
-            self.old[1][lane] = old[1];
+        let aligned = if A::ALIGNS { !7 } else { !0 };
+        let address = |lane: usize| M::address(base, offsets[lane]) & aligned;
+        let mut left = exec;
+        while left != 0 {
+            let together = if M::IS_EXPENSIVE { neighbours::<A>(left, address) } else { lowest(left) };
+            left &= !together;
+            if together & (together - 1) != 0 && self.run_together::<A, M>(memory, together, address, mode).is_ok() {
+                continue;
+            }
+            // The first that fails stops the wave, as if each had gone by itself.
+            for lane in Active(together) {
+                let old = A::Word::change(memory, address(lane), |old| self.change::<A>(lane, old, mode))?.split();
+                (self.old[0][lane], self.old[1][lane]) = (old[0], old[1]);
+            }
         }
+        Ok(())
+    }
+
+    /// Changes eight bytes of memory as all the lanes of a mask do, one after the other.
+    #[inline(always)]
+    fn run_together<A: Atomic, M: Memory>(
+        &mut self,
+        memory: &mut M,
+        lanes: u64,
+        address: impl Fn(usize) -> u64,
+        mode: u32,
+    ) -> Result<(), Stop> {
+        let start = address(lanes.trailing_zeros() as usize % LANES) & !7;
+        memory.change_u64(start, |mut eight| {
+            for lane in Active(lanes) {
+                let shift = 8 * (address(lane) - start) as u32;
+                let old = (eight >> shift) as u32;
+                let old = A::Word::join(old, (eight >> 32) as u32);
+                let new = self.change::<A>(lane, old, mode).split();
+                (self.old[0][lane], self.old[1][lane]) = (old.split()[0], old.split()[1]);
+                eight = match A::Word::REGISTERS {
+                    1 => eight & !(0xFFFF_FFFF << shift) | u64::from(new[0]) << shift,
+                    _ => u64::join(new[0], new[1]),
+                };
+            }
+            eight
+        })?;
         Ok(())
     }
 
@@ -264,6 +301,28 @@ impl Data {
         for k in 0..A::Word::REGISTERS {
             crate::operand::write_masked(&mut file[(dst as usize + k) & 0xFF], &self.old[k], exec);
         }
+    }
+}
+
+/// The lowest lane of a mask, as a mask.
+#[inline(always)]
+fn lowest(lanes: u64) -> u64 {
+    lanes & lanes.wrapping_neg()
+}
+
+/// The lowest lane of a mask, and those after it whose words lie in the same aligned eight bytes.
+#[inline(always)]
+fn neighbours<A: Atomic>(lanes: u64, address: impl Fn(usize) -> u64) -> u64 {
+    let size = 4 * A::Word::REGISTERS as u64;
+    let mut active = Active(lanes);
+    let first = active.next().map_or(0, &address);
+    if !first.is_multiple_of(size) {
+        return lowest(lanes);
+    }
+    // The lanes before the first one elsewhere.
+    match active.find(|&lane| address(lane) & !7 != first & !7 || !address(lane).is_multiple_of(size)) {
+        Some(end) => lanes & ((1 << end) - 1),
+        None => lanes,
     }
 }
 

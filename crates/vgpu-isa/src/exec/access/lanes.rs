@@ -4,6 +4,7 @@ use super::value::{Load, Store};
 use super::{Bytes, Memory};
 use crate::inst::Stop;
 use crate::memory::Access;
+use crate::operand::write_masked;
 use crate::wave::{LANES, Lanes};
 
 /// Bytes of the largest values of all lanes.
@@ -58,14 +59,8 @@ impl Iterator for Active {
 /// Offsets with those of lanes that are off replaced by one of a lane that is on, and the smallest and largest.
 #[inline(always)]
 pub(crate) fn bounds(offsets: &Lanes, exec: u64) -> (Lanes, u32, u32) {
-    let mut all = *offsets;
-    if exec != !0 {
-        let one = offsets[exec.trailing_zeros() as usize & 63];
-        for lane in 0..LANES {
-            let on = ((exec >> lane) as u32 & 1).wrapping_neg();
-            all[lane] = offsets[lane] & on | one & !on;
-        }
-    }
+    let mut all = [offsets[exec.trailing_zeros() as usize & 63]; LANES];
+    write_masked(&mut all, offsets, exec);
     let (mut low, mut high) = (u32::MAX, 0);
     for lane in 0..LANES {
         low = low.min(all[lane]);

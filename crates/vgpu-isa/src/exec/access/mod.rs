@@ -21,6 +21,9 @@ pub(crate) struct Bytes(pub(crate) [u8; 16]);
 
 /// Memory that lanes reach by a common base and an offset each.
 pub(crate) trait Memory {
+    /// Changing a word costs more than looking for lanes that change it together: other agents see this memory.
+    const IS_EXPENSIVE: bool;
+
     /// Address of a lane.
     fn address(base: u64, offset: u32) -> u64;
 
@@ -46,6 +49,8 @@ pub(crate) trait Memory {
 }
 
 impl Memory for Port<'_> {
+    const IS_EXPENSIVE: bool = true;
+
     #[inline(always)]
     fn address(base: u64, offset: u32) -> u64 {
         base.wrapping_add(u64::from(offset))
@@ -111,6 +116,8 @@ impl Lds<'_> {
 }
 
 impl Memory for Lds<'_> {
+    const IS_EXPENSIVE: bool = false;
+
     #[inline(always)]
     fn address(base: u64, offset: u32) -> u64 {
         u64::from((base as u32).wrapping_add(offset))

@@ -1,7 +1,7 @@
 //! Fields and addresses of FLAT, GLOBAL and SCRATCH instructions.
 
 use crate::inst::{Inst, Stop};
-use crate::operand::pack;
+use crate::operand::{pack, spread};
 use crate::wave::{LANES, Lanes};
 
 /// The value of SADDR that means: no scalar register.
@@ -85,8 +85,9 @@ pub(crate) fn common_high(high: &Lanes, exec: u64) -> Option<u32> {
             difference |= high[lane] ^ one;
         }
     } else {
+        let on = spread(exec);
         for lane in 0..LANES {
-            difference |= (high[lane] ^ one) & ((exec >> lane) as u32 & 1).wrapping_neg();
+            difference |= (high[lane] ^ one) & on[lane];
         }
     }
     (difference == 0).then_some(one)

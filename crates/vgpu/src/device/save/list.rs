@@ -31,11 +31,11 @@ pub(super) fn read(
     memory.read(base.wrapping_add(list_start.into()), &mut list)?;
     let mut words = list.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
     let mut walk = Walk { state: None, end: waves_end, lowest: waves_start };
-    let mut addresses = Vec::new();
+    let mut addresses = Vec::with_capacity(groups.len());
     words.by_ref().take(CONTROL_STACK_SKIP).for_each(drop);
     for remains in groups {
         let expected = StateWord::gfx90a(&layout(&remains.launch)).ok_or(damaged("its registers cannot be listed"))?;
-        let count = remains.live().count();
+        let count = remains.live.count_ones() as usize;
         for n in 0..count {
             let flags = (n == 0, n + 1 == count);
             let offset = walk.next(&mut words, expected, flags).map_err(damaged)?;

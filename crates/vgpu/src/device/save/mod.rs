@@ -27,7 +27,7 @@ use super::kernel_launch::KernelLaunch;
 use super::pool::Pool;
 use super::process_device::ProcessDevice;
 use super::queue::{HardwareQueue, QueueId};
-use super::slots::CuPlacement;
+use super::slots::{CuPlacement, MAX_WAVES};
 use super::workgroup::{WaveProgress, Workgroup, WorkgroupWave};
 use crate::driver::SaveExtent;
 use crate::kill_points::{self, Point};
@@ -140,16 +140,17 @@ struct Remains {
     was: Option<CuPlacement>,
     /// Its position among the workgroups of its queue that wait for their turn, of all XCCs.
     position: usize,
-    /// For each wave that has not ended its private memory.
-    waves: Vec<Option<Scratch>>,
+    /// Waves of the workgroup, ended ones included.
+    count: usize,
+    /// Waves that have not ended: a bit for each.
+    live: u16,
+    /// Private memory of those, if the kernel has any.
+    scratch: Vec<Scratch>,
+    /// Room for the waves.
+    members: Vec<WorkgroupWave>,
 }
 
-impl Remains {
-    /// Returns the waves that have not ended.
-    fn live(&self) -> impl Iterator<Item = usize> {
-        self.waves.iter().enumerate().filter(|(_, scratch)| scratch.is_some()).map(|(index, _)| index)
-    }
-}
+const _: () = assert!(MAX_WAVES <= u16::BITS as usize);
 
 /// Returns the registers that the waves of a dispatch save.
 fn layout(launch: &KernelLaunch) -> WaveLayout {
@@ -214,7 +215,7 @@ impl ProcessDevice {
         if extent.waves > 0 {
             kill_points::hit(Point::Save);
         }
-        let mut groups: Vec<_> = queue.parked.drain(..).map(Some).collect();
+        let mut groups: Vec<_> = std::mem::take(&mut queue.parked).into_iter().map(Some).collect();
         let pool = &mut self.pool;
         let mut leave = |order: &Vec<usize>| -> Vec<Remains> {
             order.iter().filter_map(|&index| Some(dissolve(groups.get_mut(index)?.take()?, index, pool))).collect()
@@ -256,19 +257,22 @@ impl ProcessDevice {
 
 /// Overwrites what was saved of a workgroup and gives its records back.
 fn dissolve(group: Workgroup, position: usize, pool: &mut Pool) -> Remains {
-    let Workgroup { dispatch, launch, id, waves, mut lds, was, .. } = group;
+    let Workgroup { dispatch, launch, id, waves: mut members, mut lds, was, .. } = group;
     let layout = layout(&launch);
-    let mut leave = |member: WorkgroupWave| {
-        let WorkgroupWave { mut wave, state } = member;
-        let scratch = std::mem::take(&mut wave.scratch);
+    let (count, mut live, mut scratch) = (members.len(), 0, Vec::new());
+    for (index, WorkgroupWave { mut wave, state }) in members.drain(..).enumerate() {
+        if state != WaveProgress::Ended {
+            live |= 1 << (index % MAX_WAVES);
+            if launch.scratch > 0 {
+                scratch.push(std::mem::take(&mut wave.scratch));
+            }
+        }
         registers::poison(&mut wave, &layout);
         pool.give_wave(wave);
-        (state != WaveProgress::Ended).then_some(scratch)
-    };
-    let waves = waves.into_iter().map(&mut leave).collect();
+    }
     lds.fill(registers::POISON as u8);
     pool.give_lds(lds);
-    Remains { dispatch, launch, id, was, position, waves }
+    Remains { dispatch, launch, id, was, position, count, live, scratch, members }
 }
 
 /// Returns the workgroups of a save area, in the order in which they waited for their turn: if those of one XCC always
@@ -301,23 +305,23 @@ fn assemble_group(
     places: &mut impl Iterator<Item = u64>,
     pool: &mut Pool,
 ) -> Result<Workgroup, SaveError> {
-    let Remains { dispatch, launch, id, was, waves, .. } = remains;
+    let Remains { dispatch, launch, id, was, count, live, scratch, mut members, .. } = remains;
     let layout = layout(&launch);
     let special = special_registers(&launch);
     let mut lds = pool.lds(launch.lds);
     let mut lds_unread = true;
-    let mut members = Vec::with_capacity(waves.len());
-    for (index, scratch) in (0..).zip(waves) {
+    let mut scratch = scratch.into_iter();
+    for index in 0..count {
         let mut wave = pool.wave(0);
-        launch.allocate(&mut wave, index);
+        launch.allocate(&mut wave, index as u32);
         let mut state = WaveProgress::Ended;
-        if let Some(scratch) = scratch {
+        if live >> (index % MAX_WAVES) & 1 != 0 {
             let Some(at) = places.next() else { break };
             registers::read(memory, at, &mut wave, &layout, special)?;
             if std::mem::take(&mut lds_unread) {
                 memory.read(at.wrapping_add(u64::from(layout.lds())), &mut lds)?;
             }
-            wave.scratch = scratch;
+            wave.scratch = scratch.next().unwrap_or_default();
             state = if wave.status & status::IN_BARRIER == 0 { WaveProgress::Running } else { WaveProgress::AtBarrier };
         }
         members.push(WorkgroupWave { wave, state });

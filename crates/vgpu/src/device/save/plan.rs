@@ -22,7 +22,6 @@ struct Slot {
 }
 
 /// The part of an XCC.
-#[derive(Default)]
 struct Part {
     /// The list, in the order of addresses.
     words: Vec<u32>,
@@ -36,6 +35,17 @@ struct Part {
 }
 
 impl Part {
+    /// Returns a part without waves that has room for those of so many workgroups.
+    fn with_capacity(groups: usize) -> Self {
+        Self {
+            words: Vec::with_capacity(groups),
+            state: None,
+            slots: Vec::with_capacity(groups),
+            order: Vec::with_capacity(groups),
+            bytes: 0,
+        }
+    }
+
     /// Adds a workgroup to the list. Returns `false`, and changes nothing, if there is no room for it.
     fn add(&mut self, area: &SaveArea, index: usize, group: &Workgroup) -> Result<bool, SaveError> {
         let first = layout(&group.launch);
@@ -105,7 +115,8 @@ impl SavePlan {
         let Some(area) = area.filter(|area| area.xccs > 0) else {
             return if groups.is_empty() { Ok(Self { area: None, parts: Vec::new() }) } else { Err(SaveError::NoArea) };
         };
-        let mut parts: Vec<_> = (0..area.xccs).map(|_| Part::default()).collect();
+        let mut parts: Vec<_> =
+            (0..area.xccs).map(|_| Part::with_capacity(groups.len() / area.xccs as usize)).collect();
         for (index, group) in groups.iter().enumerate() {
             let ran_on = group.was.map_or(0, |place| place.xcc) % area.xccs;
             let mut placed = false;

@@ -150,9 +150,9 @@ fn pass_32(wave: &mut Wave, inst: &Inst) -> bool {
     }
     let mut buffers: [LaneBuffer; 3] = [const { LaneBuffer::uninit() }; 3];
     let [buffer_a, buffer_b, buffer_c] = &mut buffers;
-    let value = source(wave, inst, 0, Type::F32, buffer_a);
-    let (denominator, numerator) =
-        (source(wave, inst, 1, Type::F32, buffer_b), source(wave, inst, 2, Type::F32, buffer_c));
+    let value = source(wave, inst, inst.src[0], Type::F32, buffer_a);
+    let denominator = source(wave, inst, inst.src[1], Type::F32, buffer_b);
+    let numerator = source(wave, inst, inst.src[2], Type::F32, buffer_c);
     let exec = wave.exec();
     let mut odd = 0;
     for lane in 0..LANES {

@@ -1,13 +1,11 @@
 //! Operations on the bytes of registers: permutation, interpolation, sums of absolute differences.
 
-use std::mem::MaybeUninit;
-
 use super::arithmetic::saturate_u32;
 use crate::inst::{Encoding, Env, Flow, Inst, Op};
 use crate::lanes::{Lane, WideLane, handlers, lane, wide};
-use crate::modify::{self, Reading};
-use crate::operand::{Type, source, source64, write_masked};
-use crate::wave::{LANES, Lanes, Wave, unusual};
+use crate::modify::{self, Operand};
+use crate::operand::{LaneBuffer, Type, write_masked};
+use crate::wave::{LANES, Wave};
 
 /// The byte at a position.
 #[inline(always)]
@@ -132,20 +130,11 @@ impl Quad for MqsadU32 {}
 
 #[inline(always)]
 fn quad_body<O: Quad>(wave: &mut Wave, inst: &Inst) -> Flow {
-    let (window_low, window_high, reference): (Lanes, Lanes, Lanes);
-    if inst.plain && wave.unusual() & unusual::INDEXED == 0 {
-        let mut buffers = [MaybeUninit::uninit(), MaybeUninit::uninit()];
-        let mut buffer = MaybeUninit::uninit();
-        let (low, high) = source64(wave, inst, 0, Type::B64, &mut buffers);
-        (window_low, window_high) = (*low, *high);
-        reference = *source(wave, inst, 1, Type::B32, &mut buffer);
-    } else {
-        let types = &[Type::B64, Type::B32];
-        let sources = modify::fetch(wave, inst, Reading { types, accumulates: false, flushes: false });
-        (window_low, window_high, reference) = (sources.low[0], sources.high[0], sources.low[1]);
-    }
     let clamp = inst.clamp;
-    let inst = modify::relative(wave, inst);
+    let inst = &modify::relative(wave, inst);
+    let (mut buffers, mut buffer) = ([LaneBuffer::uninit(), LaneBuffer::uninit()], LaneBuffer::uninit());
+    let (low, high) = modify::source64(wave, inst, Operand::new(inst, 0, Type::B64), &mut buffers);
+    let reference = modify::source(wave, inst, Operand::new(inst, 1, Type::B32), &mut buffer);
     let mut out = [[0; LANES]; 4];
     for (n, out) in out.iter_mut().enumerate() {
         // Scalar and constant sources have the same 32 bits for all four sums.
@@ -153,10 +142,10 @@ fn quad_body<O: Quad>(wave: &mut Wave, inst: &Inst) -> Flow {
         let sums = if code >= 256 {
             *wave.vector(code & !0xFF | (code + n as u16) & 0xFF)
         } else {
-            [wave.scalar(code, &inst, Type::B32); LANES]
+            [wave.scalar(code, inst, Type::B32); LANES]
         };
         for lane in 0..LANES {
-            let data = u64::from(window_low[lane]) | u64::from(window_high[lane]) << 32;
+            let data = u64::from(low[lane]) | u64::from(high[lane]) << 32;
             let sum = masked_sad((data >> (8 * n)) as u32, reference[lane]);
             let plain = sum.wrapping_add(sums[lane]);
             out[lane] = if clamp { saturated_sum(sum, sums[lane]) } else { plain };

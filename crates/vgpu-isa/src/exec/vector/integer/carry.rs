@@ -1,10 +1,8 @@
 //! Additions and subtractions with carry, selection by a mask: operations that read or write a bit for each lane.
 
-use std::mem::MaybeUninit;
-
 use crate::inst::{Encoding, Env, Flow, Inst, Op};
 use crate::lanes::handlers;
-use crate::modify::{self, Reading, Writing};
+use crate::modify::{self, Operand, Writing, relative};
 use crate::operand::{LaneBuffer, Type, pack, source, source64};
 use crate::wave::{LANES, Lanes, Wave, unusual};
 
@@ -88,7 +86,7 @@ impl Carry for Select {
 
 /// One bit for each lane, as 0 or 1.
 #[inline(always)]
-fn spread(mask: u64) -> Lanes {
+fn bits_of(mask: u64) -> Lanes {
     let mut bits = [0; LANES];
     for (half, word) in [mask as u32, (mask >> 32) as u32].into_iter().enumerate() {
         for bit in 0..32 {
@@ -100,38 +98,46 @@ fn spread(mask: u64) -> Lanes {
 
 #[inline(always)]
 fn carry_body<O: Carry>(wave: &mut Wave, inst: &Inst) -> Flow {
-    let bits = if O::IN { spread(wave.scalar64(inst.src[2], inst, Type::B64)) } else { [0; LANES] };
+    let bits = if O::IN { bits_of(wave.scalar64(inst.src[2], inst, Type::B64)) } else { [0; LANES] };
+    let inst = if wave.unusual() & unusual::INDEXED != 0 { &relative(wave, inst) } else { inst };
+    let (mut buffer_a, mut buffer_b) = (LaneBuffer::uninit(), LaneBuffer::uninit());
+    let a = carry_source(wave, inst, 0, O::SOURCES, &mut buffer_a);
+    let b = carry_source(wave, inst, 1, O::SOURCES, &mut buffer_b);
     let mut out = [0; LANES];
     let mut carries = [0_u8; LANES];
-    if !inst.plain || wave.unusual() & unusual::INDEXED != 0 {
-        let reading = Reading { types: &[O::SOURCES; 2], accumulates: false, flushes: false };
-        let sources = modify::fetch(wave, inst, reading);
-        for lane in 0..LANES {
-            let (a, b) = (sources.low[0][lane], sources.low[1][lane]);
-            let (result, carry) = O::lane(a, b, bits[lane]);
-            out[lane] = if inst.clamp { O::clamped(a, b, bits[lane]) } else { result };
-            carries[lane] = u8::from(carry);
-        }
-        modify::store(wave, inst, Writing { kind: Type::B32, keeps_high: false }, &out, None, sources.skipped);
-        if O::OUT {
-            wave.set_s64(usize::from(inst.sdst), pack(&carries) & wave.exec() & !sources.skipped);
-        }
-        return Flow::Next;
-    }
-    let (mut buffer_a, mut buffer_b): (LaneBuffer, LaneBuffer) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    let a = source(wave, inst, 0, Type::B32, &mut buffer_a);
-    let b = source(wave, inst, 1, Type::B32, &mut buffer_b);
     for lane in 0..LANES {
         let (result, carry) = O::lane(a[lane], b[lane], bits[lane]);
         out[lane] = result;
         carries[lane] = u8::from(carry);
     }
-    wave.write(inst.dst, &out);
+    if inst.clamp {
+        for lane in 0..LANES {
+            out[lane] = O::clamped(a[lane], b[lane], bits[lane]);
+        }
+    }
     if O::OUT {
         // Lanes that are off give zero.
-        wave.set_s64(usize::from(inst.sdst), pack(&carries) & wave.exec());
+        let written = wave.exec() & !modify::skipped(wave, inst);
+        write_word(wave, inst, &out);
+        wave.set_s64(usize::from(inst.sdst), pack(&carries) & written);
+    } else {
+        write_word(wave, inst, &out);
     }
     Flow::Next
+}
+
+/// A source of 32 bits with its modifiers.
+#[inline(always)]
+fn carry_source<'a>(wave: &'a Wave, inst: &Inst, n: usize, kind: Type, buffer: &'a mut LaneBuffer) -> &'a Lanes {
+    if inst.plain {
+        return source(wave, inst, inst.src[n], kind, buffer);
+    }
+    modify::source(wave, inst, Operand::new(inst, n, kind), buffer)
+}
+
+#[inline(always)]
+fn write_word(wave: &mut Wave, inst: &Inst, out: &Lanes) {
+    if inst.plain { wave.write(inst.dst, out) } else { modify::store(wave, inst, Writing::WORD, out, None) }
 }
 
 /// A multiplication of 32 bits added to 64, with the bit above the result.
@@ -184,33 +190,22 @@ impl WideCarry for MadI64 {
 
 #[inline(always)]
 fn wide_carry_body<O: WideCarry>(wave: &mut Wave, inst: &Inst) -> Flow {
+    let inst = if wave.unusual() & unusual::INDEXED != 0 { &relative(wave, inst) } else { inst };
+    let (mut buffer_a, mut buffer_b) = (LaneBuffer::uninit(), LaneBuffer::uninit());
+    let mut buffer_c = [LaneBuffer::uninit(), LaneBuffer::uninit()];
+    let a = source(wave, inst, inst.src[0], Type::B32, &mut buffer_a);
+    let b = source(wave, inst, inst.src[1], Type::B32, &mut buffer_b);
+    let (c_low, c_high) = source64(wave, inst, inst.src[2], O::SUM, &mut buffer_c);
     let (mut low, mut high) = ([0; LANES], [0; LANES]);
     let mut carries = [0_u8; LANES];
-    if !inst.plain || wave.unusual() & unusual::INDEXED != 0 {
-        let types = &[Type::B32, Type::B32, O::SUM];
-        let sources = modify::fetch(wave, inst, Reading { types, accumulates: false, flushes: false });
-        for lane in 0..LANES {
-            let (a, b, c) = (sources.low[0][lane], sources.low[1][lane], sources.wide(2, lane));
-            let (result, carry) = O::lane(a, b, c);
-            let result = if inst.clamp { O::clamped(a, b, c) } else { result };
-            (low[lane], high[lane]) = (result as u32, (result >> 32) as u32);
-            carries[lane] = u8::from(carry);
-        }
-        modify::store(wave, inst, Writing { kind: Type::B64, keeps_high: false }, &low, Some(&high), sources.skipped);
-    } else {
-        let (mut buffer_a, mut buffer_b): (LaneBuffer, LaneBuffer) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-        let mut buffer_c: [LaneBuffer; 2] = [MaybeUninit::uninit(), MaybeUninit::uninit()];
-        let a = source(wave, inst, 0, Type::B32, &mut buffer_a);
-        let b = source(wave, inst, 1, Type::B32, &mut buffer_b);
-        let (c_low, c_high) = source64(wave, inst, 2, O::SUM, &mut buffer_c);
-        for lane in 0..LANES {
-            let c = u64::from(c_low[lane]) | u64::from(c_high[lane]) << 32;
-            let (result, carry) = O::lane(a[lane], b[lane], c);
-            (low[lane], high[lane]) = (result as u32, (result >> 32) as u32);
-            carries[lane] = u8::from(carry);
-        }
-        wave.write64(inst.dst, &low, &high);
+    for lane in 0..LANES {
+        let c = u64::from(c_low[lane]) | u64::from(c_high[lane]) << 32;
+        let (result, carry) = O::lane(a[lane], b[lane], c);
+        let result = if inst.clamp { O::clamped(a[lane], b[lane], c) } else { result };
+        (low[lane], high[lane]) = (result as u32, (result >> 32) as u32);
+        carries[lane] = u8::from(carry);
     }
+    wave.write64(inst.dst, &low, &high);
     wave.set_s64(usize::from(inst.sdst), pack(&carries) & wave.exec());
     Flow::Next
 }

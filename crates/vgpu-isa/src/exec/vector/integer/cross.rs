@@ -1,12 +1,10 @@
 //! Operations that know their lane, or take and give single lanes.
 
-use std::mem::MaybeUninit;
-
 use crate::inst::{Encoding, Env, Flow, Inst, Op};
 use crate::lanes::handlers;
-use crate::modify::{self, Reading, Writing};
-use crate::operand::{LaneBuffer, Type, source};
-use crate::wave::{LANES, Lanes, Wave, unusual};
+use crate::modify::{self, Operand, Writing};
+use crate::operand::{LaneBuffer, Type};
+use crate::wave::{LANES, Lanes, Wave};
 
 /// Counts the bits of a half of a mask that belong to lanes before this one.
 trait Before: 'static {
@@ -39,24 +37,15 @@ impl Before for High {
 
 #[inline(always)]
 fn before_body<O: Before>(wave: &mut Wave, inst: &Inst) -> Flow {
+    let inst = &modify::relative(wave, inst);
+    let (mut buffer_a, mut buffer_b) = (LaneBuffer::uninit(), LaneBuffer::uninit());
+    let a = modify::source(wave, inst, Operand::new(inst, 0, Type::B32), &mut buffer_a);
+    let b = modify::source(wave, inst, Operand::new(inst, 1, Type::B32), &mut buffer_b);
     let mut out = [0; LANES];
-    let count = |a: u32, b: u32, lane: usize| (a & O::LANES_BEFORE[lane]).count_ones().wrapping_add(b);
-    if !inst.plain || wave.unusual() & unusual::INDEXED != 0 {
-        let reading = Reading { types: &[Type::B32; 2], accumulates: false, flushes: false };
-        let sources = modify::fetch(wave, inst, reading);
-        for lane in 0..LANES {
-            out[lane] = count(sources.low[0][lane], sources.low[1][lane], lane);
-        }
-        modify::store(wave, inst, Writing { kind: Type::B32, keeps_high: false }, &out, None, sources.skipped);
-        return Flow::Next;
-    }
-    let (mut buffer_a, mut buffer_b): (LaneBuffer, LaneBuffer) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    let a = source(wave, inst, 0, Type::B32, &mut buffer_a);
-    let b = source(wave, inst, 1, Type::B32, &mut buffer_b);
     for lane in 0..LANES {
-        out[lane] = count(a[lane], b[lane], lane);
+        out[lane] = (a[lane] & O::LANES_BEFORE[lane]).count_ones().wrapping_add(b[lane]);
     }
-    wave.write(inst.dst, &out);
+    modify::store(wave, inst, Writing::WORD, &out, None);
     Flow::Next
 }
 

@@ -23,6 +23,7 @@ impl WideLane for Lshlrev64 {
     const SOURCES: &'static [Type] = &[Type::B32, Type::B64];
     const RESULT: Type = Type::B64;
     const IN_HALVES: bool = true;
+    const DISTANCE: Option<usize> = Some(0);
 
     #[inline(always)]
     fn lane([a, b, _]: [u64; 3]) -> u64 {
@@ -56,6 +57,7 @@ pub(super) mod mi300 {
         const SOURCES: &'static [Type] = &[Type::B64, Type::B32, Type::B64];
         const RESULT: Type = Type::B64;
         const IN_HALVES: bool = true;
+        const DISTANCE: Option<usize> = Some(1);
 
         #[inline(always)]
         fn lane([a, b, c]: [u64; 3]) -> u64 {

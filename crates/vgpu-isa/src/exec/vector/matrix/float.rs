@@ -3,7 +3,9 @@
 //! The functions of the usual mode are free of branches, so that loops over lanes vectorise. What a NaN looks like
 //! after an operation is not documented: it is some quiet NaN here.
 
-use crate::wave::mode;
+#[cfg(target_arch = "x86_64")]
+use crate::table::is_wide;
+use crate::wave::{LANES, Lanes, mode};
 
 const HALF_INFINITY: u32 = 0x7C00;
 const HALF_ONE: u32 = 0x3C00;
@@ -35,11 +37,12 @@ pub(super) fn to_half(value: f32) -> u32 {
     result | bits >> 16 & 0x8000
 }
 
-/// Fused multiply and add of half precision, to nearest even.
+/// Fused multiply and add of three halves in single precision, rounded to odd: rounding that to half precision is
+/// rounding once.
 #[inline(always)]
-pub(super) fn fma_half(a: u32, b: u32, c: u32) -> u32 {
-    // The product has 22 bits: exact. The sum is rounded to odd, which a second rounding to 11 bits cannot notice.
-    let (product, c) = (from_half(a) * from_half(b), from_half(c));
+pub(super) fn fma_to_odd([a, b, c]: [f32; 3]) -> f32 {
+    // The product has 22 bits: exact. A second rounding to 11 bits cannot notice that the sum was rounded to odd.
+    let product = a * b;
     let sum = product + c;
     let back = sum - product;
     let error = (product - (sum - back)) + (c - back);
@@ -48,7 +51,75 @@ pub(super) fn fma_half(a: u32, b: u32, c: u32) -> u32 {
     let inexact = (error.abs() > 0.0) & (bits & 1 == 0);
     // Away from zero if the error has the sign of the sum, toward zero otherwise.
     let step = 1_u32.wrapping_sub((error.to_bits() ^ bits) >> 31 << 1);
-    to_half(f32::from_bits(bits.wrapping_add(if inexact { step } else { 0 })))
+    f32::from_bits(bits.wrapping_add(if inexact { step } else { 0 }))
+}
+
+/// Halves of all lanes, in the order of memory.
+const HALVES: usize = 2 * LANES;
+
+/// Computes with both halves of all lanes in single precision.
+#[inline(always)]
+pub(super) fn in_singles(sources: [&Lanes; 3], single: impl Fn([f32; 3]) -> f32) -> Lanes {
+    #[cfg(target_arch = "x86_64")]
+    if is_wide() {
+        // SAFETY: the CPU has AVX2, FMA and F16C.
+        return unsafe { f16c::in_singles(sources, single) };
+    }
+    let half = |lane: usize, shift: u32| single(sources.map(|lanes| from_half(lanes[lane] >> shift & 0xFFFF)));
+    std::array::from_fn(|lane| to_half(half(lane, 0)) | to_half(half(lane, 16)) << 16)
+}
+
+/// The conversions of the CPU. They differ from [`from_half`] in that signalling NaNs become quiet, which the operation
+/// in between would do.
+#[cfg(target_arch = "x86_64")]
+mod f16c {
+    use std::arch::x86_64::{
+        _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128, _mm_storeu_si128, _mm256_cvtph_ps, _mm256_cvtps_ph,
+        _mm256_loadu_ps, _mm256_storeu_ps,
+    };
+
+    use super::HALVES;
+    use crate::wave::Lanes;
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    pub(super) fn in_singles(sources: [&Lanes; 3], single: impl Fn([f32; 3]) -> f32) -> Lanes {
+        let [a, b, c] = [singles(sources[0]), singles(sources[1]), singles(sources[2])];
+        let mut out = [0.0; HALVES];
+        for n in 0..HALVES {
+            out[n] = single([a[n], b[n], c[n]]);
+        }
+        halves(&out)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn singles(lanes: &Lanes) -> [f32; HALVES] {
+        let mut out = [0.0; HALVES];
+        for first in (0..HALVES).step_by(8) {
+            // SAFETY: eight halves follow `first` in `lanes`, eight singles in `out`.
+            unsafe {
+                let eight = _mm_loadu_si128(lanes.as_ptr().cast::<u16>().add(first).cast());
+                _mm256_storeu_ps(out.as_mut_ptr().add(first), _mm256_cvtph_ps(eight));
+            }
+        }
+        out
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn halves(singles: &[f32; HALVES]) -> Lanes {
+        let mut out = [0; HALVES / 2];
+        for first in (0..HALVES).step_by(8) {
+            // SAFETY: eight singles follow `first` in `singles`, eight halves in `out`.
+            unsafe {
+                let eight = _mm256_loadu_ps(singles.as_ptr().add(first));
+                let eight = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(eight);
+                _mm_storeu_si128(out.as_mut_ptr().cast::<u16>().add(first).cast(), eight);
+            }
+        }
+        out
+    }
 }
 
 /// A half clamped to the range 0 to 1; `nan_is_zero` is DX10_CLAMP.

@@ -1,11 +1,13 @@
 //! Packed half precision.
 
-use super::float::{Rules, clamp_half, fma_half, from_half, to_half};
+use super::float::{Rules, clamp_half, fma_to_odd, from_half, in_singles, to_half};
 use super::packed::{Packed, packed};
 use crate::inst::{Encoding, Op};
 use crate::operand::Type;
+use crate::wave::Lanes;
 
-/// Arithmetic: in single precision for the usual mode, in double precision for others.
+/// Arithmetic: in single precision for the usual mode, in double precision for others. Singles have more than twice the
+/// bits of halves: rounding twice is rounding once.
 macro_rules! arithmetic {
     ($($name:ident, $sources:literal, $accumulates:literal, |$x:ident| $usual:expr, |$r:ident, $y:ident| $exact:expr;)*) => {
         $(struct $name;
@@ -16,8 +18,14 @@ macro_rules! arithmetic {
             const ACCUMULATES: bool = $accumulates;
 
             #[inline(always)]
-            fn half($x: [u32; 3]) -> u32 {
-                $usual
+            fn half(source: [u32; 3]) -> u32 {
+                let $x = source.map(from_half);
+                to_half($usual)
+            }
+
+            #[inline(always)]
+            fn all(sources: [&Lanes; 3]) -> Lanes {
+                in_singles(sources, |$x| $usual)
             }
 
             #[inline(always)]
@@ -35,11 +43,10 @@ macro_rules! arithmetic {
 }
 
 arithmetic! {
-    FmaF16, 3, false, |x| fma_half(x[0], x[1], x[2]), |r, y| r.sum(y[0] * y[1], y[2]);
-    FmacF16, 3, true, |x| fma_half(x[0], x[1], x[2]), |r, y| r.sum(y[0] * y[1], y[2]);
-    // Singles have more than twice the bits of halves: rounding twice is rounding once.
-    AddF16, 2, false, |x| to_half(from_half(x[0]) + from_half(x[1])), |r, y| r.sum(y[0], y[1]);
-    MulF16, 2, false, |x| to_half(from_half(x[0]) * from_half(x[1])), |_r, y| y[0] * y[1];
+    FmaF16, 3, false, |x| fma_to_odd(x), |r, y| r.sum(y[0] * y[1], y[2]);
+    FmacF16, 3, true, |x| fma_to_odd(x), |r, y| r.sum(y[0] * y[1], y[2]);
+    AddF16, 2, false, |x| x[0] + x[1], |r, y| r.sum(y[0], y[1]);
+    MulF16, 2, false, |x| x[0] * x[1], |_r, y| y[0] * y[1];
 }
 
 #[inline(always)]

@@ -21,6 +21,12 @@ pub(super) trait Packed: 'static {
     /// The result in the usual mode. The upper halves of the sources are zero; that of the result must be.
     fn half(source: [u32; 3]) -> u32;
 
+    /// The results of both halves of all lanes in the usual mode.
+    #[inline(always)]
+    fn all([a, b, c]: [&Lanes; 3]) -> Lanes {
+        each(a, b, c, Self::half)
+    }
+
     /// The result with the clamp modifier in the usual mode.
     fn clamped(source: [u32; 3]) -> u32;
 
@@ -53,7 +59,7 @@ fn packed_body<O: Packed>(wave: &mut Wave, inst: &Inst) -> Flow {
     } else if inst.clamp {
         each(a, b, c, O::clamped)
     } else {
-        each(a, b, c, O::half)
+        O::all([a, b, c])
     };
     wave.write(inst.dst, &out);
     Flow::Next

@@ -139,6 +139,17 @@ fn tokens_are_never_held_by_more_than_there_are() {
 }
 
 #[test]
+fn the_workers_of_one_process_hold_all_tokens_at_once() {
+    for tokens in [1, 2, 7, 64] {
+        let (chip, _file) = Chip::create(Geometry::cdna(64, 1), 1, tokens).expect("shared memory");
+        let process = chip.add_process().expect("a free slot");
+        // A worker that gives up shows that no token is left.
+        let guards: Vec<_> = std::iter::from_fn(|| chip.acquire(process, None, || true)).collect();
+        assert_eq!((guards.len(), chip.tokens_held()), (tokens as usize, tokens));
+    }
+}
+
+#[test]
 fn a_process_that_gives_up_waits_no_more() {
     let (chip, processes) = with_waves(&[1, 1]);
     let guard = chip.acquire(processes[0], None, || true).expect("it is free");
