@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use gpreempt_core::Activity;
-use gpreempt_testkit::{Actor, play, this_test, until};
+use gpreempt_testkit::scene::status;
+use gpreempt_testkit::{Actor, play, play_each_read_index, this_test, until};
 use gpreemptd::clock::now;
 use gpreemptd::discovery::{Format, OccupancySample, Ring};
 use gpreemptd::observe::{TenantActivity, TenantProbe};
@@ -33,12 +34,22 @@ fn watch(actor: &mut Actor) -> (TenantProbe, u32) {
     let queue = actor.queue(7);
     let pid = actor.pid();
     let mut probe = TenantProbe::new(Arc::new(ProcessMemory::open(pid).unwrap()), &rings(pid));
-    until("it is idle", || look(&mut probe).activity == Activity::Idle);
+    until_idle(&mut probe);
     (probe, queue)
+}
+
+/// Waits until the tenant is seen idle. The read index may pass a packet a moment after its signal has fired.
+fn until_idle(probe: &mut TenantProbe) {
+    until("it is idle", || look(probe).activity == Activity::Idle);
 }
 
 fn look(probe: &mut TenantProbe) -> TenantActivity {
     probe.poll(now(), false).unwrap()
+}
+
+/// Whether the read index of this gpu passes packets only when they have retired.
+fn index_retires() -> bool {
+    status()["read_index"] == "retire"
 }
 
 /// Asks the driver, as the daemon does when a look is unsure.
@@ -55,14 +66,15 @@ fn sample(probe: &mut TenantProbe, pid: Pid) -> u32 {
 
 #[test]
 fn a_kernel_that_was_fetched_runs_until_its_signal_fires() {
-    play(this_test!(), &[], |scene| {
+    play_each_read_index(this_test!(), &[], |scene| {
         let mut actor = scene.actor();
         let (mut probe, queue) = watch(&mut actor);
         actor.ask(&format!("walk {queue} {GROUPS}"));
+        let retires = index_retires();
         until("it was fetched", || {
             let look = look(&mut probe);
             assert!(look.activity.has_work(), "{look:?}");
-            look.pending == 0
+            if retires { look.activity == Activity::Running } else { look.pending == 0 }
         });
         assert_eq!(look(&mut probe).activity, Activity::Running);
         until("a signal alone is not believed for ever", || look(&mut probe).unsure);
@@ -73,16 +85,17 @@ fn a_kernel_that_was_fetched_runs_until_its_signal_fires() {
             assert_eq!(confirmed.activity, Activity::Running);
             !confirmed.unsure
         });
+        assert_eq!(look(&mut probe).pending, u64::from(retires), "its packet");
         actor.enough();
         actor.must_end_right(0);
-        assert_eq!(look(&mut probe).activity, Activity::Idle);
+        until_idle(&mut probe);
         actor.leave();
     });
 }
 
 #[test]
 fn kernels_without_signals_run_until_a_sample_finds_no_waves() {
-    play(this_test!(), &[], |scene| {
+    play_each_read_index(this_test!(), &[], |scene| {
         let mut actor = scene.actor();
         let (mut probe, queue) = watch(&mut actor);
         actor.ask(&format!("walk {queue} {GROUPS} silent"));
@@ -94,17 +107,21 @@ fn kernels_without_signals_run_until_a_sample_finds_no_waves() {
         until("its waves are on the gpu", || sample(&mut probe, actor.pid()) > 0);
         assert_eq!(look(&mut probe).activity, Activity::Running);
         actor.enough();
-        // Nothing in its memory tells that it ended.
-        assert_eq!(look(&mut probe).activity, Activity::Running);
-        until("its waves are gone", || sample(&mut probe, actor.pid()) == 0);
-        assert_eq!(look(&mut probe).activity, Activity::Idle);
+        if !index_retires() {
+            // Nothing in its memory tells that it ended.
+            assert_eq!(look(&mut probe).activity, Activity::Running);
+        }
+        // The index may pass the packet after the first sample without waves; then the next one tells.
+        until("a sample tells its end", || {
+            sample(&mut probe, actor.pid()) == 0 && look(&mut probe).activity == Activity::Idle
+        });
         actor.leave();
     });
 }
 
 #[test]
 fn a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires() {
-    play(this_test!(), &[], |scene| {
+    play_each_read_index(this_test!(), &[], |scene| {
         let mut actor = scene.actor();
         let (mut probe, queue) = watch(&mut actor);
         for (job, kind) in ["", " value"].iter().enumerate() {
@@ -123,7 +140,7 @@ fn a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires() {
             assert_eq!(look(&mut probe).activity, Activity::Running);
             actor.enough();
             actor.must_end_right(job);
-            assert_eq!(look(&mut probe).activity, Activity::Idle);
+            until_idle(&mut probe);
         }
         actor.leave();
     });
