@@ -1,8 +1,9 @@
 //! Shared virtual memory: attributes of address ranges, remembered and reported back.
 //!
 //! Source of the rules: `kfd_svm.c` of Linux 6.12. Pages do not move here, so locations are only remembered; access and
-//! permissions are told to the device. Whether the process has memory in a range is for the client side to see, and
-//! ranges do not count in the account of system memory.
+//! permissions are told to the device. A gpu that loses access loses it at once; Linux 6.12 leaves the old mapping
+//! (a comment in `svm_range_set_attr` says so), on which no program can rely. Whether the process has memory in a range
+//! is for the client side to see, and ranges do not count in the account of system memory.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use super::{file, text};
 
 /// Jobs that run if none is named.
-const JOBS: usize = 26;
+const JOBS: usize = 27;
 
 /// A release of ROCm that `cargo xtask setup` unpacks.
 pub(super) struct Rocm {

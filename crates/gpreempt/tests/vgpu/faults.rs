@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use gpreempt_testkit::{ThisTest, this_test};
-use kfd_runtime::{Arguments, CodeObject, Error, Executable, GpuAddr, Launch, Order, Placement, Queue};
+use kfd_runtime::{Arguments, Buffer, CodeObject, Error, Executable, GpuAddr, Launch, Order, Placement, Queue};
 use kfd_runtime::{Result, Runtime, Signal};
 use kfd_suite::suite;
 
-const LIMIT: Duration = Duration::from_secs(60);
+pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs `body` on the virtual gpu: in another process, unless this one is on it already.
 pub(super) fn on_the_gpu(test: ThisTest, body: fn() -> Result<()>) {
@@ -26,21 +26,31 @@ pub(super) fn on_the_gpu(test: ThisTest, body: fn() -> Result<()>) {
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
-/// Starts `fill` with a destination of our choice; it completes `done`.
-fn start_fill(queue: &mut Queue, to: GpuAddr, items: u32, done: &Signal) -> Result<(Executable, kfd_runtime::Buffer)> {
+/// Starts `fill` with a destination of our choice; it completes `done`. `place` puts its arguments where the gpu finds
+/// them.
+pub(super) fn start_fill_from(
+    queue: &mut Queue,
+    to: GpuAddr,
+    items: u32,
+    done: &Signal,
+    place: impl FnOnce(&[u8]) -> Result<GpuAddr>,
+) -> Result<Executable> {
     let job = suite::find("fill").and_then(|test| test.job(1)).expect("in the suite");
     let program = Executable::load(queue, &CodeObject::parse(job.object)?)?;
     let kernel = program.kernel(job.kernel)?;
     let block = Arguments::default().address(to).u32(0).u32(items).block(kernel.argument_bytes);
-    let mut arguments = queue.device().allocate(block.len(), Placement::Gtt)?;
-    arguments.write(0, &block)?;
-    queue.dispatch(
-        &kernel,
-        arguments.address(),
-        &Launch::linear(items.div_ceil(256), 256),
-        Order::AfterPrevious,
-        done,
-    )?;
+    let arguments = place(&block)?;
+    queue.dispatch(&kernel, arguments, &Launch::linear(items.div_ceil(256), 256), Order::AfterPrevious, done)?;
+    Ok(program)
+}
+
+/// Starts `fill` with arguments in a buffer.
+pub(super) fn start_fill(queue: &mut Queue, to: GpuAddr, items: u32, done: &Signal) -> Result<(Executable, Buffer)> {
+    let mut arguments = queue.device().allocate(4096, Placement::Gtt)?;
+    let program = start_fill_from(queue, to, items, done, |block| {
+        arguments.write(0, block)?;
+        Ok(arguments.address())
+    })?;
     Ok((program, arguments))
 }
 

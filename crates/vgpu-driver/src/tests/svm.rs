@@ -1,4 +1,4 @@
-use kfd_abi::svm::{LOCATION_UNDEFINED, SvmArgs, SvmAttr, SvmAttribute, SvmFlags, SvmOp};
+use kfd_abi::svm::{LOCATION_SYSMEM, LOCATION_UNDEFINED, SvmArgs, SvmAttr, SvmAttribute, SvmFlags, SvmOp};
 
 use super::*;
 
@@ -214,4 +214,61 @@ fn memory_that_the_process_gave_up_is_forgotten() {
     machine.mapped(ALICE, BASE + 2 * PAGE, 3 * PAGE, AllocFlags::GTT | RW);
     let alloc = machine.alloc(ALICE, BASE + 5 * PAGE, PAGE, AllocFlags::GTT | RW);
     assert_eq!(alloc.errno(), Some(Errno::EADDRINUSE));
+}
+
+/// A place is answered if all that is known of the range has it; parts of which nothing is known do not count.
+#[test]
+fn a_place_that_a_part_of_the_range_does_not_have_is_none() {
+    let mut machine = Machine::new("mi300x-cpx");
+    let (first, second) = (machine.gpu_id(0), machine.gpu_id(1));
+    for kind in [SvmAttr::PREFERRED_LOC, SvmAttr::PREFETCH_LOC] {
+        let start = BASE + u64::from(kind.0) * 64 * PAGE;
+        // The first two pages and the last two are on a gpu, and nothing is known of those between.
+        set(&mut machine, start, 2, &[(kind, first)]).ok();
+        set(&mut machine, start + 4 * PAGE, 2, &[(kind, first)]).ok();
+        let place = |machine: &mut Machine, page: u64, pages| get(machine, start + page * PAGE, pages, &[(kind, 9)]);
+        assert_eq!(place(&mut machine, 0, 6), [(kind, first)]);
+        assert_eq!(place(&mut machine, 1, 8), [(kind, first)]);
+        assert_eq!(place(&mut machine, 2, 2), [(kind, LOCATION_UNDEFINED)]);
+        // Known for another reason, they have no place.
+        set(&mut machine, start + 2 * PAGE, 1, &[(SvmAttr::GRANULARITY, 9)]).ok();
+        assert_eq!(place(&mut machine, 0, 6), [(kind, LOCATION_UNDEFINED)]);
+        assert_eq!(place(&mut machine, 3, 3), [(kind, first)]);
+        // The last one that is set counts, and system memory is a place like others.
+        set(&mut machine, start, 6, &[(kind, first), (kind, second)]).ok();
+        assert_eq!(place(&mut machine, 0, 6), [(kind, second)]);
+        set(&mut machine, start + 5 * PAGE, 1, &[(kind, LOCATION_SYSMEM)]).ok();
+        assert_eq!(place(&mut machine, 0, 5), [(kind, second)]);
+        assert_eq!(place(&mut machine, 0, 6), [(kind, LOCATION_UNDEFINED)]);
+        assert_eq!(place(&mut machine, 5, 1), [(kind, LOCATION_SYSMEM)]);
+    }
+    // Preferring nothing is possible, and does not change where memory was moved to.
+    let attributes = [(SvmAttr::PREFERRED_LOC, first), (SvmAttr::PREFETCH_LOC, second)];
+    set(&mut machine, BASE, 1, &attributes).ok();
+    set(&mut machine, BASE, 1, &[(SvmAttr::PREFERRED_LOC, LOCATION_UNDEFINED)]).ok();
+    assert_eq!(get(&mut machine, BASE, 1, &attributes), [(SvmAttr::PREFERRED_LOC, LOCATION_UNDEFINED), attributes[1]]);
+}
+
+#[test]
+fn gpus_with_access_are_told_what_they_may_do() {
+    let mut machine = Machine::new("mi300x-cpx");
+    let (first, second) = (machine.gpu_id(0), machine.gpu_id(1));
+    let effect = |gpu, access, writable, executable| ProcessEffect::SvmAccess {
+        gpu,
+        va: BASE,
+        size: PAGE,
+        access,
+        writable,
+        executable,
+    };
+    let mut told = |attributes: &[(SvmAttr, u32)]| set(&mut machine, BASE, 1, attributes).call.effects.process;
+    // No gpu has access: there is nothing to tell.
+    assert_eq!(told(&[(SvmAttr::PREFETCH_LOC, first), (SvmAttr::SET_FLAGS, SvmFlags::GPU_RO.0)]), []);
+    assert_eq!(told(&[(SvmAttr::ACCESS, second)]), [effect(1, true, false, false)]);
+    assert_eq!(told(&[(SvmAttr::SET_FLAGS, SvmFlags::GPU_EXEC.0)]), [effect(1, true, false, true)]);
+    let both = [effect(0, true, true, true), effect(1, true, true, true)];
+    assert_eq!(told(&[(SvmAttr::ACCESS_IN_PLACE, first), (SvmAttr::CLR_FLAGS, SvmFlags::GPU_RO.0)]), both);
+    // The last word about a gpu counts.
+    let last = [effect(0, true, true, true), effect(1, false, true, true)];
+    assert_eq!(told(&[(SvmAttr::ACCESS, second), (SvmAttr::NO_ACCESS, second)]), last);
 }

@@ -61,6 +61,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(super) filter: String,
 
+    /// Run on this gpu: a built-in profile or a file.
+    #[arg(long, value_name = "NAME|FILE", default_value = "mi300x")]
+    pub(super) profile: String,
+
     /// Use the debug build of the command, which the tests have built already.
     #[arg(long)]
     pub(super) debug: bool,
@@ -140,6 +144,7 @@ struct SuiteReport {
     schema: u32,
     suite: &'static str,
     version: String,
+    profile: String,
     passed: usize,
     /// Enabled tests that did not pass.
     failed: usize,
@@ -160,7 +165,8 @@ pub(super) fn run(suite: &'static GoogleTests, options: &Options, gpreempt: &Pat
     let logs = root().join("target/clients").join(suite.name);
     fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
     let release = ROCM72.directory().canonicalize()?;
-    let virtual_suite = VirtualSuite { suite, gpreempt: gpreempt.to_owned(), release, logs };
+    let virtual_suite =
+        VirtualSuite { suite, gpreempt: gpreempt.to_owned(), profile: options.profile.clone(), release, logs };
     let path = root().join("crates/xtask/clients").join(suite.name).with_extension("toml");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let expected: Expectations = toml::from_str(&text).with_context(|| format!("{} is not valid", path.display()))?;
@@ -181,6 +187,7 @@ pub(super) fn run(suite: &'static GoogleTests, options: &Options, gpreempt: &Pat
         schema: 1,
         suite: suite.name,
         version,
+        profile: options.profile.clone(),
         passed: count(true, &passed),
         failed: count(true, &TestRun::failed),
         skipped: tests.iter().filter(|run| run.ending == Ending::Skipped).count(),
@@ -249,6 +256,7 @@ impl fmt::Display for Test {
 struct VirtualSuite {
     suite: &'static GoogleTests,
     gpreempt: PathBuf,
+    profile: String,
     release: PathBuf,
     /// Directory for the output of the tests.
     logs: PathBuf,
@@ -268,7 +276,7 @@ impl VirtualSuite {
     /// The program on a virtual gpu.
     fn command(&self, program: &str, filter: &str) -> Command {
         let mut command = Command::new(&self.gpreempt);
-        command.args(["vgpu", "run", "--"]).arg(self.release.join("run"));
+        command.args(["vgpu", "run", "--profile", &self.profile, "--"]).arg(self.release.join("run"));
         self.complete(command, program, &["--gtest_also_run_disabled_tests", filter])
     }
 
@@ -394,6 +402,7 @@ mod tests {
             schema: 1,
             suite: "rocrtst",
             version: String::new(),
+            profile: String::new(),
             passed: 0,
             failed: 0,
             skipped: 0,

@@ -55,20 +55,23 @@ pub(crate) fn clients(suite: &Suite) -> Result<()> {
 /// # Errors
 /// If the results are not the known ones.
 pub(crate) fn test() -> Result<()> {
-    clients(&Suite::Rocrtst(known("")))?;
-    clients(&Suite::Rocrand(known("")))
+    clients(&Suite::Rocrtst(known("mi300x", "")))?;
+    clients(&Suite::Rocrand(known("mi300x", "")))
 }
 
-/// Runs tests of one program, which takes seconds.
+/// Runs tests of one program, which takes seconds, on a gpu of each target: its kernels are compiled for both.
 ///
 /// # Errors
 /// If one of them fails.
 pub(crate) fn test_some() -> Result<()> {
-    clients(&Suite::Rocrand(known("test_rocrand_kernel_xorwow")))
+    ["mi300x", "mi210"]
+        .into_iter()
+        .try_for_each(|profile| clients(&Suite::Rocrand(known(profile, "test_rocrand_kernel_xorwow"))))
 }
 
-fn known(filter: &str) -> gtest::Options {
-    gtest::Options { json: false, known: true, filter: filter.to_owned(), debug: true }
+fn known(profile: &str, filter: &str) -> gtest::Options {
+    let (profile, filter) = (profile.to_owned(), filter.to_owned());
+    gtest::Options { json: false, known: true, filter, profile, debug: true }
 }
 
 /// Builds the command and returns the path of the executable.

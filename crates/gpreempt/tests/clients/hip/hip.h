@@ -30,7 +30,21 @@ enum {
 enum { hipMemcpyHostToDevice = 1, hipMemcpyDeviceToHost = 2, hipMemcpyDeviceToDevice = 3, hipMemcpyDefault = 4 };
 enum { hipStreamNonBlocking = 1, hipMemAttachGlobal = 1 };
 enum { hipDeviceAttributeCooperativeLaunch = 10, hipStreamCaptureModeGlobal = 0 };
-enum { hipCpuDeviceId = -1, hipMemAdviseSetPreferredLocation = 3 };
+enum { hipCpuDeviceId = -1, hipInvalidDeviceId = -2 };
+enum {
+    hipMemAdviseSetReadMostly = 1,
+    hipMemAdviseUnsetReadMostly,
+    hipMemAdviseSetPreferredLocation,
+    hipMemAdviseUnsetPreferredLocation,
+    hipMemAdviseSetAccessedBy,
+    hipMemAdviseUnsetAccessedBy,
+};
+enum {
+    hipMemRangeAttributeReadMostly = 1,
+    hipMemRangeAttributePreferredLocation,
+    hipMemRangeAttributeAccessedBy,
+    hipMemRangeAttributeLastPrefetchLocation,
+};
 enum { hipDeviceScheduleBlockingSync = 4, hipEventBlockingSync = 1 };
 
 hipError_t hipInit(unsigned flags);
@@ -51,6 +65,7 @@ hipError_t hipHostGetDevicePointer(void **device, void *host, unsigned flags);
 hipError_t hipHostUnregister(void *memory);
 hipError_t hipMallocManaged(void **memory, size_t size, unsigned flags);
 hipError_t hipMemAdvise(const void *memory, size_t size, int advice, int device);
+hipError_t hipMemRangeGetAttribute(void *data, size_t size, int attribute, const void *memory, size_t count);
 hipError_t hipMemPrefetchAsync(const void *memory, size_t size, int device, hipStream_t stream);
 hipError_t hipMemGetInfo(size_t *left, size_t *all);
 hipError_t hipMemcpy(void *to, const void *from, size_t size, int kind);

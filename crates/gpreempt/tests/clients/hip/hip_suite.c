@@ -28,6 +28,7 @@ static const struct {
     {"errors", errors},     {"exactly_once", exactly_once},
     {"managed_turns", managed_turns}, {"default_stream", default_stream},
     {"graph_capture", graph_capture}, {"graph_nodes", graph_nodes}, {"cu_masks", cu_masks},
+    {"managed_places", managed_places},
     {"cooperative", cooperative}, {"device_heap", device_heap}, {"device_printf", device_printf},
     /* Those below end the program. */
     {"fault", fault},       {"give_up", give_up}, {"no_code", no_code},

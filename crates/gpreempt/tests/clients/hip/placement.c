@@ -1,4 +1,4 @@
-/* Where the groups of a kernel run: streams that are limited to some compute units. */
+/* Where things are: groups of a kernel in streams that are limited to some compute units, and managed memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,4 +51,79 @@ u64 cu_masks(u32 seed)
         MUST(hipStreamDestroy(streams[i]));
     /* How many there are depends on the gpu. */
     return 0;
+}
+
+/* An attribute of managed memory. */
+static int attribute(const char *memory, size_t size, int which)
+{
+    int value = 77;
+    MUST(hipMemRangeGetAttribute(&value, sizeof value, which, memory, size));
+    return value;
+}
+
+/* Managed memory of which nothing has been said yet. */
+static void *fresh(size_t size)
+{
+    void *memory;
+    MUST(hipMallocManaged(&memory, size, hipMemAttachGlobal));
+    CHECK(attribute(memory, size, hipMemRangeAttributeReadMostly) == 0);
+    CHECK(attribute(memory, size, hipMemRangeAttributePreferredLocation) == hipInvalidDeviceId);
+    CHECK(attribute(memory, size, hipMemRangeAttributeAccessedBy) == hipInvalidDeviceId);
+    CHECK(attribute(memory, size, hipMemRangeAttributeLastPrefetchLocation) == hipInvalidDeviceId);
+    return memory;
+}
+
+/* Managed memory, of which the program says where it belongs and who reads it; kernels do not care. */
+u64 managed_places(u32 seed)
+{
+    enum { HALF = 3 * 4096, BOTH = 2 * HALF, WORDS = BOTH / sizeof(u32) };
+    static u32 expected[WORDS];
+    u32 words = WORDS, once = 1;
+    void *memory = fresh(BOTH);
+    char *low = memory, *high = low + HALF;
+    MUST(hipMemAdvise(low, BOTH, hipMemAdviseSetReadMostly, 0));
+    MUST(hipMemAdvise(high, HALF, hipMemAdviseUnsetReadMostly, 0));
+    CHECK(attribute(low, HALF, hipMemRangeAttributeReadMostly) == 1);
+    CHECK(attribute(low, BOTH, hipMemRangeAttributeReadMostly) == 0);
+
+    MUST(hipMemAdvise(low, BOTH, hipMemAdviseSetPreferredLocation, 0));
+    CHECK(attribute(low, BOTH, hipMemRangeAttributePreferredLocation) == 0);
+    MUST(hipMemAdvise(high, HALF, hipMemAdviseSetPreferredLocation, hipCpuDeviceId));
+    CHECK(attribute(low, HALF, hipMemRangeAttributePreferredLocation) == 0);
+    CHECK(attribute(high, HALF, hipMemRangeAttributePreferredLocation) == hipCpuDeviceId);
+    CHECK(attribute(low, BOTH, hipMemRangeAttributePreferredLocation) == hipInvalidDeviceId);
+    MUST(hipMemAdvise(low, BOTH, hipMemAdviseUnsetPreferredLocation, 0));
+    CHECK(attribute(high, HALF, hipMemRangeAttributePreferredLocation) == hipInvalidDeviceId);
+
+    MUST(hipMemAdvise(low, BOTH, hipMemAdviseSetAccessedBy, 0));
+    CHECK(attribute(low, BOTH, hipMemRangeAttributeAccessedBy) == 0);
+    MUST(hipMemAdvise(high, HALF, hipMemAdviseUnsetAccessedBy, 0));
+    CHECK(attribute(low, HALF, hipMemRangeAttributeAccessedBy) == 0);
+    CHECK(attribute(low, BOTH, hipMemRangeAttributeAccessedBy) == hipInvalidDeviceId);
+
+    fill(memory, WORDS, seed);
+    for (u32 i = 0; i < WORDS; i++) {
+        u32 value = ((u32 *)memory)[i];
+        value ^= value << 13;
+        value ^= value >> 17;
+        expected[i] = value ^ value << 5;
+    }
+    MUST(hipMemPrefetchAsync(low, BOTH, 0, NULL));
+    LAUNCH(NULL, "churn", WORDS, 256, &memory, &words, &once);
+    MUST(hipDeviceSynchronize());
+    CHECK(attribute(low, BOTH, hipMemRangeAttributeLastPrefetchLocation) == 0);
+    MUST(hipMemPrefetchAsync(high, HALF, hipCpuDeviceId, NULL));
+    MUST(hipDeviceSynchronize());
+    CHECK(attribute(low, HALF, hipMemRangeAttributeLastPrefetchLocation) == 0);
+    CHECK(attribute(high, HALF, hipMemRangeAttributeLastPrefetchLocation) == hipCpuDeviceId);
+    CHECK(attribute(low, BOTH, hipMemRangeAttributeLastPrefetchLocation) == hipInvalidDeviceId);
+    u64 sum = same(memory, expected, BOTH);
+    /* Nothing is left of it when other memory takes its place. */
+    MUST(hipMemAdvise(memory, BOTH, hipMemAdviseSetReadMostly, 0));
+    MUST(hipMemAdvise(memory, BOTH, hipMemAdviseSetPreferredLocation, 0));
+    MUST(hipMemPrefetchAsync(memory, BOTH, 0, NULL));
+    MUST(hipDeviceSynchronize());
+    MUST(hipFree(memory));
+    MUST(hipFree(fresh(BOTH)));
+    return sum;
 }

@@ -52,7 +52,7 @@ Job axpy, symbol, reduce, exactly_once, histogram, scratch, matmul, train, churn
 Job copies, pageable, memsets, managed, registered, streams, events, host_call;   /* movement.c */
 Job managed_turns, default_stream;                                                /* movement.c */
 Job graph_capture, graph_nodes;                                                   /* graphs.c */
-Job cu_masks;                                                                     /* placement.c */
+Job cu_masks, managed_places;                                                     /* placement.c */
 Job cooperative, device_heap, device_printf, assertion;      /* library.c through device_library.c */
 Job errors, fault, give_up, no_code;                                              /* mistakes.c */
 

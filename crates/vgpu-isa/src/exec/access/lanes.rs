@@ -181,8 +181,20 @@ pub(crate) fn store<S: Store, M: Memory>(
             unsafe { S::put_all(at, from) };
             return Ok(());
         }
+        if store_at_once::<S, M>(memory, start, from) {
+            return Ok(());
+        }
     }
     store_scattered::<S, M>(memory, base, offsets, exec, from)
+}
+
+/// Values that follow each other but need care, with one careful access.
+#[inline(never)]
+fn store_at_once<S: Store, M: Memory>(memory: &mut M, start: u64, from: &S::Block) -> bool {
+    let mut bytes = [0; MOST];
+    // SAFETY: the array is large enough.
+    unsafe { S::put_all(bytes.as_mut_ptr(), from) };
+    memory.write_all(start, &bytes[..LANES * S::SIZE])
 }
 
 #[inline(always)]

@@ -41,6 +41,12 @@ pub(crate) trait Memory {
     /// Writes bytes the careful way.
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Stop>;
 
+    /// Writes the consecutive values of all lanes the careful way. Returns false if lanes have to be written one by
+    /// one, those included that have been written.
+    fn write_all(&mut self, address: u64, bytes: &[u8]) -> bool {
+        self.write(address, bytes).is_ok()
+    }
+
     /// Replaces an aligned word by a function of it; the word before.
     fn change_u32(&mut self, address: u64, change: impl FnMut(u32) -> u32) -> Result<u32, Stop>;
 
@@ -147,6 +153,11 @@ impl Memory for Lds<'_> {
             to.copy_from_slice(bytes);
         }
         Ok(())
+    }
+
+    /// As for reads.
+    fn write_all(&mut self, _address: u64, _bytes: &[u8]) -> bool {
+        false
     }
 
     #[inline(always)]
