@@ -110,16 +110,31 @@ fn lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
     }
     let (mut buffer_a, mut buffer_b, mut buffer_c): (LaneBuffer, LaneBuffer, LaneBuffer) =
         (MaybeUninit::uninit(), MaybeUninit::uninit(), MaybeUninit::uninit());
-    let mut out = LaneBuffer::uninit();
-    let [a, b, c] = if inst.plain {
+    // The loop twice: only where the compiler sees what the sources are do the results stay in machine registers.
+    if inst.plain {
         let a = lane_source::<O>(wave, inst, 0, &mut buffer_a);
         let b = if O::SOURCES.len() > 1 { lane_source::<O>(wave, inst, 1, &mut buffer_b) } else { a };
         let c = if O::SOURCES.len() > 2 { lane_source::<O>(wave, inst, 2, &mut buffer_c) } else { a };
-        [a, b, c]
+        let mut out = LaneBuffer::uninit();
+        let out = results::<O>([a, b, c], &wave.v[usize::from(inst.dst & 0xFF)], &mut out);
+        wave.write(inst.dst, out);
     } else {
-        modify::sources(wave, inst, O::SOURCES, O::ACCUMULATES, [&mut buffer_a, &mut buffer_b, &mut buffer_c])
-    };
-    let last = &wave.v[usize::from(inst.dst & 0xFF)];
+        let buffers = [&mut buffer_a, &mut buffer_b, &mut buffer_c];
+        let sources = modify::sources(wave, inst, O::SOURCES, O::ACCUMULATES, buffers);
+        let mut out = LaneBuffer::uninit();
+        let out = results::<O>(sources, &wave.v[usize::from(inst.dst & 0xFF)], &mut out);
+        if has_float(O::SOURCES) && inst.signed {
+            wave.write(inst.dst, out);
+        } else {
+            modify::finish(wave, inst, Writing { kind: O::RESULT, keeps_high: O::KEEPS_HIGH }, out, None);
+        }
+    }
+    Flow::Next
+}
+
+/// Makes the results of all lanes; `last` is what the destination holds.
+#[inline(always)]
+fn results<'a, O: Lane>([a, b, c]: [&Lanes; 3], last: &Lanes, out: &'a mut LaneBuffer) -> &'a Lanes {
     let to = out.as_mut_ptr().cast::<u32>();
     let mask = [kind_mask(O::SOURCES, 0), kind_mask(O::SOURCES, 1), kind_mask(O::SOURCES, 2)];
     for lane in 0..LANES {
@@ -129,13 +144,7 @@ fn lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
         unsafe { to.add(lane).write(result | rest) };
     }
     // SAFETY: the loop wrote all lanes.
-    let out = unsafe { out.assume_init_ref() };
-    if inst.plain {
-        wave.write(inst.dst, &out.0);
-    } else {
-        modify::finish(wave, inst, Writing { kind: O::RESULT, keeps_high: O::KEEPS_HIGH }, &out.0, None);
-    }
-    Flow::Next
+    unsafe { &out.assume_init_ref().0 }
 }
 
 /// A source of an instruction without modifiers.
@@ -169,43 +178,39 @@ fn wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
         return modify::wide::<O>(wave, inst);
     }
     let mut buffers: [[LaneBuffer; 2]; 3] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 3];
-    let [buffer_a, buffer_b, buffer_c] = &mut buffers;
-    let operand = |n: usize| {
-        let accumulator = O::ACCUMULATES && n + 1 == O::SOURCES.len();
-        let code = if accumulator { ACCUMULATOR + inst.dst } else { inst.src[n] };
-        Operand { n, code, kind: O::SOURCES[n], accumulator }
-    };
-    let a = wide_source(wave, inst, operand(0), buffer_a);
-    let b = if O::SOURCES.len() > 1 { wide_source(wave, inst, operand(1), buffer_b) } else { a };
-    let c = if O::SOURCES.len() > 2 { wide_source(wave, inst, operand(2), buffer_c) } else { a };
-    let (mut low, mut high) = (LaneBuffer::uninit(), LaneBuffer::uninit());
-    let distance = O::DISTANCE.map(|n| inst.src[n]).filter(|code| inst.plain && *code < 256);
-    match distance.map(|code| wave.scalar(code, inst, Type::B32)) {
-        // The compiler makes a loop without shifts of the first.
-        Some(0) => wide_lanes::<O>([a, b, c], Some(0), &mut low, &mut high),
-        distance => wide_lanes::<O>([a, b, c], distance, &mut low, &mut high),
+    if !inst.plain {
+        let (mut low, mut high) = (LaneBuffer::uninit(), LaneBuffer::uninit());
+        let sources = wide_sources::<O, false>(wave, inst, false, &mut buffers);
+        let (low, high) = wide_results::<O>(sources, None, &mut low, &mut high);
+        let how = Writing { kind: O::RESULT, keeps_high: false };
+        modify::finish(wave, inst, how, low, O::RESULT.is_64().then_some(high));
+        return Flow::Next;
     }
-    // SAFETY: `wide_lanes` wrote all lanes of both.
-    let (low, high) = unsafe { (&low.assume_init_ref().0, &high.assume_init_ref().0) };
-    match (inst.plain, O::RESULT.is_64()) {
-        (true, true) => wave.write64(inst.dst, low, high),
-        (true, false) => wave.write(inst.dst, low),
-        (false, is_64) => {
-            let how = Writing { kind: O::RESULT, keeps_high: false };
-            modify::finish(wave, inst, how, low, is_64.then_some(high));
-        }
+    let distance = O::DISTANCE.map(|n| inst.src[n]).filter(|code| *code < 256);
+    let distance = distance.map(|code| wave.scalar(code, inst, Type::B32));
+    let sources = wide_sources::<O, true>(wave, inst, distance.is_some(), &mut buffers);
+    let (mut low, mut high) = (LaneBuffer::uninit(), LaneBuffer::uninit());
+    let (low, high) = match distance {
+        // The compiler makes a loop without shifts of the first.
+        Some(0) => wide_results::<O>(sources, Some(0), &mut low, &mut high),
+        distance => wide_results::<O>(sources, distance, &mut low, &mut high),
+    };
+    if O::RESULT.is_64() {
+        wave.write64(inst.dst, low, high);
+    } else {
+        wave.write(inst.dst, low);
     }
     Flow::Next
 }
 
 /// Makes the results of all lanes; `distance` is that of all, if they have the same.
 #[inline(always)]
-fn wide_lanes<O: WideLane>(
+fn wide_results<'a, O: WideLane>(
     [a, b, c]: [(&Lanes, &Lanes); 3],
     distance: Option<u32>,
-    low: &mut LaneBuffer,
-    high: &mut LaneBuffer,
-) {
+    low: &'a mut LaneBuffer,
+    high: &'a mut LaneBuffer,
+) -> (&'a Lanes, &'a Lanes) {
     let (to_low, to_high) = (low.as_mut_ptr().cast::<u32>(), high.as_mut_ptr().cast::<u32>());
     let join = |(low, high): (&Lanes, &Lanes), lane: usize, n: usize| {
         if n < O::SOURCES.len() && O::SOURCES[n].is_64() {
@@ -232,22 +237,44 @@ fn wide_lanes<O: WideLane>(
             to_high.add(lane).write(halves[1]);
         }
     }
+    // SAFETY: the loop wrote all lanes of both.
+    unsafe { (&low.assume_init_ref().0, &high.assume_init_ref().0) }
 }
 
-/// A source with its modifiers: low and high halves, the low half twice for narrow ones.
+/// All sources of an operation. If its distance is known, the lanes of that are not looked at.
 #[inline(always)]
-fn wide_source<'a>(
+fn wide_sources<'a, O: WideLane, const PLAIN: bool>(
+    wave: &'a Wave,
+    inst: &Inst,
+    is_distance_known: bool,
+    [buffer_a, buffer_b, buffer_c]: &'a mut [[LaneBuffer; 2]; 3],
+) -> [(&'a Lanes, &'a Lanes); 3] {
+    let operand = |n: usize| {
+        let accumulator = O::ACCUMULATES && n + 1 == O::SOURCES.len();
+        let is_unread = O::DISTANCE == Some(n) && is_distance_known;
+        let code = if accumulator || is_unread { ACCUMULATOR + inst.dst } else { inst.src[n] };
+        Operand { n, code, kind: O::SOURCES[n], accumulator }
+    };
+    let a = wide_source::<PLAIN>(wave, inst, operand(0), buffer_a);
+    let b = if O::SOURCES.len() > 1 { wide_source::<PLAIN>(wave, inst, operand(1), buffer_b) } else { a };
+    let c = if O::SOURCES.len() > 2 { wide_source::<PLAIN>(wave, inst, operand(2), buffer_c) } else { a };
+    [a, b, c]
+}
+
+/// A source of an instruction without modifiers or with any: low and high halves, the low half twice for narrow ones.
+#[inline(always)]
+fn wide_source<'a, const PLAIN: bool>(
     wave: &'a Wave,
     inst: &Inst,
     operand: Operand,
     buffers: &'a mut [LaneBuffer; 2],
 ) -> (&'a Lanes, &'a Lanes) {
-    match (inst.plain, operand.kind.is_64()) {
+    match (PLAIN, operand.kind.is_64()) {
         (true, true) => source64(wave, inst, operand.code, operand.kind, buffers),
         (false, true) => modify::source64(wave, inst, operand, buffers),
-        (plain, false) => {
+        (_, false) => {
             let [buffer, _] = buffers;
-            let low = if plain {
+            let low = if PLAIN {
                 source(wave, inst, operand.code, operand.kind, buffer)
             } else {
                 modify::source(wave, inst, operand, buffer)
@@ -261,22 +288,19 @@ fn wide_source<'a>(
 fn compare_body<O: Compare>(wave: &mut Wave, inst: &Inst) -> Flow {
     let exec = wave.exec();
     let relevant = if has_float(&O::SOURCES) { !0 } else { unusual::INDEXED };
+    let (first, second) = (Operand::new(inst, 0, O::SOURCES[0]), Operand::new(inst, 1, O::SOURCES[1]));
+    let mut buffers: [[LaneBuffer; 2]; 2] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 2];
+    let [buffer_a, buffer_b] = &mut buffers;
     let mask = if wave.unusual() & relevant != 0 {
         modify::compare::<O>(wave, inst)
+    } else if inst.plain {
+        let a = wide_source::<true>(wave, inst, first, buffer_a);
+        let b = wide_source::<true>(wave, inst, second, buffer_b);
+        comparison::<O>(a, b)
     } else {
-        let mut buffers: [[LaneBuffer; 2]; 2] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 2];
-        let [buffer_a, buffer_b] = &mut buffers;
-        let (a_low, a_high) = wide_source(wave, inst, Operand::new(inst, 0, O::SOURCES[0]), buffer_a);
-        let (b_low, b_high) = wide_source(wave, inst, Operand::new(inst, 1, O::SOURCES[1]), buffer_b);
-        let join = |low: &Lanes, high: &Lanes, lane: usize, n: usize| {
-            let low = u64::from(low[lane] & O::SOURCES[n].mask());
-            low | if O::SOURCES[n].is_64() { u64::from(high[lane]) << 32 } else { 0 }
-        };
-        let mut bits = [0_u8; LANES];
-        for lane in 0..LANES {
-            bits[lane] = u8::from(O::lane(join(a_low, a_high, lane, 0), join(b_low, b_high, lane, 1)));
-        }
-        pack(&bits) & !modify::skipped(wave, inst)
+        let a = wide_source::<false>(wave, inst, first, buffer_a);
+        let b = wide_source::<false>(wave, inst, second, buffer_b);
+        comparison::<O>(a, b) & !modify::skipped(wave, inst)
     };
     // Lanes that are off give zero.
     wave.set_s64(usize::from(inst.sdst), mask & exec);
@@ -284,6 +308,20 @@ fn compare_body<O: Compare>(wave: &mut Wave, inst: &Inst) -> Flow {
         wave.set_exec(mask & exec);
     }
     Flow::Next
+}
+
+/// The bits of all lanes.
+#[inline(always)]
+fn comparison<O: Compare>(a: (&Lanes, &Lanes), b: (&Lanes, &Lanes)) -> u64 {
+    let join = |(low, high): (&Lanes, &Lanes), lane: usize, n: usize| {
+        let low = u64::from(low[lane] & O::SOURCES[n].mask());
+        low | if O::SOURCES[n].is_64() { u64::from(high[lane]) << 32 } else { 0 }
+    };
+    let mut bits = [0_u8; LANES];
+    for lane in 0..LANES {
+        bits[lane] = u8::from(O::lane(join(a, lane, 0), join(b, lane, 1)));
+    }
+    pack(&bits)
 }
 
 /// The two compilations of a handler body: for any CPU, and for one with wide vectors.

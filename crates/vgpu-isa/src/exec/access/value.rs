@@ -111,6 +111,13 @@ impl<const N: usize> Load for Words<N> {
             return unsafe { quads::spread(at, to) };
         }
         let words = at.cast::<u32>();
+        if let [to] = to.as_mut_slice() {
+            // In one piece: the compiler cuts the loop, and what was written in pieces is slow to read as a whole.
+            // SAFETY: promised by the caller.
+            *to = unsafe { words.cast::<Lanes>().read_unaligned() };
+            to.iter_mut().for_each(|word| *word = u32::from_le(*word));
+            return;
+        }
         for lane in 0..LANES {
             for k in 0..N {
                 // SAFETY: promised by the caller.

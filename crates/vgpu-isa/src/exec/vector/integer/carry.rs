@@ -101,8 +101,35 @@ fn carry_body<O: Carry>(wave: &mut Wave, inst: &Inst) -> Flow {
     let bits = if O::IN { bits_of(wave.scalar64(inst.src[2], inst, Type::B64)) } else { [0; LANES] };
     let inst = if wave.unusual() & unusual::INDEXED != 0 { &relative(wave, inst) } else { inst };
     let (mut buffer_a, mut buffer_b) = (LaneBuffer::uninit(), LaneBuffer::uninit());
-    let a = carry_source(wave, inst, 0, O::SOURCES, &mut buffer_a);
-    let b = carry_source(wave, inst, 1, O::SOURCES, &mut buffer_b);
+    // The loop twice, as in `lanes`.
+    let (carries, written) = if inst.plain {
+        let a = source(wave, inst, inst.src[0], O::SOURCES, &mut buffer_a);
+        let b = source(wave, inst, inst.src[1], O::SOURCES, &mut buffer_b);
+        let (out, carries) = results::<O>(a, b, &bits);
+        wave.write(inst.dst, &out);
+        (carries, wave.exec())
+    } else {
+        let a = modify::source(wave, inst, Operand::new(inst, 0, O::SOURCES), &mut buffer_a);
+        let b = modify::source(wave, inst, Operand::new(inst, 1, O::SOURCES), &mut buffer_b);
+        let (mut out, carries) = results::<O>(a, b, &bits);
+        if inst.clamp {
+            for lane in 0..LANES {
+                out[lane] = O::clamped(a[lane], b[lane], bits[lane]);
+            }
+        }
+        modify::store(wave, inst, Writing::WORD, &out, None);
+        (carries, wave.exec() & !modify::skipped(wave, inst))
+    };
+    if O::OUT {
+        // Lanes that are off give zero.
+        wave.set_s64(usize::from(inst.sdst), pack(&carries) & written);
+    }
+    Flow::Next
+}
+
+/// Results and bits of all lanes.
+#[inline(always)]
+fn results<O: Carry>(a: &Lanes, b: &Lanes, bits: &Lanes) -> (Lanes, [u8; LANES]) {
     let mut out = [0; LANES];
     let mut carries = [0_u8; LANES];
     for lane in 0..LANES {
@@ -110,34 +137,7 @@ fn carry_body<O: Carry>(wave: &mut Wave, inst: &Inst) -> Flow {
         out[lane] = result;
         carries[lane] = u8::from(carry);
     }
-    if inst.clamp {
-        for lane in 0..LANES {
-            out[lane] = O::clamped(a[lane], b[lane], bits[lane]);
-        }
-    }
-    if O::OUT {
-        // Lanes that are off give zero.
-        let written = wave.exec() & !modify::skipped(wave, inst);
-        write_word(wave, inst, &out);
-        wave.set_s64(usize::from(inst.sdst), pack(&carries) & written);
-    } else {
-        write_word(wave, inst, &out);
-    }
-    Flow::Next
-}
-
-/// A source of 32 bits with its modifiers.
-#[inline(always)]
-fn carry_source<'a>(wave: &'a Wave, inst: &Inst, n: usize, kind: Type, buffer: &'a mut LaneBuffer) -> &'a Lanes {
-    if inst.plain {
-        return source(wave, inst, inst.src[n], kind, buffer);
-    }
-    modify::source(wave, inst, Operand::new(inst, n, kind), buffer)
-}
-
-#[inline(always)]
-fn write_word(wave: &mut Wave, inst: &Inst, out: &Lanes) {
-    if inst.plain { wave.write(inst.dst, out) } else { modify::store(wave, inst, Writing::WORD, out, None) }
+    (out, carries)
 }
 
 /// A multiplication of 32 bits added to 64, with the bit above the result.
