@@ -59,7 +59,10 @@ impl Rocm {
 }
 
 fn on_vgpu(profile: &str, environment: Option<(&str, &str)>, words: &[&str]) -> Output {
-    Command::new(assert_cmd::cargo::cargo_bin!("gpreempt"))
+    // A program that hangs is a failure that shows what it printed.
+    Command::new("timeout")
+        .args(["--kill-after=10", "600"])
+        .arg(assert_cmd::cargo::cargo_bin!("gpreempt"))
         .args(["vgpu", "run", "--profile", profile, "--"])
         .args(words)
         .envs(environment)
