@@ -34,8 +34,8 @@ u64 cu_masks(u32 seed)
     enum { WORDS = 10 };
     u32 mask[2][WORDS], wanted = 0;
     /*
-     * Never destroyed: such a stream has a queue of its own, which HIP 7.2 destroys under a lock. The runtime then waits
-     * for its thread that handles signals, and that thread waits for the lock if it is releasing the other stream.
+     * Never destroyed: such a stream has a queue of its own, which HIP 7.2 destroys under a lock. The runtime then
+     * waits for its thread that handles signals, and that waits for the lock if it is releasing the other stream.
      */
     static hipStream_t streams[2];
     u32 total = run_on(NULL, all);
