@@ -124,13 +124,16 @@ fn a_queue_that_waits_for_a_signal_is_blocked_and_goes_on_when_it_fires() {
     play_each_read_index(this_test!(), &[], |scene| {
         let mut actor = scene.actor();
         let (mut probe, queue) = watch(&mut actor);
+        let retires = index_retires();
         for (job, kind) in ["", " value"].iter().enumerate() {
             actor.ask(&format!("gate {queue}{kind}"));
             actor.ask(&format!("walk {queue} {GROUPS}"));
             until("the processor is at the wait", || look(&mut probe).activity == Activity::Blocked);
             for _ in 0..100 {
                 let look = look(&mut probe);
-                assert_eq!((look.activity, look.unsure), (Activity::Blocked, false));
+                assert_eq!(look.activity, Activity::Blocked);
+                // An index that passes packets at fetch leaves doubts about what it has passed.
+                assert!(!(retires && look.unsure), "{look:?}");
             }
             assert_eq!(sample(&mut probe, actor.pid()), 0);
             assert_eq!(look(&mut probe).activity, Activity::Blocked);
