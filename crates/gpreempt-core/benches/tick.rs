@@ -27,9 +27,9 @@ impl Bench {
         let count = queues.div_ceil(usize::from(queues_each));
         let gpus = count.min(8);
         let storage = Parts {
-            gpus: vec![GpuSlot::default(); gpus],
-            jobs: vec![JobSlot::default(); count],
-            tenants: vec![TenantSlot::default(); count],
+            gpus: vec![GpuSlot::EMPTY; gpus],
+            jobs: vec![JobSlot::EMPTY; count],
+            tenants: vec![TenantSlot::EMPTY; count],
             order: vec![0; count],
             plan: vec![Entry::EMPTY; count],
         };
@@ -74,12 +74,13 @@ impl Bench {
             self.core.observe(tenant, look).expect("known");
         }
         let plan = self.core.decide(self.now, &ActuatorKind::DebugTrap);
-        let entries: Vec<_> = plan.entries.iter().map(|entry| (entry.tenant, entry.action)).collect();
-        for &(tenant, action) in &entries {
+        let entries = plan.entries.to_vec();
+        for &Entry { tenant, number, action, .. } in &entries {
             let stopped = if action == Action::Preempt { self.queues_each } else { 0 };
             self.stopped[tenant.index()] = stopped;
-            let report = Report { at: self.now, took: Nanos::from_micros(100), stopped_queues: Some(stopped) };
-            self.core.report(tenant, action, report).expect("known");
+            let report =
+                Report { at: self.now, took: Nanos::from_micros(100), cycles: None, stopped_queues: Some(stopped) };
+            self.core.report(tenant, number, report).expect("known");
         }
         entries.len()
     }

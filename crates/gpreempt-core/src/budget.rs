@@ -2,11 +2,16 @@
 //!
 //! A token bucket whose unit is the time to earn a token, so that refilling is an addition. A preemption is made only
 //! if the budget also pays for the resume of everything stopped: a stopped job never waits for the budget.
+//!
+//! A plan is charged by the cost function when it is made, and corrected when reports tell the cycles that were spent.
+//! What all open entries may give back fits into the bucket at any time: what has spilled over a full bucket since is
+//! not given back. So a gpu never spends more than a full bucket and what it earns, unless the cost function says too
+//! little.
 
 use crate::{GpuParams, Nanos};
 
 /// The remaining cycles of a gpu, in nanoseconds of refill.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     tokens: i64,
     at: Nanos,
@@ -17,6 +22,8 @@ fn signed(value: u64) -> i64 {
 }
 
 impl Bucket {
+    pub(crate) const EMPTY: Bucket = Bucket { tokens: 0, at: Nanos::ZERO };
+
     /// Returns a full bucket.
     pub(crate) fn full(params: &GpuParams, now: Nanos) -> Bucket {
         Bucket { tokens: Bucket::capacity(params), at: now }
@@ -48,6 +55,19 @@ impl Bucket {
     pub(crate) fn spend(&mut self, params: &GpuParams, cycles: u32) {
         if !mutant!(UnchargedCycles) {
             self.tokens = self.tokens.saturating_sub(Bucket::price(params, cycles));
+        }
+    }
+
+    /// Returns what the bucket can still take.
+    pub(crate) fn room(&self, params: &GpuParams) -> i64 {
+        Bucket::capacity(params).saturating_sub(self.tokens)
+    }
+
+    /// Corrects a charge of `planned` cycles of which `spent` were spent. Gives back `most` at most.
+    pub(crate) fn settle(&mut self, params: &GpuParams, planned: u32, spent: u32, most: i64) {
+        let correction = Bucket::price(params, planned).saturating_sub(Bucket::price(params, spent));
+        if !mutant!(BelievesCosts) {
+            self.tokens = self.tokens.saturating_add(correction.min(most));
         }
     }
 }

@@ -40,7 +40,9 @@ impl Batch {
     }
 }
 
-/// The cost function of an actuator. The host passes it to every decision.
+/// The cost function of an actuator. The host passes it to every decision. Plans are charged by it until reports tell
+/// the cycles that were spent; one that says too little lets a gpu exceed its budget by what the plans under way cost
+/// more.
 pub trait Cost {
     /// Returns the runlist cycles on `gpu` of one plan that preempts `preempt` and resumes `resume`.
     fn cycles(&self, gpu: GpuIndex, preempt: Batch, resume: Batch) -> u32;

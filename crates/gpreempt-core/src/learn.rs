@@ -45,25 +45,22 @@ pub(crate) struct Habits {
     pub(crate) acted: bool,
 }
 
-impl Default for Habits {
-    fn default() -> Self {
-        Habits {
-            self_ending: Likelihood(96),
-            soon_back: Likelihood(192),
-            short_gap: Nanos::ZERO,
-            stray: Nanos::ZERO,
-            burst: Nanos::ZERO,
-            contested: false,
-            acted: false,
-        }
-    }
-}
-
 fn blend(old: Nanos, new: Nanos, shift: u32) -> Nanos {
     if new >= old { old.plus(Nanos((new.0 - old.0) >> shift)) } else { old.since(Nanos((old.0 - new.0) >> shift)) }
 }
 
 impl Habits {
+    /// Nothing is known yet.
+    pub(crate) const EMPTY: Habits = Habits {
+        self_ending: Likelihood(96),
+        soon_back: Likelihood(192),
+        short_gap: Nanos::ZERO,
+        stray: Nanos::ZERO,
+        burst: Nanos::ZERO,
+        contested: false,
+        acted: false,
+    };
+
     /// Notes that a burst ended after `length`; stopping others for it costs `price`.
     pub(crate) fn burst_ended(&mut self, length: Nanos, price: Nanos) {
         self.burst = if self.burst == Nanos::ZERO { length } else { blend(self.burst, length, 3) };

@@ -3,8 +3,8 @@
 //! The host is a daemon, a kernel or a simulation. It passes observations of each *tenant* (all compute queues of one
 //! process on one gpu) to [`Scheduler::observe`]. [`Scheduler::decide`] returns a [`Plan`]: the tenants to preempt and
 //! the tenants to resume, each with its reason, and the instant of the next decision. The host executes the plan and
-//! passes the result of each entry to [`Scheduler::report`]. Tenants belong to *jobs*; a job is stopped and resumed as
-//! a whole.
+//! passes the result of each entry, by its number, to [`Scheduler::report`]. Tenants belong to *jobs*; a job is stopped
+//! and resumed as a whole.
 //!
 //! The core has no clock, no threads, no memory of its own and no dependencies: time is an argument, the host provides
 //! the storage ([`Parts`]), arithmetic is integer and saturates, and no input causes a panic. Equal input gives equal
@@ -14,9 +14,9 @@
 //! use gpreempt_core::*;
 //!
 //! let storage = Parts {
-//!     gpus: [GpuSlot::default(); 1],
-//!     jobs: [JobSlot::default(); 2],
-//!     tenants: [TenantSlot::default(); 2],
+//!     gpus: [GpuSlot::EMPTY; 1],
+//!     jobs: [JobSlot::EMPTY; 2],
+//!     tenants: [TenantSlot::EMPTY; 2],
 //!     order: [0; 2],
 //!     plan: [Entry::EMPTY; 2],
 //! };
@@ -37,6 +37,12 @@
 //! let plan = core.decide(now, &ActuatorKind::DebugTrap);
 //! assert_eq!((plan.entries[0].tenant, plan.entries[0].action), (b, Action::Preempt));
 //! assert_eq!((plan.entries[0].why.cause, plan.entries[0].why.reason), (Some(online), Reason::HigherWants));
+//!
+//! // The driver has stopped its four queues, in one cycle.
+//! let number = plan.entries[0].number;
+//! let took = Nanos::from_micros(200);
+//! core.report(b, number, Report { at: now.plus(took), took, cycles: Some(1), stopped_queues: Some(4) })?;
+//! assert_eq!(core.job(offline).map(|job| job.phase), Some(Phase::Stopped));
 //! # Ok::<(), Error>(())
 //! ```
 #![no_std]
@@ -88,15 +94,16 @@ mod proofs;
 mod scheduler;
 mod snapshot;
 mod state;
-
+mod storage;
 mod time;
 
 pub use cost::{ActuatorKind, Batch, Cost};
 pub use id::{GpuIndex, GpuSet, Gpus, JobId, Level, Permille, TenantId};
 pub use observe::{Activity, Observation, Report};
 pub use params::{GpuParams, JobParams, Patience, PolicyKind};
-pub use plan::{Action, Bound, Entry, Plan, Reason, Why};
+pub use plan::{Action, Bound, Entry, EntryNumber, Plan, Reason, Why};
 pub use scheduler::{Error, Scheduler};
-pub use snapshot::{GpuSnapshot, JobSnapshot};
-pub use state::{GpuSlot, JobSlot, Parts, Phase, Storage, Tables, TenantSlot};
+pub use snapshot::{GpuSnapshot, JobSnapshot, TenantSnapshot};
+pub use state::{GpuSlot, JobSlot, Phase, TenantSlot};
+pub use storage::{Parts, Storage, Tables, View};
 pub use time::Nanos;

@@ -31,6 +31,10 @@ pub(crate) enum Mutant {
     EvictedWants,
     /// Cycles are not charged to the budget.
     UnchargedCycles,
+    /// Cycles that reports tell are not charged.
+    BelievesCosts,
+    /// Cycles that were not spent are given back although the budget has been full since.
+    GivesBackTwice,
     /// Decisions depend on the number of calls.
     CountsCalls,
     /// An entry that the driver refused is not retried.
@@ -39,6 +43,8 @@ pub(crate) enum Mutant {
     WaitsForever,
     /// Old observations overwrite new ones.
     AcceptsOldLooks,
+    /// The report of an old entry is taken for that of a newer one.
+    AcceptsOldReports,
     /// The share of stopping time is not counted.
     UncountedStopShare,
     /// The exempt time after a resume is forgotten.

@@ -28,7 +28,7 @@ impl Activity {
 }
 
 /// One observation of a tenant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
     /// When it was made. An observation older than the last one is ignored.
     pub at: Nanos,
@@ -44,13 +44,35 @@ pub struct Observation {
     pub stopped_queues: u16,
 }
 
+impl Observation {
+    /// No observation yet: a tenant without queues that does nothing.
+    pub const NONE: Observation = Observation {
+        at: Nanos::ZERO,
+        activity: Activity::Idle,
+        since: Nanos::ZERO,
+        occupancy: None,
+        queues: 0,
+        stopped_queues: 0,
+    };
+}
+
+impl Default for Observation {
+    fn default() -> Self {
+        Observation::NONE
+    }
+}
+
 /// The result of a plan entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// When the driver answered.
     pub at: Nanos,
-    /// How long the driver took: the time of one cycle, if the actuator spends one per call.
+    /// How long the driver took for the `cycles`.
     pub took: Nanos,
+    /// Runlist cycles that the call spent. `None` if the host cannot tell: then the cost function is believed, and
+    /// `took` is the time of one cycle. Of entries that one call executes on a gpu, one has the cycles and the others
+    /// have zero.
+    pub cycles: Option<u32>,
     /// Number of the tenant's queues that are stopped now; `None` if the driver refused and nothing changed.
     pub stopped_queues: Option<u16>,
 }

@@ -60,6 +60,21 @@ pub struct JobParams {
 }
 
 impl JobParams {
+    /// The settings of an operator who sets nothing.
+    pub const DEFAULT: JobParams = JobParams {
+        level: Level::MIN,
+        patience: Patience::Adaptive { max: Nanos::from_micros(500) },
+        min_run: Nanos::from_millis(1),
+        max_stop: Nanos::from_secs(10),
+        age_step: Nanos::ZERO,
+        stop_share: Permille::ALL,
+        weight: 100,
+        request: Permille::NONE,
+        limit: Permille::ALL,
+        period: Nanos::ZERO,
+        deadline: Nanos::ZERO,
+        runtime: Nanos::ZERO,
+    };
     /// Window over which `stop_share` is measured.
     pub const STOP_WINDOW: Nanos = Nanos::from_secs(1);
     /// Window over which `limit` is measured.
@@ -94,20 +109,7 @@ impl JobParams {
 
 impl Default for JobParams {
     fn default() -> Self {
-        JobParams {
-            level: Level::MIN,
-            patience: Patience::Adaptive { max: Nanos::from_micros(500) },
-            min_run: Nanos::from_millis(1),
-            max_stop: Nanos::from_secs(10),
-            age_step: Nanos::ZERO,
-            stop_share: Permille::ALL,
-            weight: 100,
-            request: Permille::NONE,
-            limit: Permille::ALL,
-            period: Nanos::ZERO,
-            deadline: Nanos::ZERO,
-            runtime: Nanos::ZERO,
-        }
+        JobParams::DEFAULT
     }
 }
 
@@ -177,6 +179,19 @@ pub struct GpuParams {
 }
 
 impl GpuParams {
+    /// The settings of an operator who sets nothing.
+    pub const DEFAULT: GpuParams = GpuParams {
+        policy: PolicyKind::Priority,
+        slice: Nanos::ZERO,
+        cycles_per_second: 0,
+        cycle_burst: 64,
+        linger_max: Nanos::from_millis(2),
+        small: Permille::new(50),
+        weigh: true,
+        cycle_estimate: Nanos::from_micros(200),
+        // The driver gives up on a preemption after 9 s (queue_preemption_timeout_ms, Linux 6.12).
+        report_timeout: Nanos::from_secs(10),
+    };
     /// The slice of the fair policy, which needs one, when `slice` is zero.
     pub const FAIR_SLICE: Nanos = Nanos::from_millis(10);
 
@@ -208,17 +223,6 @@ impl GpuParams {
 
 impl Default for GpuParams {
     fn default() -> Self {
-        GpuParams {
-            policy: PolicyKind::Priority,
-            slice: Nanos::ZERO,
-            cycles_per_second: 0,
-            cycle_burst: 64,
-            linger_max: Nanos::from_millis(2),
-            small: Permille::new(50),
-            weigh: true,
-            cycle_estimate: Nanos::from_micros(200),
-            // The driver gives up on a preemption after 9 s (queue_preemption_timeout_ms, Linux 6.12).
-            report_timeout: Nanos::from_secs(10),
-        }
+        GpuParams::DEFAULT
     }
 }

@@ -78,9 +78,17 @@ pub struct Why {
     pub after: Nanos,
 }
 
+/// The number of an entry, which its report repeats. No two entries of a scheduler have the same: one that is planned
+/// again, because its report was lost or a refusal, is another entry with a number of its own. Otherwise a late report
+/// of the first would pass for that of the second, which the driver may not have carried out yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryNumber(pub u64);
+
 /// One entry of a plan: an action on one tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
+    /// Its number, in the order of planning.
+    pub number: EntryNumber,
     /// The tenant to act on.
     pub tenant: TenantId,
     /// The tenant's job.
@@ -98,6 +106,7 @@ pub struct Entry {
 impl Entry {
     /// Initial value for the host's storage.
     pub const EMPTY: Entry = Entry {
+        number: EntryNumber(0),
         tenant: TenantId { index: u32::MAX, generation: 0 },
         job: JobId { index: u32::MAX, generation: 0 },
         gpu: GpuIndex(0),

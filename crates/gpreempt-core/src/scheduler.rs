@@ -4,8 +4,11 @@ use crate::budget::Bucket;
 use crate::cost::Cost;
 use crate::decide::{self, Found, Moment};
 use crate::plan::{Action, Plan};
-use crate::state::{GpuSlot, JobSlot, NONE, Phase, Storage, Tables, TenantSlot};
-use crate::{Activity, GpuIndex, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Report, TenantId};
+use crate::state::{GpuSlot, JobSlot, NONE, OpenEntry, Phase, TenantSlot};
+use crate::storage::{Storage, Tables};
+use crate::{
+    Activity, EntryNumber, GpuIndex, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Report, TenantId,
+};
 
 /// Errors of the scheduler's calls. A call that fails changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub enum Error {
     UnknownJob,
     /// The tenant does not exist, or no longer.
     UnknownTenant,
+    /// The entry is not the last that was planned for the tenant, or was reported before.
+    StaleEntry,
     /// The host's storage has no free slot.
     Full,
     /// The job still has tenants.
@@ -33,6 +38,7 @@ impl core::fmt::Display for Error {
             Error::UnknownGpu => "no such gpu",
             Error::UnknownJob => "no such job",
             Error::UnknownTenant => "no such tenant",
+            Error::StaleEntry => "the entry was reported, or planned again",
             Error::Full => "no free slot in the storage",
             Error::JobInUse => "the job still has tenants",
             Error::GpuInUse => "the gpu still has tenants",
@@ -57,7 +63,9 @@ pub struct Scheduler<S> {
     regroup: bool,
     /// Number of used entries of `order`.
     jobs: usize,
-    overcommitted: GpuSet,
+    /// The number of the last entry that was planned.
+    number: EntryNumber,
+    pub(crate) overcommitted: GpuSet,
 }
 
 /// Wait after the first refusal; it doubles with each further one.
@@ -65,7 +73,7 @@ const RETRY: Nanos = Nanos::from_millis(1);
 const RETRY_DOUBLINGS: u32 = 6;
 
 impl<S: Storage> Scheduler<S> {
-    /// Creates a scheduler; clears all slots of `storage`.
+    /// Creates a scheduler; empties all slots of `storage` in place, one by one.
     ///
     /// # Errors
     /// [`Error::StorageTooSmall`] if the sizes of the parts do not fit each other.
@@ -74,9 +82,9 @@ impl<S: Storage> Scheduler<S> {
         if order.len() < jobs.len() || plan.len() < tenants.len() || gpus.len() > GpuSet::CAPACITY {
             return Err(Error::StorageTooSmall);
         }
-        gpus.fill(GpuSlot::default());
-        jobs.fill(JobSlot::default());
-        tenants.fill(TenantSlot::default());
+        gpus.fill(GpuSlot::EMPTY);
+        jobs.fill(JobSlot::EMPTY);
+        tenants.fill(TenantSlot::EMPTY);
         Ok(Scheduler {
             storage,
             last: Nanos::ZERO,
@@ -85,6 +93,7 @@ impl<S: Storage> Scheduler<S> {
             stale: true,
             regroup: true,
             jobs: 0,
+            number: EntryNumber(0),
             overcommitted: GpuSet::EMPTY,
         })
     }
@@ -98,9 +107,6 @@ impl<S: Storage> Scheduler<S> {
         let gpu = self.storage.tables().gpus.get_mut(usize::from(id.0)).ok_or(Error::UnknownGpu)?;
         if !gpu.live || gpu.params.cycles_per_second != params.cycles_per_second {
             gpu.bucket = Bucket::full(&params, now);
-        }
-        if !gpu.live {
-            gpu.waiter = NONE;
         }
         gpu.live = true;
         gpu.params = params;
@@ -117,7 +123,7 @@ impl<S: Storage> Scheduler<S> {
         if tables.tenants.iter().any(|tenant| tenant.live && tenant.gpu == id) {
             return Err(Error::GpuInUse);
         }
-        *tables.gpu_mut(id).ok_or(Error::UnknownGpu)? = GpuSlot::default();
+        *tables.gpu_mut(id).ok_or(Error::UnknownGpu)? = GpuSlot::EMPTY;
         self.changed();
         Ok(())
     }
@@ -140,7 +146,7 @@ impl<S: Storage> Scheduler<S> {
         let tables = self.storage.tables();
         let (index, slot) = free(tables.jobs, |job| job.live)?;
         let generation = slot.generation.wrapping_add(1);
-        *slot = JobSlot { live: true, generation, tenants: NONE, params, ..JobSlot::default() };
+        *slot = JobSlot { live: true, generation, params, ..JobSlot::EMPTY };
         slot.stop_credit = JobParams::STOP_WINDOW.permille(u64::from(params.stop_share.get()));
         slot.fill_limit();
         self.changed();
@@ -208,7 +214,7 @@ impl<S: Storage> Scheduler<S> {
         tables.find_job(job).ok_or(Error::UnknownJob)?;
         let (index, slot) = free(tables.tenants, |tenant| tenant.live)?;
         let generation = slot.generation.wrapping_add(1);
-        *slot = TenantSlot { live: true, generation, stoppable, gpu, next: NONE, ..TenantSlot::default() };
+        *slot = TenantSlot { live: true, generation, stoppable, gpu, ..TenantSlot::EMPTY };
         tables.link(index, job.index);
         self.changed();
         Ok(TenantId { index, generation })
@@ -256,32 +262,32 @@ impl<S: Storage> Scheduler<S> {
         }
         self.newest = self.newest.max(look.at);
         let before = core::mem::replace(&mut tenant.seen, look);
-        let reached = match tenant.pending {
+        let reached = match tenant.pending() {
             Some(Action::Preempt) => look.queues > 0 && look.stopped_queues == look.queues,
             Some(Action::Resume) => look.stopped_queues == 0,
             None => false,
         };
-        if reached && look.at > tenant.asked_at {
+        if reached && tenant.open.is_some_and(|open| look.at > open.planned_at) {
             // The report is late or lost, but the observation shows that the entry took effect.
-            tenant.pending = None;
+            tenant.stop_waiting();
             self.stale = true;
         }
         self.stale |= Observation { at: look.at, ..before } != look;
         Ok(())
     }
 
-    /// Records the result of a plan entry.
+    /// Records the result of the entry `number`: once, and only of the last entry that was planned for the tenant.
+    /// Decisions may have stopped waiting for it.
     ///
     /// # Errors
-    /// [`Error::UnknownTenant`].
-    pub fn report(&mut self, id: TenantId, action: Action, report: Report) -> Result<(), Error> {
+    /// [`Error::UnknownTenant`]. [`Error::StaleEntry`] if the entry was reported before, or if a newer one was planned
+    /// for the tenant: it timed out, and its result is told by observations only. That is no mistake of the host.
+    pub fn report(&mut self, id: TenantId, number: EntryNumber, report: Report) -> Result<(), Error> {
         let mut tables = self.storage.tables();
         let tenant = tables.find_tenant(id).ok_or(Error::UnknownTenant)?;
-        if report.at < tenant.asked_at {
-            // The entry timed out and was decided again: this report is about the old one.
-            return Ok(());
-        }
-        tenant.pending = None;
+        let is_last = |open: &mut OpenEntry| open.number == number || mutant!(AcceptsOldReports);
+        let entry = tenant.open.take_if(is_last).ok_or(Error::StaleEntry)?;
+        let action = entry.action;
         let stopped = report.stopped_queues;
         if let Some(stopped) = stopped {
             tenant.seen.stopped_queues = stopped.min(tenant.seen.queues);
@@ -316,8 +322,12 @@ impl<S: Storage> Scheduler<S> {
             job.slice_start = job.slice_start.max(report.at);
             job.exempt_until = job.exempt_until.max(report.at.plus(job.exempt_for));
         }
-        if let Some(gpu) = tables.gpu_mut(gpu).filter(|_| stopped.is_some() && report.took > Nanos::ZERO) {
-            gpu.measured(report.took);
+        if let Some(gpu) = tables.gpu_mut(gpu) {
+            gpu.settle(&entry, report.cycles.unwrap_or(entry.cycles));
+            let each = report.took.0.checked_div(u64::from(report.cycles.unwrap_or(1))).unwrap_or(0);
+            if stopped.is_some() && each > 0 {
+                gpu.measured(Nanos(each));
+            }
         }
         self.stale = true;
         Ok(())
@@ -340,12 +350,13 @@ impl<S: Storage> Scheduler<S> {
                 self.jobs = regroup(&mut tables);
             }
             let found = Found { new_ranks: self.regroup, ..Found::default() };
-            let mut moment = Moment { now, last: self.last, wake: Nanos::NEVER, cost, found };
+            let mut moment = Moment { now, last: self.last, wake: Nanos::NEVER, cost, number: self.number, found };
             length = decide::decide(&mut tables, &mut moment, self.jobs);
             if self.regroup {
                 self.overcommitted = decide::overcommitted(&tables);
             }
             self.wake = moment.wake;
+            self.number = moment.number;
             self.last = now;
             self.stale = false;
             self.regroup = false;

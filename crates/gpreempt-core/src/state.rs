@@ -1,18 +1,19 @@
-//! The state of the core, in storage that the host provides.
+//! The state of the core: a slot for each gpu, job and tenant, in memory that the host provides.
+//!
+//! Every slot has an `EMPTY` constant. A host writes it into fresh memory, slot by slot or as the value of a static
+//! array, so that no table ever lies on a stack.
 
 use crate::budget::Bucket;
 use crate::cost::Batch;
 use crate::learn::Habits;
 use crate::plan::{Reason, Why};
-use crate::{
-    Action, Activity, Entry, GpuIndex, GpuParams, GpuSet, JobId, JobParams, Nanos, Observation, Permille, TenantId,
-};
+use crate::{Action, Activity, EntryNumber, GpuIndex, GpuParams, GpuSet, JobParams, Nanos, Observation, Permille};
 
 /// The index of no slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// State of a gpu. Opaque to the host, which only provides the memory.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct GpuSlot {
     pub(crate) live: bool,
     pub(crate) resetting: bool,
@@ -20,6 +21,8 @@ pub struct GpuSlot {
     pub(crate) bucket: Bucket,
     /// Moving average of the measured time of a cycle; zero before the first.
     pub(crate) cycle: Nanos,
+    /// Cycles spent so far: as reported, else by the cost function.
+    pub(crate) cycles: u64,
     /// When the next aged job may take a turn on this gpu.
     pub(crate) gate: Nanos,
     /// A stopped job whose turn on this gpu is due, as of the last decision.
@@ -39,6 +42,8 @@ pub(crate) struct GpuNow {
     /// The job for which the gpu has saved cycles longest, and since when.
     pub(crate) saver: u32,
     pub(crate) saving_since: Nanos,
+    /// What the budget can still take, without what open entries may give back.
+    pub(crate) room: i64,
     /// Cycles to resume one by one everything that is stopped on the gpu.
     pub(crate) reserve: u32,
     pub(crate) preempt: Batch,
@@ -48,6 +53,8 @@ pub(crate) struct GpuNow {
     /// Share of the gpu that waves occupy, in thousandths, and whether the occupancy of a tenant with work is unknown.
     pub(crate) occupied: u32,
     pub(crate) unmeasured: bool,
+    /// Whether a stop there depends on what tenants occupy.
+    pub(crate) weighs: bool,
     /// Sums of the weights and requests of the jobs with work on the gpu.
     pub(crate) weights: u32,
     pub(crate) requests: u32,
@@ -59,7 +66,7 @@ pub(crate) struct GpuNow {
 }
 
 /// How the time of a gpu is split, in thousandths.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Split {
     /// Sum of the shares of jobs that cannot use more.
     pub(crate) capped: u32,
@@ -68,6 +75,8 @@ pub(crate) struct Split {
 }
 
 impl Split {
+    pub(crate) const EMPTY: Split = Split { capped: 0, uncapped: 0 };
+
     /// Returns what a nominal share becomes when the other jobs divide the rest.
     pub(crate) fn spread(self, share: u32) -> u32 {
         let rest = 1000u32.saturating_sub(self.capped);
@@ -75,30 +84,28 @@ impl Split {
     }
 }
 
-impl Default for GpuNow {
-    fn default() -> Self {
-        GpuNow {
-            holder: NONE,
-            lingerer: NONE,
-            claimed: Nanos::NEVER,
-            saver: NONE,
-            saving_since: Nanos::NEVER,
-            reserve: 0,
-            preempt: Batch::EMPTY,
-            resume: Batch::EMPTY,
-            loose: Batch::EMPTY,
-            occupied: 0,
-            unmeasured: false,
-            weights: 0,
-            requests: 0,
-            split: Split::default(),
-            next_split: Split::default(),
-            waiter: NONE,
-        }
-    }
-}
-
 impl GpuNow {
+    pub(crate) const EMPTY: GpuNow = GpuNow {
+        holder: NONE,
+        lingerer: NONE,
+        claimed: Nanos::NEVER,
+        saver: NONE,
+        saving_since: Nanos::NEVER,
+        room: 0,
+        reserve: 0,
+        preempt: Batch::EMPTY,
+        resume: Batch::EMPTY,
+        loose: Batch::EMPTY,
+        occupied: 0,
+        unmeasured: false,
+        weighs: false,
+        weights: 0,
+        requests: 0,
+        split: Split::EMPTY,
+        next_split: Split::EMPTY,
+        waiter: NONE,
+    };
+
     /// Counts an entry for this gpu.
     pub(crate) fn book(&mut self, action: Action, queues: u16) {
         let batch = match action {
@@ -110,6 +117,31 @@ impl GpuNow {
 }
 
 impl GpuSlot {
+    /// No gpu: the value of fresh memory.
+    pub const EMPTY: GpuSlot = GpuSlot {
+        live: false,
+        resetting: false,
+        params: GpuParams::DEFAULT,
+        bucket: Bucket::EMPTY,
+        cycle: Nanos::ZERO,
+        cycles: 0,
+        gate: Nanos::ZERO,
+        waiter: NONE,
+        now: GpuNow::EMPTY,
+    };
+
+    /// Charges a plan of `cycles`.
+    pub(crate) fn spend(&mut self, cycles: u32) {
+        self.cycles = self.cycles.saturating_add(u64::from(cycles));
+        self.bucket.spend(&self.params, cycles);
+    }
+
+    /// Settles an entry that spent `cycles`.
+    pub(crate) fn settle(&mut self, entry: &OpenEntry, cycles: u32) {
+        self.cycles = self.cycles.saturating_sub(u64::from(entry.cycles)).saturating_add(u64::from(cycles));
+        self.bucket.settle(&self.params, entry.cycles, cycles, entry.refundable);
+    }
+
     /// Updates the average with a cycle that took `took`.
     pub(crate) fn measured(&mut self, took: Nanos) {
         // A sample weighs one eighth, and an outlier counts as at most sixteen times the average: one call that hangs
@@ -137,7 +169,7 @@ pub enum Phase {
 }
 
 /// State of a job. Opaque to the host, which only provides the memory.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct JobSlot {
     pub(crate) live: bool,
     pub(crate) phase: Phase,
@@ -174,6 +206,34 @@ pub struct JobSlot {
 }
 
 impl JobSlot {
+    /// No job: the value of fresh memory.
+    pub const EMPTY: JobSlot = JobSlot {
+        live: false,
+        phase: Phase::Running,
+        works: false,
+        spent: false,
+        throttled: false,
+        generation: 0,
+        tenants: NONE,
+        rank: 0,
+        now: JobNow::EMPTY,
+        work_since: Nanos::ZERO,
+        idle_since: Nanos::ZERO,
+        resumed_at: Nanos::ZERO,
+        exempt_for: Nanos::ZERO,
+        exempt_until: Nanos::ZERO,
+        stopped_at: Nanos::ZERO,
+        slice_start: Nanos::ZERO,
+        spared_until: Nanos::ZERO,
+        hold_until: Nanos::ZERO,
+        short_since: Nanos::ZERO,
+        stop: Stop::EMPTY,
+        stop_credit: Nanos::ZERO,
+        account: Account::EMPTY,
+        params: JobParams::DEFAULT,
+        habits: Habits::EMPTY,
+    };
+
     /// Fills the limit account.
     pub(crate) fn fill_limit(&mut self) {
         self.account.limit_credit = i64::try_from(self.params.limit_capacity().0).unwrap_or(i64::MAX);
@@ -188,14 +248,13 @@ pub(crate) struct Stop {
     pub(crate) reason: Reason,
 }
 
-impl Default for Stop {
-    fn default() -> Self {
-        Stop { cause: NONE, cause_generation: 0, reason: Reason::HigherWants }
-    }
+impl Stop {
+    /// A stop that no other job causes.
+    pub(crate) const EMPTY: Stop = Stop { cause: NONE, cause_generation: 0, reason: Reason::HigherWants };
 }
 
 /// The accounts that the policies keep of a job.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
     /// Fair: entitlement minus use, in nanoseconds.
     pub(crate) deficit: i64,
@@ -207,8 +266,13 @@ pub(crate) struct Account {
     pub(crate) used: Nanos,
 }
 
+impl Account {
+    pub(crate) const EMPTY: Account =
+        Account { deficit: 0, limit_credit: 0, release: Nanos::ZERO, deadline: Nanos::ZERO, used: Nanos::ZERO };
+}
+
 /// Working state of one decision about a job, gathered from its tenants.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct JobNow {
     /// Gpus on which it has tenants (here and below without gpus in reset).
     pub(crate) gpus: GpuSet,
@@ -223,6 +287,8 @@ pub(crate) struct JobNow {
     /// Sum of the occupancy of its tenants; valid only if every occupancy is known.
     pub(crate) occupancy: Option<Permille>,
     pub(crate) occupancy_unknown: bool,
+    /// Gpus on which its stop depends on what tenants occupy.
+    pub(crate) weighed: GpuSet,
     /// Number of entries without a report.
     pub(crate) pending: u16,
     /// Whether a tenant cannot be stopped.
@@ -237,16 +303,50 @@ pub(crate) struct JobNow {
     pub(crate) victims: u16,
 }
 
+impl JobNow {
+    pub(crate) const EMPTY: JobNow = JobNow {
+        gpus: GpuSet::EMPTY,
+        working: GpuSet::EMPTY,
+        loose: GpuSet::EMPTY,
+        stopped: GpuSet::EMPTY,
+        since: Nanos::NEVER,
+        occupancy: None,
+        occupancy_unknown: false,
+        weighed: GpuSet::EMPTY,
+        pending: 0,
+        fixed: false,
+        refused: false,
+        why: None,
+        turn: false,
+        victims: 0,
+    };
+}
+
 /// Longest usual gap between two kernels: a tenant with work is on the gpu again within this time, unless another
 /// blocks it.
 const BETWEEN_KERNELS: Nanos = Nanos::from_micros(300);
 
+/// An entry without a report.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenEntry {
+    pub(crate) number: EntryNumber,
+    pub(crate) action: Action,
+    pub(crate) planned_at: Nanos,
+    /// Cycles that the budget was charged for it, and the most of their price that a report may give back.
+    pub(crate) cycles: u32,
+    pub(crate) refundable: i64,
+    /// Whether decisions wait for the report. They do not after `report_timeout`, nor once an observation has shown
+    /// that the entry took effect; a report that comes then is taken all the same, while no newer entry was planned.
+    pub(crate) awaited: bool,
+}
+
 /// State of a tenant. Opaque to the host, which only provides the memory.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct TenantSlot {
     pub(crate) live: bool,
     pub(crate) stoppable: bool,
-    pub(crate) pending: Option<Action>,
+    /// The last entry planned for it, until the report comes.
+    pub(crate) open: Option<OpenEntry>,
     /// Consecutive failures, and consecutive refusals to be stopped among them.
     pub(crate) failures: u8,
     pub(crate) refusals: u8,
@@ -257,17 +357,43 @@ pub struct TenantSlot {
     pub(crate) seen: Observation,
     /// Time of the last observation that found it running.
     pub(crate) ran_at: Nanos,
-    /// When the pending entry was planned.
-    pub(crate) asked_at: Nanos,
     /// No entry is planned for it before this instant.
     pub(crate) retry_at: Nanos,
 }
 
 impl TenantSlot {
+    /// No tenant: the value of fresh memory.
+    pub const EMPTY: TenantSlot = TenantSlot {
+        live: false,
+        stoppable: false,
+        open: None,
+        failures: 0,
+        refusals: 0,
+        generation: 0,
+        job: NONE,
+        next: NONE,
+        gpu: GpuIndex(0),
+        seen: Observation::NONE,
+        ran_at: Nanos::ZERO,
+        retry_at: Nanos::ZERO,
+    };
+
     pub(crate) fn has_work(&self) -> bool {
         self.seen.activity.has_work()
             || (mutant!(BlockedWants) && self.seen.activity == Activity::Blocked)
             || (mutant!(EvictedWants) && self.seen.activity == Activity::Evicted)
+    }
+
+    /// Returns the action of the entry whose report decisions wait for.
+    pub(crate) fn pending(&self) -> Option<Action> {
+        self.open.filter(|open| open.awaited).map(|open| open.action)
+    }
+
+    /// Ends the wait for a report.
+    pub(crate) fn stop_waiting(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.awaited = false;
+        }
     }
 
     pub(crate) fn can_stop(&self) -> bool {
@@ -291,139 +417,5 @@ impl TenantSlot {
     /// queues.
     pub(crate) fn is_loose(&self) -> bool {
         self.seen.stopped_queues < self.seen.queues && (self.has_work() || self.seen.stopped_queues > 0)
-    }
-}
-
-/// The slots of a scheduler, borrowed from the host's storage.
-#[derive(Debug)]
-pub struct Tables<'a> {
-    /// One per gpu; at most [`GpuSet::CAPACITY`] are used.
-    pub gpus: &'a mut [GpuSlot],
-    /// One per job that may exist at a time.
-    pub jobs: &'a mut [JobSlot],
-    /// One per tenant that may exist at a time.
-    pub tenants: &'a mut [TenantSlot],
-    /// Working memory: one per job.
-    pub order: &'a mut [u32],
-    /// Memory for a plan: one entry per tenant.
-    pub plan: &'a mut [Entry],
-}
-
-/// Memory for the slots: vectors in a daemon, a static array in a kernel.
-pub trait Storage {
-    /// Borrows all slots. Must return the same slots in every call.
-    fn tables(&mut self) -> Tables<'_>;
-}
-
-/// Storage made of anything that borrows as a slice: arrays, vectors, boxes, borrowed memory.
-#[derive(Clone, Debug)]
-pub struct Parts<G, J, T, O, P> {
-    /// Slots of gpus; see [`Tables::gpus`].
-    pub gpus: G,
-    /// Slots of jobs; see [`Tables::jobs`].
-    pub jobs: J,
-    /// Slots of tenants; see [`Tables::tenants`].
-    pub tenants: T,
-    /// Working memory, as long as `jobs`; see [`Tables::order`].
-    pub order: O,
-    /// Memory for a plan, as long as `tenants`; see [`Tables::plan`].
-    pub plan: P,
-}
-
-impl<G, J, T, O, P> Storage for Parts<G, J, T, O, P>
-where
-    G: AsMut<[GpuSlot]>,
-    J: AsMut<[JobSlot]>,
-    T: AsMut<[TenantSlot]>,
-    O: AsMut<[u32]>,
-    P: AsMut<[Entry]>,
-{
-    fn tables(&mut self) -> Tables<'_> {
-        Tables {
-            gpus: self.gpus.as_mut(),
-            jobs: self.jobs.as_mut(),
-            tenants: self.tenants.as_mut(),
-            order: self.order.as_mut(),
-            plan: self.plan.as_mut(),
-        }
-    }
-}
-
-impl Tables<'_> {
-    pub(crate) fn gpu(&self, id: GpuIndex) -> Option<&GpuSlot> {
-        self.gpus.get(usize::from(id.0)).filter(|gpu| gpu.live)
-    }
-
-    pub(crate) fn gpu_mut(&mut self, id: GpuIndex) -> Option<&mut GpuSlot> {
-        self.gpus.get_mut(usize::from(id.0)).filter(|gpu| gpu.live)
-    }
-
-    pub(crate) fn job(&self, index: u32) -> Option<&JobSlot> {
-        self.jobs.get(index as usize).filter(|job| job.live)
-    }
-
-    pub(crate) fn job_mut(&mut self, index: u32) -> Option<&mut JobSlot> {
-        self.jobs.get_mut(index as usize).filter(|job| job.live)
-    }
-
-    pub(crate) fn find_job(&mut self, id: JobId) -> Option<&mut JobSlot> {
-        self.job_mut(id.index).filter(|job| job.generation == id.generation)
-    }
-
-    pub(crate) fn find_tenant(&mut self, id: TenantId) -> Option<&mut TenantSlot> {
-        self.tenants.get_mut(id.index as usize).filter(|tenant| tenant.live && tenant.generation == id.generation)
-    }
-
-    /// Returns the id of the job in a slot.
-    pub(crate) fn job_id(&self, index: u32) -> Option<JobId> {
-        self.job(index).map(|job| JobId { index, generation: job.generation })
-    }
-
-    /// Returns the slot of the job that caused `stop`, if that job still exists.
-    pub(crate) fn cause_of(&self, stop: Stop) -> Option<&JobSlot> {
-        self.job(stop.cause).filter(|job| job.generation == stop.cause_generation)
-    }
-
-    /// Returns the id of the job that caused `stop`, if that job still exists.
-    pub(crate) fn cause_id(&self, stop: Stop) -> Option<JobId> {
-        self.cause_of(stop).map(|job| JobId { index: stop.cause, generation: job.generation })
-    }
-
-    /// Removes a tenant from its job's list.
-    pub(crate) fn unlink(&mut self, index: u32) {
-        let Some(tenant) = self.tenants.get(index as usize) else {
-            return;
-        };
-        let (owner, after) = (tenant.job, tenant.next);
-        let Some(job) = self.jobs.get_mut(owner as usize) else {
-            return;
-        };
-        if job.tenants == index {
-            job.tenants = after;
-            if after == NONE {
-                // A job without tenants is not stopped: the next tenant starts in a running job.
-                job.phase = Phase::Running;
-            }
-            return;
-        }
-        let mut at = job.tenants;
-        while let Some(tenant) = self.tenants.get_mut(at as usize) {
-            if tenant.next == index {
-                tenant.next = after;
-                return;
-            }
-            at = tenant.next;
-        }
-    }
-
-    /// Inserts a tenant at the head of a job's list.
-    pub(crate) fn link(&mut self, index: u32, owner: u32) {
-        let (Some(tenant), Some(job)) = (self.tenants.get_mut(index as usize), self.jobs.get_mut(owner as usize))
-        else {
-            return;
-        };
-        tenant.job = owner;
-        tenant.next = job.tenants;
-        job.tenants = index;
     }
 }

@@ -4,8 +4,8 @@
 //! change the result. A change of the core that is meant to change plans computes the constant anew and says why.
 
 use gpreempt_core::{
-    Action, Activity, ActuatorKind, Bound, Entry, GpuIndex, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level,
-    Nanos, Observation, Parts, Patience, Permille, PolicyKind, Reason, Report, Scheduler, TenantId, TenantSlot,
+    Action, Activity, ActuatorKind, Bound, Entry, EntryNumber, GpuIndex, GpuParams, GpuSlot, JobId, JobParams, JobSlot,
+    Level, Nanos, Observation, Parts, Patience, Permille, PolicyKind, Reason, Report, Scheduler, TenantId, TenantSlot,
 };
 
 /// Checksum over [`PLANS`] plans, computed with the sources of commit 3e469db.
@@ -117,6 +117,7 @@ struct Tenant {
 /// An entry that the driver carries out.
 struct Call {
     tenant: usize,
+    number: EntryNumber,
     action: Action,
     ends: Nanos,
     took: Nanos,
@@ -180,9 +181,9 @@ impl History {
     fn new(seed: u64) -> History {
         let mut random = Random(seed);
         let parts = Parts {
-            gpus: vec![GpuSlot::default(); GPUS],
-            jobs: vec![JobSlot::default(); JOBS],
-            tenants: vec![TenantSlot::default(); TENANTS],
+            gpus: vec![GpuSlot::EMPTY; GPUS],
+            jobs: vec![JobSlot::EMPTY; JOBS],
+            tenants: vec![TenantSlot::EMPTY; TENANTS],
             order: vec![0; JOBS],
             plan: vec![Entry::EMPTY; TENANTS],
         };
@@ -282,8 +283,8 @@ impl History {
             }
             let stopped_queues = (!call.refused).then_some(tenant.look.stopped_queues);
             if tenant.alive && !self.random.one_in(40) {
-                let report = Report { at: call.ends, took: call.took, stopped_queues };
-                self.core.report(tenant.id, call.action, report).expect("known");
+                let report = Report { at: call.ends, took: call.took, cycles: None, stopped_queues };
+                self.core.report(tenant.id, call.number, report).expect("known");
             }
         }
     }
@@ -325,7 +326,8 @@ impl History {
             sum.fold(entry.why.cause.map_or(u64::MAX, number));
             let took = Nanos::from_micros(20).plus(self.random.micros(400));
             let refused = self.random.one_in(20);
-            self.calls.push(Call { tenant, action: entry.action, ends: self.now.plus(took), took, refused });
+            let (number, action) = (entry.number, entry.action);
+            self.calls.push(Call { tenant, number, action, ends: self.now.plus(took), took, refused });
         }
     }
 

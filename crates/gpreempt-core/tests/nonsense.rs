@@ -4,7 +4,7 @@
 mod support;
 
 use gpreempt_core::{
-    Action, Activity, ActuatorKind, GpuIndex, GpuParams, JobId, JobParams, Level, Nanos, Observation, Patience,
+    Activity, ActuatorKind, EntryNumber, GpuIndex, GpuParams, JobId, JobParams, Level, Nanos, Observation, Patience,
     Permille, PolicyKind, Report, TenantId,
 };
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ enum Call {
     AddTenant(usize, u8, bool),
     RemoveTenant(usize),
     Observe(usize, Observation),
-    Report(usize, bool, Report),
+    Report(usize, u64, Report),
     Hold(usize, Nanos),
     Decide(Nanos),
     Bounds(usize, u8),
@@ -100,11 +100,8 @@ fn observation() -> impl Strategy<Value = Observation> {
 }
 
 fn report() -> impl Strategy<Value = Report> {
-    (nanos(), nanos(), prop::option::of(any::<u16>())).prop_map(|(at, took, stopped_queues)| Report {
-        at,
-        took,
-        stopped_queues,
-    })
+    (nanos(), nanos(), prop::option::of(any::<u32>()), prop::option::of(any::<u16>()))
+        .prop_map(|(at, took, cycles, stopped_queues)| Report { at, took, cycles, stopped_queues })
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -119,7 +116,7 @@ fn call() -> impl Strategy<Value = Call> {
         1 => (n.clone(), 0..6u8, any::<bool>()).prop_map(|(job, gpu, stoppable)| Call::AddTenant(job, gpu, stoppable)),
         1 => n.clone().prop_map(Call::RemoveTenant),
         3 => (n.clone(), observation()).prop_map(|(tenant, look)| Call::Observe(tenant, look)),
-        2 => (n.clone(), any::<bool>(), report()).prop_map(|(tenant, stop, report)| Call::Report(tenant, stop, report)),
+        2 => (n.clone(), 0..40u64, report()).prop_map(|(tenant, number, report)| Call::Report(tenant, number, report)),
         1 => (n.clone(), nanos()).prop_map(|(job, until)| Call::Hold(job, until)),
         3 => nanos().prop_map(Call::Decide),
         1 => (n, 0..6u8).prop_map(|(job, gpu)| Call::Bounds(job, gpu)),
@@ -159,9 +156,8 @@ proptest! {
                     }
                 }
                 Call::Observe(tenant, look) => { let _ = pick(&tenants, tenant).map(|t| core.observe(t, look)); }
-                Call::Report(tenant, stop, report) => {
-                    let action = if stop { Action::Preempt } else { Action::Resume };
-                    let _ = pick(&tenants, tenant).map(|t| core.report(t, action, report));
+                Call::Report(tenant, number, report) => {
+                    let _ = pick(&tenants, tenant).map(|t| core.report(t, EntryNumber(number), report));
                 }
                 Call::Hold(job, until) => { let _ = pick(&jobs, job).map(|job| core.hold(job, until)); }
                 Call::Decide(now) => {
@@ -176,6 +172,9 @@ proptest! {
                         let _ = core.inversion_bound(GpuIndex(gpu), job, Nanos::NEVER, &ActuatorKind::PerQueue);
                         let _ = core.starvation_bound(job, Nanos::NEVER);
                         let _ = (core.job(job), core.gpu(GpuIndex(gpu)));
+                        let shown = core.tenants().filter(|&tenant| core.tenant(tenant).is_some());
+                        prop_assert_eq!(shown.count(), core.tenants().count());
+                        let _ = core.tenants().filter(|&tenant| core.wants_occupancy(tenant)).count();
                     }
                 }
             }

@@ -4,8 +4,8 @@
 mod support;
 
 use gpreempt_core::{
-    Action, Activity, ActuatorKind, GpuIndex, GpuParams, JobParams, Nanos, Observation, Patience, Permille, PolicyKind,
-    Report, bounds,
+    Action, Activity, ActuatorKind, Entry, GpuIndex, GpuParams, JobParams, Nanos, Observation, Patience, Permille,
+    PolicyKind, Report, bounds,
 };
 use support::{Stage, at_level, empty_core, ms};
 
@@ -235,17 +235,18 @@ fn a_slow_resume_does_not_eat_the_exempt_time() {
         core.add_tenant(low, GpuIndex(0), true).expect("known"),
     );
     let us = Nanos::from_micros;
-    let (mut stopped, mut call): (u16, Option<(Nanos, Action)>) = (0, None);
+    let (mut stopped, mut call): (u16, Option<(Nanos, Entry)>) = (0, None);
     let mut seen = vec![];
     let mut resumed: Option<Nanos> = None;
     let mut now = ms(1);
     while now < ms(500) {
-        if let Some((end, action)) = call
+        if let Some((end, Entry { number, action, .. })) = call
             && end <= now
         {
             call = None;
             stopped = u16::from(action == Action::Preempt);
-            core.report(b, action, Report { at: now, took: ms(5), stopped_queues: Some(stopped) }).expect("known");
+            core.report(b, number, Report { at: now, took: ms(5), cycles: None, stopped_queues: Some(stopped) })
+                .expect("known");
             if action == Action::Resume {
                 resumed = Some(now);
             }
@@ -275,7 +276,7 @@ fn a_slow_resume_does_not_eat_the_exempt_time() {
             {
                 seen.push(now.since(r));
             }
-            call = Some((now.plus(ms(5)), e.action));
+            call = Some((now.plus(ms(5)), e));
         }
         now = now.plus(us(100));
     }
@@ -362,11 +363,13 @@ fn one_slow_call_does_not_make_every_stop_look_expensive() {
     s.does(c, Activity::Running);
     s.does(a, Activity::Running);
     s.at(ms(2)); // measured: 100us
+    s.does(a, Activity::Idle);
     // one call took nine seconds
-    let id = s.actors[c].id;
-    s.core
-        .report(id, Action::Preempt, Report { at: ms(2), took: Nanos::from_secs(9), stopped_queues: Some(1) })
-        .expect("known");
+    s.took = Nanos::from_secs(9);
+    s.at(ms(5));
+    s.took = Nanos::from_micros(100);
+    s.does(c, Activity::Idle);
+    s.does(a, Activity::Running);
     s.holds_share(b, 40);
     s.now = ms(10);
     s.does(b, Activity::Running);
@@ -587,8 +590,12 @@ fn a_look_that_shows_the_result_replaces_a_lost_report() {
             let i = b.iter().position(|&x| x == e.tenant).expect("known");
             stopped[i] = u16::from(e.action == Action::Preempt);
             if !(i == 1 && e.action == Action::Preempt) {
-                core.report(e.tenant, e.action, Report { at: now, took: ms(0), stopped_queues: Some(stopped[i]) })
-                    .expect("known");
+                core.report(
+                    e.tenant,
+                    e.number,
+                    Report { at: now, took: ms(0), cycles: None, stopped_queues: Some(stopped[i]) },
+                )
+                .expect("known");
             }
             if e.action == Action::Resume && first.is_none() {
                 first = Some(now);

@@ -266,14 +266,15 @@ fn exempt_time_begins_when_the_job_really_runs_again() {
     let cost = gpreempt_core::ActuatorKind::DebugTrap;
     core.observe(a, look(ms(1), Activity::Running, 0)).expect("known");
     core.observe(b, look(ms(1), Activity::Running, 0)).expect("known");
-    assert_eq!(core.decide(ms(1), &cost).entries.len(), 1);
-    let slow = |at, stopped| gpreempt_core::Report { at, took: ms(10), stopped_queues: Some(stopped) };
-    core.report(b, Action::Preempt, slow(ms(11), 1)).expect("known");
+    let stop = core.decide(ms(1), &cost).entries[0];
+    let slow = |at, stopped| gpreempt_core::Report { at, took: ms(10), cycles: None, stopped_queues: Some(stopped) };
+    core.report(b, stop.number, slow(ms(11), 1)).expect("known");
     // The online job pauses; the resume is decided at 20 ms and takes until 30 ms.
     core.observe(a, look(ms(20), Activity::Idle, 0)).expect("known");
-    assert_eq!(core.decide(ms(20), &cost).entries[0].action, Action::Resume);
+    let resume = core.decide(ms(20), &cost).entries[0];
+    assert_eq!((stop.action, resume.action), (Action::Preempt, Action::Resume));
     core.observe(a, look(ms(29), Activity::Running, 0)).expect("known");
-    core.report(b, Action::Resume, slow(ms(30), 0)).expect("known");
+    core.report(b, resume.number, slow(ms(30), 0)).expect("known");
     let plan = core.decide(ms(30), &cost);
     assert!(plan.entries.is_empty());
     assert!(plan.wake >= ms(33), "asked for {:?}", plan.wake);

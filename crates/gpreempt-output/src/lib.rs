@@ -52,10 +52,15 @@ pub fn wrap(table: &mut Table) {
     }
 }
 
-/// Columns of the terminal; none if the output does not go to one.
+/// Columns of the terminal; none if the output does not go to one, or to one of unknown width.
 pub fn room() -> Option<usize> {
     // Asked of a fresh table, because one without colours does not look at the terminal.
-    Table::new().width().map(usize::from)
+    known(Table::new().width())
+}
+
+/// A serial console says that it has no columns: it does not know how many.
+fn known(width: Option<u16>) -> Option<usize> {
+    width.filter(|&columns| columns > 0).map(usize::from)
 }
 
 /// As [`fit`], for a terminal of so many columns.
@@ -226,6 +231,13 @@ mod tests {
         let text = table.to_string();
         assert!(text.contains("2.00 ms") && !text.contains("1234"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 34), "{text}");
+    }
+
+    #[test]
+    fn a_console_of_unknown_width_does_not_narrow_tables() {
+        assert_eq!(known(Some(0)), None);
+        assert_eq!(known(Some(80)), Some(80));
+        assert_eq!(known(None), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub use place::{SOCKET_VARIABLE, socket_path};
 pub use request::{Answer, Call, Refusal, Request, Target};
 pub use stats::{Actuation, DaemonStats, Distribution, GpuStats, Stats};
 pub use status::{Bounds, Breaker, GpuStatus, JobStatus, QueueStatus, Status, TenantStatus, Why};
-pub use words::{Action, Bound, Mode, PolicyKind, QueueClass, Reason, RefusalKind, State};
+pub use words::{Action, ActuatorKind, Bound, Mode, PolicyKind, QueueClass, Reason, RefusalKind, State};
 
 /// Version of the messages. A daemon refuses calls of another version.
 pub const VERSION: u32 = 2;

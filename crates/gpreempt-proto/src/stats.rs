@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ActuatorKind;
+
 /// A distribution of times in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
@@ -59,6 +61,9 @@ pub struct DaemonStats {
     /// Duration of a decision of the core with new observations.
     #[serde(default)]
     pub decision: Distribution,
+    /// Which actuator served last; absent before the first.
+    #[serde(default)]
+    pub actuator: Option<ActuatorKind>,
     /// Starts of the actuator.
     pub actuator_starts: u64,
     /// Actuators that the guardian killed.

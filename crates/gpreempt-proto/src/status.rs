@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Mode, PolicyKind, QueueClass, Reason, State};
+use crate::{ActuatorKind, Mode, PolicyKind, QueueClass, Reason, State};
 
 /// The state at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -13,6 +13,9 @@ pub struct Status {
     pub daemon_pid: u32,
     /// The actuator's process, while there is one.
     pub actuator_pid: Option<u32>,
+    /// Which actuator serves; absent while there is none.
+    #[serde(default)]
+    pub actuator: Option<ActuatorKind>,
     /// Whether the daemon acts.
     pub mode: Mode,
     /// Seconds since it started.
@@ -125,7 +128,7 @@ pub struct TenantStatus {
     pub why: Option<Why>,
     /// Why it cannot be stopped, for people (`runtime not enabled`); absent if it can.
     pub unstoppable: Option<String>,
-    /// Whether the actuator has a debug session with it.
+    /// Whether the actuator has a debug session with it, or, if it needs none, may stop it.
     pub attached: bool,
     /// Packets submitted and not yet fetched, of all its queues.
     pub pending: u64,

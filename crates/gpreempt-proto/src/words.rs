@@ -21,6 +21,32 @@ pub enum Mode {
     Other,
 }
 
+/// How queues are stopped and resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Display, VariantArray)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum ActuatorKind {
+    /// Through the driver's debug interface: one cycle for each process and gpu, each way.
+    DebugTrap,
+    /// Through the interface of a patched driver: one cycle for each plan and gpu.
+    Combined,
+    /// One that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+impl ActuatorKind {
+    /// Returns its name for people.
+    #[must_use]
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            ActuatorKind::DebugTrap => "debug trap",
+            ActuatorKind::Combined => "combined",
+            ActuatorKind::Other => "one that this release does not know",
+        }
+    }
+}
+
 /// The policy of a gpu.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Display, VariantArray)]
 #[serde(rename_all = "snake_case")]

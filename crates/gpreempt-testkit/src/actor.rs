@@ -15,6 +15,7 @@
 //! | `passed GATE`, `fire` | whether the queue has passed a gate; lets all gates pass |
 //! | `copy`, `begin-copy`, `copying`, `copied` | copies and waits; begins; whether copies are under way; waits |
 //! | `destroy QUEUE`, `update ...`, `cu-mask ...`, `wave-state ...` | calls of a queue's owner |
+//! | `context`, `close-context` | makes a context beside the first; ends it |
 //! | `hide` | allows tracing to privileged processes alone |
 //! | `descriptor`, `kernel` | descriptor of the driver; address of the kernel's descriptor |
 //! | `trace PID`, `debug`, `disable`, `snapshot`, `suspend QUEUE` | a debug session with another process |
@@ -29,7 +30,7 @@ use std::time::Duration;
 use kfd::ptrace::Tracee;
 use kfd::{ExceptionMask, Grace, Kfd, Pid, QueueId};
 use kfd_abi::debug::{RuntimeEnableArgs, RuntimeMode};
-use kfd_abi::ioctl::Argument;
+use kfd_abi::ioctl::{Argument, CREATE_PROCESS};
 use kfd_abi::queue::{DestroyQueueArgs, GetQueueWaveStateArgs, SetCuMaskArgs, UpdateQueueArgs};
 use kfd_runtime::{
     Arguments, Buffer, CodeObject, CopyQueue, Executable, Launch, Order, Placement, Queue, Runtime, Signal,
@@ -117,6 +118,18 @@ fn call<A: Argument>(kfd: &File, args: &mut A) -> Result<()> {
     unsafe { kfd::device::call_once(kfd, args) }.map(drop).map_err(|error| (&error).into())
 }
 
+fn open_driver() -> File {
+    File::options().read(true).write(true).open("/dev/kfd").expect("there is a gpu")
+}
+
+/// Opens the driver once more, for a context of its own.
+fn new_context() -> Result<File> {
+    let file = open_driver();
+    // SAFETY: the call takes no argument.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), CREATE_PROCESS.request().0.into()) };
+    if result == 0 { Ok(file) } else { Err((&std::io::Error::last_os_error()).into()) }
+}
+
 /// A queue with the program that walks, so that a job needs nothing but a packet.
 struct Way {
     queue: Queue,
@@ -169,6 +182,8 @@ impl Debugger {
 struct Actor {
     debugger: Option<Debugger>,
     kfd: Option<File>,
+    /// The driver, opened for a context of its own.
+    context: Option<File>,
     runtime: Option<Runtime>,
     ways: Vec<Way>,
     jobs: Vec<Job>,
@@ -195,7 +210,7 @@ impl Actor {
         let mut said = String::new();
         match verb {
             "open" => {
-                self.kfd = Some(File::options().read(true).write(true).open("/dev/kfd").expect("there is a gpu"));
+                self.kfd = Some(open_driver());
                 self.runtime = Some(Runtime::open()?);
             }
             "execute" => {
@@ -238,6 +253,8 @@ impl Actor {
             "done" => said = (self.jobs[number(0) as usize].done.value()? == 0).to_string(),
             "wait" => said = self.finish(number(0) as usize)?,
             "destroy" | "update" | "cu-mask" | "wave-state" => said = self.change_queue(verb, words)?,
+            "context" => self.context = Some(new_context()?),
+            "close-context" => self.context = None,
             "hide" => {
                 nix::sys::prctl::set_dumpable(false).map_err(|error| Failure::Errno(error as i32))?;
             }

@@ -13,4 +13,4 @@ pub mod daemon;
 pub mod program;
 pub mod scene;
 
-pub use scene::{Actor, Scene, ThisTest, play, play_each_read_index, until};
+pub use scene::{Actor, Scene, ThisTest, play, play_each_kernel, play_each_read_index, until};

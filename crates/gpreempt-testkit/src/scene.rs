@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use kfd::{Pid, QueueSnapshotEntry};
 use linux_host::process::{self, ThreadCall};
 use serde_json::Value;
+use vgpu::launch::KernelProfile;
 use vgpu::profile::ReadIndexKind;
 
 use crate::actor;
@@ -22,6 +23,8 @@ use crate::actor;
 const PART: &str = "GPREEMPT_TEST_PART";
 /// Variable that names the kind of read index that the gpus of all tests have, instead of the profile's.
 const READ_INDEX: &str = "GPREEMPT_TEST_READ_INDEX";
+/// Variable that names the only kernel whose driver is played with, among several.
+const KERNEL: &str = "GPREEMPT_TEST_KERNEL";
 /// Longest time of a whole test; one that waits for something that never comes is killed then.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -91,6 +94,20 @@ pub fn play_each_read_index(test: ThisTest, flags: &[&str], director: fn(&Scene)
     }
 }
 
+/// Plays a test on a gpu with the driver of each kernel, one after the other. `GPREEMPT_TEST_KERNEL` names one of them.
+pub fn play_each_kernel(test: ThisTest, flags: &[&str], director: fn(&Scene)) {
+    if !is_outside() {
+        return play(test, flags, director);
+    }
+    let wanted = std::env::var(KERNEL).ok();
+    for kernel in KernelProfile::ALL.map(KernelProfile::name) {
+        if wanted.as_deref().is_none_or(|wanted| wanted == kernel) {
+            let flags = [flags, &["--kernel", kernel]].concat();
+            start(test, &flags, std::env::var(READ_INDEX).ok().as_deref());
+        }
+    }
+}
+
 /// Lets a command that ends with this executable run one test of it.
 fn again(command: &mut Command, test: &str, part: &str) {
     command.args(["--exact", test, "--nocapture", "--include-ignored"]).env(PART, part);
@@ -144,7 +161,7 @@ fn start(test: ThisTest, flags: &[&str], read_index: Option<&str>) {
     printed.rewind().expect("a file");
     printed.read_to_string(&mut text).expect("text");
     let kind = read_index.unwrap_or("as in the profile");
-    must_pass(status, &format!("after {:?}, read index {kind}: {text}", begun.elapsed()));
+    must_pass(status, &format!("after {:?}, {flags:?}, read index {kind}: {text}", begun.elapsed()));
 }
 
 /// What a director works with: it starts actors.

@@ -1,6 +1,7 @@
 //! The command line. These comments are the manual: the first line is the summary, the rest says effects, limits and
 //! exit codes.
 
+mod conformance;
 mod control;
 mod duration;
 mod groups;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
+pub(crate) use conformance::Conformance;
 pub(crate) use control::{
     Config, ConfigFile, Daemon, Hold, Launch, Log, Notify, OneProcess, Reach, Release, Report, Selector, Set, Watch,
 };
@@ -20,6 +22,7 @@ use gpreempt_trials::load::Load;
 use gpreempt_trials::soak::SoakArgs;
 use gpreempt_trials::storm::{StormArgs, StormProgram};
 use gpreempt_trials::stress::{StressArgs, StressClientArgs, StressTracerArgs};
+use gpreemptd::actuate::ActuatorChoice;
 pub(crate) use groups::{GROUPS, command, summaries};
 use kfd_suite::suite::{self, Test};
 pub(crate) use lab::{Compare, Lab, Plausibility, Run, Timeline};
@@ -41,6 +44,18 @@ pub(crate) struct Cli {
     pub(crate) ps: Report,
 }
 
+/// Of the processes that the daemon starts.
+#[derive(Args)]
+pub(crate) struct ActuatorFlags {
+    /// Which actuator: `auto`, `debug-trap` or `combined`.
+    #[arg(long, default_value_t)]
+    pub(crate) actuator: ActuatorChoice,
+
+    /// Only print why the driver does not have it, if so.
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Manage the gpus of this machine, in the foreground.
@@ -52,11 +67,11 @@ pub(crate) enum Command {
 
     /// Watches the actuator; started by `daemon`.
     #[command(hide = true)]
-    Guardian,
+    Guardian(ActuatorFlags),
 
     /// Stops and resumes queues; started by `guardian`.
     #[command(hide = true)]
-    Actuator,
+    Actuator(ActuatorFlags),
 
     /// Compare latencies with and without gpreempt, in one minute.
     ///
@@ -179,6 +194,18 @@ pub(crate) enum Command {
     /// code 1 if any result is wrong. Without a gpu, `gpreempt vgpu run -- gpreempt selftest` uses a virtual one.
     Selftest(Selftest),
 
+    /// Test the rules of the driver that gpreempt relies on.
+    ///
+    /// Processes of its own create queues, debug each other and make mistakes on purpose; nothing of any other process
+    /// is touched, but each stop takes all queues off the gpu for a moment, so it refuses to run while other processes
+    /// have queues there. Exits with code 1 if a rule is broken. Without a gpu, `gpreempt vgpu run -- gpreempt
+    /// conformance` tests the virtual one.
+    Conformance(Conformance),
+
+    /// A process of a test, started by `conformance`.
+    #[command(hide = true)]
+    ConformanceActor,
+
     /// Run programs on a virtual MI300; needs no gpu.
     ///
     /// Unmodified programs find a gpu, load code and launch kernels through the normal driver interface; the machine
@@ -242,6 +269,13 @@ pub(crate) enum Vgpu {
         /// Print this profile as TOML.
         name: Option<String>,
         /// Print JSON instead of text.
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Describe the kernels whose driver can be imitated, and where they differ.
+    Kernels {
+        /// Print JSON instead of tables.
         #[arg(long)]
         json: bool,
     },

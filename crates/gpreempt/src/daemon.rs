@@ -15,7 +15,7 @@ pub(crate) fn run(flags: Daemon) -> Result<()> {
         spin_core: flags.spin_core,
     };
     match logging::with(|| daemon::run(&options)) {
-        Err(error @ Error::Config(_)) => Err(UserError::new(error).into()),
+        Err(error @ (Error::Config(_) | Error::Actuator(_))) => Err(UserError::new(error).into()),
         result => Ok(result?),
     }
 }

@@ -1,5 +1,6 @@
 //! `gpreempt doctor`: checks whether this machine can be managed, and says what to do where it cannot.
 
+mod actuator;
 mod driver;
 mod privileges;
 mod processes;
@@ -9,6 +10,7 @@ use std::io::Write;
 
 use anyhow::{Result, bail};
 use comfy_table::{Cell, Color};
+use kfd::Switcher;
 use serde::Serialize;
 
 use crate::cli::Report;
@@ -113,6 +115,7 @@ fn checks(report: &Report) -> Vec<Check> {
     let mut checks = driver.checks();
     checks.extend(privileges::checks());
     checks.extend(processes::checks(&driver.gpus, status.as_ref().ok()));
+    checks.push(actuator::check(status.as_ref().ok(), Switcher::open().err().as_ref(), actuator::configured(&status)));
     checks.push(service::check(&status));
     checks
 }

@@ -6,6 +6,7 @@
 mod cli;
 mod client;
 mod config;
+mod conformance;
 mod daemon;
 mod doctor;
 mod event;
@@ -68,14 +69,22 @@ fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<ExitCode> {
         Command::Reload(options) => reload::run(&options, out)?,
         Command::Notify(options) => notify::run(&options, out)?,
         Command::Daemon(options) => daemon::run(options)?,
-        Command::Guardian => return Ok(logging::with(actuate::guardian_main)),
-        Command::Actuator => return Ok(logging::with(actuate::actuator_main)),
+        Command::Guardian(flags) => return Ok(logging::with(|| actuate::guardian_main(flags.actuator))),
+        Command::Actuator(flags) if flags.check => {
+            let Some(why) = actuate::unavailable(flags.actuator) else { return Ok(ExitCode::SUCCESS) };
+            writeln!(out, "{why}")?;
+            out.flush()?;
+            return Ok(ExitCode::FAILURE);
+        }
+        Command::Actuator(flags) => return Ok(logging::with(|| actuate::actuator_main(flags.actuator))),
         Command::Demo(options) => demo::run(&options, out)?,
         Command::Soak(options) => soak::run(&options, out)?,
         Command::Bench(options) => bench::run(&options, out)?,
         Command::Load { load } => load::run(&load, out)?,
         Command::Lab { experiment } => lab::run(experiment, out)?,
         Command::Selftest(options) => selftest::run(&options, out)?,
+        Command::Conformance(options) => conformance::run(&options, out)?,
+        Command::ConformanceActor => return Ok(kfd_conformance::actor_main()),
         Command::Vgpu { action } => vgpu::run(action, out)?,
         Command::Completions { shell } => manual::completions(shell, out)?,
         Command::Man { directory } => manual::write_pages(&directory)?,

@@ -71,8 +71,9 @@ fn heading(status: &Status) -> String {
         Mode::Observe => "Only observing, nothing is stopped (set `mode = \"enforce\"` in the configuration to act)",
         Mode::Other => "In a mode that this release does not know",
     };
+    let actuator = status.actuator.map(|kind| format!(" (actuator: {})", kind.in_words())).unwrap_or_default();
     let config = status.config.as_deref().unwrap_or("no configuration");
-    format!("{mode}: daemon {}, up {}, {config}.", status.daemon_pid, span(status.uptime_s))
+    format!("{mode}{actuator}: daemon {}, up {}, {config}.", status.daemon_pid, span(status.uptime_s))
 }
 
 fn table(status: &Status) -> Table {

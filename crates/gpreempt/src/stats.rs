@@ -65,7 +65,8 @@ fn daemon(stats: &DaemonStats) -> [String; 3] {
             count(stats.notifications, "notification", "notifications")
         ),
         format!(
-            "Actuator: {}, {}.",
+            "Actuator: {}{}, {}.",
+            stats.actuator.map(|kind| format!("{}, ", kind.in_words())).unwrap_or_default(),
             count(stats.actuator_starts, "start", "starts"),
             count(stats.actuator_kills, "kill by the guardian", "kills by the guardian")
         ),
@@ -123,6 +124,7 @@ mod tests {
             scans: 1,
             decisions: 300,
             watch_period_us: Some(200.0),
+            actuator: Some(gpreempt_proto::ActuatorKind::Combined),
             actuator_starts: 1,
             ..DaemonStats::default()
         };

@@ -3,9 +3,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use gpreempt_core::Nanos;
@@ -16,11 +16,12 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use sd_notify::NotifyState;
 
-use crate::actuate::LinkReaper;
+use crate::actuate::{ActuatorChoice, LinkReaper};
 use crate::config::{Config, ConfigError};
 use crate::control::{Handle, Publisher, Server, ServerError};
 use crate::host::{Host, Setup};
 use crate::inbox::Input;
+use crate::os::channel::channel;
 use crate::{clock, discovery, panic_hook};
 
 /// The operator's configuration. It need not exist.
@@ -62,6 +63,9 @@ pub enum Error {
         /// The system's error.
         error: io::Error,
     },
+    /// The configured actuator is not available.
+    #[error("{0}")]
+    Actuator(String),
     /// A thread cannot be started, signals cannot be blocked, or the executable is not known.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
@@ -104,17 +108,21 @@ pub fn run(options: &Options) -> Result<(), Error> {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
+    check_actuator(&config).map_err(Error::Actuator)?;
     let socket = options.socket.clone().unwrap_or_else(gpreempt_proto::socket_path);
     let directory = socket.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf);
     std::fs::create_dir_all(&directory).map_err(|error| Error::Directory { path: directory.clone(), error })?;
     // Before any thread starts, so that none of them takes a signal.
     let signals = block_signals()?;
     let server = Server::bind(&socket)?;
-    let (to_host, inbox) = mpsc::channel();
+    let (to_host, inbox) = channel()?;
     let publisher = Publisher::new(config.log_events)?;
     let reload = {
         let options = options.clone();
-        move || load(&options).map_err(|error| error.to_string())
+        move || {
+            let config = load(&options).map_err(|error| error.to_string())?;
+            check_actuator(&config).map(|()| config)
+        }
     };
     let serving = server.start(Arc::clone(&publisher), to_host.clone(), Box::new(reload))?;
     let mode = config.mode;
@@ -144,6 +152,23 @@ pub fn run(options: &Options) -> Result<(), Error> {
     match ended {
         Ok(()) => outcome,
         Err(_) => Err(Error::Panicked),
+    }
+}
+
+/// Checks that the driver has the actuator on which the configuration insists. Another process asks the driver: this
+/// one never opens it.
+fn check_actuator(config: &Config) -> Result<(), String> {
+    if config.mode != Mode::Enforce || config.actuator != ActuatorChoice::Combined {
+        return Ok(());
+    }
+    let asked = std::env::current_exe().and_then(|program| {
+        let words = ["actuator", "--actuator", config.actuator.as_str(), "--check"];
+        Command::new(program).args(words).stdin(Stdio::null()).stdout(Stdio::piped()).output()
+    });
+    match asked {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()),
+        Err(error) => Err(format!("cannot ask the driver for the combined actuator: {error}")),
     }
 }
 

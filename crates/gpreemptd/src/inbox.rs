@@ -9,6 +9,12 @@ use crate::actuate::ActuatorEvent;
 use crate::config::Config;
 use crate::discovery::DiscoveryEvent;
 
+/// What the deciding thread takes its messages from.
+pub type Inbox = crate::os::channel::Receiver<Input>;
+
+/// Where messages for the deciding thread go.
+pub type InputSender = crate::os::channel::Sender<Input>;
+
 /// A message for the deciding thread. Sending one wakes it.
 #[derive(Debug)]
 pub enum Input {

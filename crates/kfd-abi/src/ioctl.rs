@@ -221,6 +221,17 @@ commands! {
     DBG_TRAP = 0x26, ReadWrite, 32;
 }
 
+/// A new context of the process behind this descriptor: interface version 1.19.
+pub const CREATE_PROCESS: Command =
+    Command { class: Request::KFD, nr: 0x27, direction: Direction::None, size: 0, name: "CREATE_PROCESS" };
+/// Performance counters and clocks: interface version 1.23.
+pub const PROFILER: Command =
+    Command { class: Request::KFD, nr: 0x28, direction: Direction::ReadWrite, size: 16, name: "PROFILER" };
+/// The same call in AMD's DKMS driver.
+pub const DKMS_PROFILER: Command = Command { nr: 0x86, ..PROFILER };
+/// Second range of AMD's DKMS driver: its first number, and the first behind it.
+pub const DKMS_COMMANDS: core::ops::Range<u8> = 0x80..0x88;
+
 /// First command number.
 pub const COMMAND_START: u8 = 0x01;
 /// First number behind the commands (`AMDKFD_COMMAND_END`).
@@ -265,6 +276,8 @@ mod tests {
             (CRIU_OP, 0xC038_4B22),
             (RUNTIME_ENABLE, 0xC010_4B25),
             (DBG_TRAP, 0xC020_4B26),
+            (CREATE_PROCESS, 0x0000_4B27),
+            (PROFILER, 0xC010_4B28),
         ] {
             assert_eq!(command.request(), Request(request), "{}", command.name);
         }
@@ -294,7 +307,7 @@ mod tests {
 
     #[test]
     fn numbers_outside_the_table_are_unknown() {
-        for nr in [0, COMMAND_END, 0x28, 0x80, 0x82, 0xC0, 0xFF] {
+        for nr in [0, COMMAND_END, PROFILER.nr, 0x80, 0x82, 0xC0, 0xFF] {
             assert_eq!(lookup(nr), Lookup::Unknown);
         }
     }

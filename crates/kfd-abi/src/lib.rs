@@ -48,6 +48,7 @@ pub mod mqd;
 pub mod process;
 pub mod queue;
 pub mod save_area;
+pub mod sched;
 pub mod smi;
 pub mod svm;
 pub mod sysfs;

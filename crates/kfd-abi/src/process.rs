@@ -22,6 +22,38 @@ pub struct GetVersionArgs {
 }
 plain!(GetVersionArgs { major_version, minor_version } for GET_VERSION);
 
+numbers! {
+    /// Operation of `PROFILER`.
+    ProfilerOp: u32 {
+        /// Lock a gpu's performance counters; needs a capability.
+        PMC = 0,
+        /// Sample program counters: AMD's DKMS driver only.
+        PC_SAMPLE = 1,
+        /// Version of these operations.
+        VERSION = 2,
+        /// Let the firmware limit peak power, or not.
+        PTL_CONTROL = 3,
+    }
+}
+
+/// Argument of `PROFILER` (`kfd_ioctl_profiler_args`), interface version 1.23.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProfilerArgs {
+    /// What to do.
+    pub op: ProfilerOp,
+    /// [`ProfilerOp::VERSION`]: the version, filled. Otherwise the gpu.
+    pub version_or_gpu: u32,
+    /// Depends on the operation.
+    pub first: u32,
+    /// Depends on the operation.
+    pub second: u32,
+}
+plain!(ProfilerArgs { op, version_or_gpu, first, second } for PROFILER);
+
+/// Version of the operations of `PROFILER`.
+pub const PROFILER_VERSION: u32 = 1;
+
 /// Argument of `GET_CLOCK_COUNTERS` (`kfd_ioctl_get_clock_counters_args`). The counters are read one after the other.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

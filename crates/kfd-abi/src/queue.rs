@@ -85,7 +85,7 @@ pub struct CreateQueueArgs {
     pub ctl_stack_size: u32,
     /// Engine, for [`QueueType::SDMA_BY_ENG_ID`].
     pub sdma_engine_id: u32,
-    /// Zero.
+    /// Zero. From interface version 1.22 on, bytes of metadata behind the ring: none or a power of two.
     pub pad: u32,
 }
 plain!(CreateQueueArgs {

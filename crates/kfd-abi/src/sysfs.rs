@@ -145,6 +145,8 @@ pub mod node {
             NUM_XCC = "num_xcc",
         }
     }
+    /// More capabilities, after [`CAPABILITY`]: Linux 7.2.
+    pub const CAPABILITY2: &str = "capability2";
     /// Highest processor clock in MHz: of every node, last.
     pub const MAX_ENGINE_CLK_CCOMPUTE: &str = "max_engine_clk_ccompute";
 }
@@ -201,6 +203,10 @@ pub mod process {
             CU_OCCUPANCY = "cu_occupancy",
         }
     }
+    /// Directory of a context that the process made beside its first, followed by its number: Linux 7.2. It has the
+    /// same content as the directory of a process.
+    pub const CONTEXT: &str = "context_";
+
     names! {
         /// Those that a gpu id follows, decimal.
         PER_GPU {
@@ -225,12 +231,20 @@ numbers! {
         SDMA = 1,
         /// The driver's own.
         HIQ = 2,
-        /// The retired debugger's.
-        DIQ = 3,
+        /// Copies between gpus, in drivers without the retired debugger's queue (Linux 7.2). That queue had this number
+        /// before, and was never shown.
+        SDMA_XGMI_7_2 = 3,
         /// Copies between gpus.
         SDMA_XGMI = 4,
-        /// Copies on a chosen engine.
-        SDMA_BY_ENG_ID = 5,
+    }
+}
+
+impl SysfsQueueType {
+    /// Returns whether it is a copy queue, in the numbering of any driver. One on a chosen engine is shown as a queue
+    /// of the engine's kind.
+    #[must_use]
+    pub const fn is_copy(self) -> bool {
+        matches!(self, SysfsQueueType::SDMA | SysfsQueueType::SDMA_XGMI | SysfsQueueType::SDMA_XGMI_7_2)
     }
 }
 
@@ -242,5 +256,10 @@ mod tests {
     fn a_gpu_node_has_forty_properties() {
         assert_eq!((node::EVERY.len(), node::GPU.len()), (31, 8));
         assert_eq!(node::EVERY[18], "gfx_target_version");
+    }
+
+    #[test]
+    fn copies_between_gpus_have_either_number() {
+        assert!((0..6).filter(|kind| SysfsQueueType(*kind).is_copy()).eq([1, 3, 4]));
     }
 }

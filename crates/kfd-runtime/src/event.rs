@@ -1,5 +1,6 @@
 //! Events: how the gpu wakes a process that sleeps.
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use crate::memory::{Buffer, GpuAddr, Heap, Placement};
 #[derive(Debug)]
 pub(crate) struct Events {
     driver: Arc<Driver>,
-    page: Buffer,
+    /// Never freed: the driver refuses that, with a line in its log, and frees it when the process ends.
+    page: ManuallyDrop<Buffer>,
     memory_fault: u32,
     reset: u32,
 }
@@ -26,7 +28,7 @@ impl Events {
         // Both stay signalled: after a fault every wait of the process has to end, not only the next one.
         let (memory_fault, _) = driver.create_event(EventType::MEMORY, false, page.handle())?;
         let (reset, _) = driver.create_event(EventType::HW_EXCEPTION, false, 0)?;
-        Ok(Events { driver, page, memory_fault, reset })
+        Ok(Events { driver, page: ManuallyDrop::new(page), memory_fault, reset })
     }
 
     /// Sleeps until one of `signals` happened, the gpu failed, or the time is up.

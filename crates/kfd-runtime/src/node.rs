@@ -2,7 +2,7 @@
 
 use kfd::topology::{Gpu, Properties};
 use kfd_abi::PAGE_SIZE;
-use kfd_abi::cwsr::{Geometry, SaveAreaSize};
+use kfd_abi::cwsr::SaveAreaSize;
 use kfd_abi::sysfs::node;
 
 use crate::error::Result;
@@ -32,14 +32,7 @@ impl GpuNode {
     }
 
     fn new(gpu: Gpu, properties: &Properties) -> Result<GpuNode> {
-        let geometry = Geometry {
-            gfx: gpu.gfx,
-            simd_count: properties.required(node::SIMD_COUNT)?,
-            simd_per_cu: properties.required(node::SIMD_PER_CU)?,
-            array_count: properties.required(node::ARRAY_COUNT)?,
-            simd_arrays_per_engine: properties.required(node::SIMD_ARRAYS_PER_ENGINE)?,
-            num_xcc: gpu.xccs,
-        };
+        let geometry = properties.geometry(&gpu)?;
         let computed = SaveAreaSize::of(&geometry).ok_or_else(|| properties.unusable(node::SIMD_COUNT))?;
         let copy_engines: u32 = properties.required(node::NUM_SDMA_ENGINES)?;
         Ok(GpuNode {

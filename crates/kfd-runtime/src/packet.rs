@@ -1,5 +1,7 @@
 //! The packets this runtime sends: AQL for compute queues, PM4 behind them, SDMA for copy queues.
 
+use std::time::Duration;
+
 use kfd_abi::Abi;
 use kfd_abi::aql::{
     Barrier, BarrierValue, FenceScope, Header, KernelDispatch, PACKET_SIZE, PacketType, Pm4Ib, SignalCondition,
@@ -84,6 +86,19 @@ pub(crate) fn dispatch(target: &Target, launch: &Launch, order: Order, completio
         ..KernelDispatch::default()
     }
 }
+
+/// Lasts a stated time on the timed engine of `kernel/vmi300`, which reads it in nanoseconds where processors of other
+/// devices expect 0. The grid says how many waves are occupied meanwhile.
+pub(crate) fn timed(duration: Duration, waves: u32, order: Order, completion: GpuAddr) -> KernelDispatch {
+    let nothing = Target { descriptor: GpuAddr(0), arguments: GpuAddr(0), scratch_per_item: 0, local_memory: 0 };
+    KernelDispatch {
+        reserved2: duration.as_nanos().try_into().unwrap_or(u64::MAX),
+        ..dispatch(&nothing, &Launch::linear(waves, LANES), order, completion)
+    }
+}
+
+/// Work-items of a wave.
+const LANES: u16 = 64;
 
 /// Signals one barrier packet can wait for.
 pub(crate) const BARRIER_SIGNALS: usize = 5;
@@ -222,6 +237,15 @@ mod tests {
         assert_eq!((word(32), word(36)), (0x5566_7740, 0x1122_3344));
         assert_eq!((word(40), word(56)), (0xCCDD_0000, 0x9000));
         assert_eq!(launch.items(), 2048);
+    }
+
+    #[test]
+    fn a_timed_packet_has_its_duration_where_the_engine_reads_it() {
+        let bytes = bytes_of(&timed(Duration::from_micros(20_000), 3, Order::AfterPrevious, GpuAddr(0x9000))).unwrap();
+        let field = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        assert_eq!((field(32), field(48), field(56)), (0, 20_000_000, 0x9000));
+        assert_eq!(bytes[0], PacketType::KERNEL_DISPATCH.0);
+        assert_eq!((bytes[4], bytes[12..16].to_vec()), (64, 192_u32.to_le_bytes().to_vec()));
     }
 
     #[test]

@@ -158,6 +158,25 @@ impl Queue {
         self.submit(&packet::dispatch(&target, launch, order, completion))
     }
 
+    /// Occupies the timed engine of `kernel/vmi300` with `waves` for `duration`; then the signal, if there is one, is
+    /// counted down.
+    ///
+    /// The packet names no kernel. A device that executes code stops the queue with an error.
+    ///
+    /// # Errors
+    ///
+    /// If the ring stays full.
+    pub fn dispatch_timed<'a>(
+        &mut self,
+        duration: Duration,
+        waves: u32,
+        order: Order,
+        completion: impl Into<Option<&'a Signal>>,
+    ) -> Result<()> {
+        let completion = completion.into().map_or(GpuAddr(0), Signal::handle);
+        self.submit(&packet::timed(duration, waves, order, completion))
+    }
+
     /// Waits on the gpu until all of the signals are 0; then `completion` is counted down.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use std::io;
 use std::path::Path;
 
 use kfd_abi::mqd;
+use kfd_abi::queue::PipePriority;
 
 pub use kfd_abi::sysfs::DEBUG_DIR as DIRECTORY;
 
@@ -19,9 +20,7 @@ pub use kfd_abi::sysfs::DEBUG_DIR as DIRECTORY;
 pub struct MqdProcess {
     /// Its pid, in the initial namespace.
     pub pid: u32,
-    /// Number of its address space.
-    pub pasid: u32,
-    /// Its queues, the newest first.
+    /// Its queues, the newest first. A process has a record for each of its contexts, with the same pid.
     pub queues: Vec<MqdQueue>,
 }
 
@@ -98,10 +97,11 @@ impl MqdQueue {
         self.first().filter(|_| self.kind == MqdKind::Compute)?.double(mqd::PQ_WPTR_POLL_ADDR)
     }
 
-    /// Priority of a compute queue, 0 to 15.
+    /// Pipe class of a compute queue: all that the hardware knows of its priority. The word behind it had the priority
+    /// itself until Linux 7.2, which leaves it zero.
     #[must_use]
-    pub fn priority(&self) -> Option<u32> {
-        self.compute_word(mqd::QUEUE_PRIORITY)
+    pub fn pipe_priority(&self) -> Option<PipePriority> {
+        self.compute_word(mqd::PIPE_PRIORITY).map(PipePriority)
     }
 
     /// Whether a compute queue is on the hardware.
@@ -244,8 +244,8 @@ pub fn parse_queues(text: &str) -> Vec<MqdProcess> {
         }
         dump.clear();
         in_queue = false;
-        if let Some((pid, pasid)) = process_heading(line) {
-            processes.push(MqdProcess { pid, pasid, queues: Vec::new() });
+        if let Some(pid) = process_heading(line) {
+            processes.push(MqdProcess { pid, queues: Vec::new() });
         } else if let (Some((kind, gpu_id)), Some(process)) = (queue_heading(line), processes.last_mut()) {
             process.queues.push(MqdQueue { kind, gpu_id, descriptors: Vec::new() });
             in_queue = true;
@@ -303,10 +303,11 @@ fn row(line: &str) -> Option<(u32, Vec<u32>)> {
     Some((hex(start)?, words))
 }
 
-fn process_heading(line: &str) -> Option<(u32, u32)> {
+/// What follows is the number of the address space, or, from Linux 7.2 on, the pid once more.
+fn process_heading(line: &str) -> Option<u32> {
     let (pid, pasid) = line.strip_prefix("Process ")?.strip_suffix(':')?.split_once(" PASID ")?;
-    let pasid = pasid.strip_prefix("0x").map_or_else(|| decimal(pasid), hex)?;
-    Some((decimal(pid)?, pasid))
+    pasid.strip_prefix("0x").map_or_else(|| decimal(pasid), hex)?;
+    decimal(pid)
 }
 
 fn queue_heading(line: &str) -> Option<(MqdKind, u32)> {

@@ -1,8 +1,9 @@
 //! `/dev/kfd`: open, version check, and the one place that calls `ioctl`.
 //!
 //! Everything that talks to the driver goes through [`KfdDevice::call`]: the debug operations of [`Kfd`](crate::Kfd)
-//! and the compute runtime built on this crate. Tests of interrupted calls use [`call_once`]. Calls use the C library's
-//! `open` and `ioctl`, never raw system calls: the virtual gpu hooks those symbols, and a raw call would pass it by.
+//! and the compute runtime built on this crate; a [`Switcher`](crate::Switcher) has a descriptor of its own. Tests of
+//! interrupted calls use [`call_once`]. Calls use the C library's `open` and `ioctl`, never raw system calls: the
+//! virtual gpu hooks those symbols, and a raw call would pass it by.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -101,7 +102,7 @@ pub fn open(path: &Path) -> Result<File> {
 /// # Safety
 ///
 /// As [`KfdDevice::call`].
-unsafe fn ioctl<A: Argument>(file: &File, args: &mut A) -> io::Result<u32> {
+pub(crate) unsafe fn ioctl<A: Argument>(file: &File, args: &mut A) -> io::Result<u32> {
     loop {
         // SAFETY: the caller vouches for the addresses.
         let result = unsafe { call_once(file, args) };

@@ -52,6 +52,29 @@ pub enum Error {
         error: io::Error,
     },
 
+    /// The driver has no scheduling descriptors.
+    #[error("the driver cannot switch sets of queues: {error}; {}", unswitchable_remedy(error))]
+    Unswitchable {
+        /// The kernel's answer.
+        error: io::Error,
+    },
+
+    /// The driver refused an entry of a switch.
+    #[error("switching queues of process {pid} failed: {error}; {}", switch_remedy(error))]
+    Switch {
+        /// The process.
+        pid: Pid,
+        /// The entry's status.
+        error: io::Error,
+    },
+
+    /// The program has not opened the driver, or has closed it by executing another program.
+    #[error("process {pid} has not opened the driver; a session would open it in its name, with this program's access")]
+    NotOpen {
+        /// The process.
+        pid: Pid,
+    },
+
     /// A gpu of the program cannot take part in a session.
     #[error("the runtime of process {pid} is {state:?}: another debugger holds one of its gpus, or a gpu failed")]
     Runtime {
@@ -148,12 +171,15 @@ impl Error {
             Error::Open { error, .. }
             | Error::Call { error, .. }
             | Error::Trap { error, .. }
+            | Error::Unswitchable { error }
+            | Error::Switch { error, .. }
             | Error::Ptrace { error, .. }
             | Error::Memory { error, .. }
             | Error::Sysfs { error, .. }
             | Error::Resources { error, .. } => error.raw_os_error(),
             Error::Version { .. }
             | Error::Runtime { .. }
+            | Error::NotOpen { .. }
             | Error::Gone { .. }
             | Error::TooManyQueues { .. }
             | Error::Number { .. }
@@ -165,6 +191,14 @@ impl Error {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self, Error::Gone { .. }) || self.errno() == Some(libc::ESRCH)
+    }
+
+    /// Returns whether the driver has no time for a session's call now: AMD's DKMS driver while the process samples
+    /// program counters.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Error::Trap { operation, error, .. }
+            if *operation != TrapOp::ENABLE && error.raw_os_error() == Some(libc::EBUSY))
     }
 
     /// Returns whether the driver refused because the process's runtime has not offered itself to debuggers, or has
@@ -221,6 +255,26 @@ fn trap_remedy(operation: TrapOp, error: &io::Error) -> &'static str {
         (Some(libc::EBUSY), _) => "the gpu is in use by another debugger, by profiling, or by global wave sync",
         (Some(libc::ENODEV), _) => "one of its gpus is too old for debug sessions",
         (Some(libc::EIO), _) => "the gpu is being reset; its processes have to be started again",
+        _ => "the kernel's log may say why (`dmesg | grep -i kfd`)",
+    }
+}
+
+fn unswitchable_remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENOTTY) => "it needs the patch of kernel/patch (docs/kernel.md says how to build it)",
+        Some(libc::EPROTONOSUPPORT) => "driver and program have different versions of the interface: update the older",
+        Some(libc::EMFILE | libc::ENFILE) => "this program, or the system, has too many files open (`ulimit -n`)",
+        _ => "the kernel's log may say why (`dmesg | grep -i kfd`)",
+    }
+}
+
+fn switch_remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => "it ended, or does not use a gpu yet",
+        Some(libc::EPERM) => "processes of others need CAP_SYS_NICE or CAP_SYS_ADMIN, outside of user namespaces",
+        Some(libc::EBUSY) => "another scheduler has stopped it; end that one",
+        Some(libc::EOPNOTSUPP) => "its gpu has no hardware scheduler (amdgpu.sched_policy=2)",
+        Some(libc::EIO | libc::ETIME) => "the gpu is being reset; its processes have to be started again",
         _ => "the kernel's log may say why (`dmesg | grep -i kfd`)",
     }
 }

@@ -19,6 +19,9 @@ pub struct GpuProcess {
     pub queues: Vec<SysfsQueue>,
     /// Memory and evictions on each gpu, ordered by gpu id.
     pub usage: Vec<Usage>,
+    /// Contexts that it made beside its first, by number: Linux 7.2. Their queues are not among [`GpuProcess::queues`],
+    /// and no debug session reaches them.
+    pub contexts: Vec<u32>,
 }
 
 /// A queue as sysfs shows it.
@@ -113,7 +116,8 @@ impl Processes {
             queues.extend(self.queue(pid, listed.id)?);
         }
         let Some(usage) = self.usage(pid)? else { return Ok(None) };
-        Ok(Some(GpuProcess { pid, queues, usage }))
+        let Some(contexts) = self.contexts(pid)? else { return Ok(None) };
+        Ok(Some(GpuProcess { pid, queues, usage, contexts }))
     }
 
     /// Lists the processes, ordered by pid, without reading their files.
@@ -128,23 +132,47 @@ impl Processes {
         Ok(pids)
     }
 
+    /// Returns whether a process has the driver open, without reading its files.
+    #[must_use]
+    pub fn is_open_by(&self, pid: Pid) -> bool {
+        self.process(pid).is_dir()
+    }
+
+    /// Lists the contexts of a process beside its first, by number.
+    ///
+    /// # Errors
+    ///
+    /// If the files of the driver cannot be read.
+    pub fn contexts(&self, pid: Pid) -> Result<Option<Vec<u32>>> {
+        let directory = self.process(pid);
+        let Some(names) = existing(&directory, names(&directory))? else { return Ok(None) };
+        let numbers = names.iter().filter_map(|name| name.strip_prefix(process::CONTEXT)?.parse().ok());
+        let mut contexts: Vec<u32> = numbers.collect();
+        contexts.sort_unstable();
+        Ok(Some(contexts))
+    }
+
+    /// Reads the queues of a context of a process, ordered by id; those that go meanwhile are left out.
+    ///
+    /// # Errors
+    ///
+    /// As [`list`].
+    pub fn context_queues(&self, pid: Pid, context: u32) -> Result<Vec<SysfsQueue>> {
+        let directory = self.process(pid).join(format!("{}{context}", process::CONTEXT));
+        let mut queues = Vec::new();
+        for listed in queue_ids_in(&directory)?.unwrap_or_default() {
+            queues.extend(queue_in(&directory, listed.id)?);
+        }
+        Ok(queues)
+    }
+
     /// Lists the queues of a process, ordered by id, without reading their files.
     ///
     /// # Errors
     ///
     /// If the files of the driver cannot be read.
     pub fn queue_ids(&self, pid: Pid) -> Result<Option<Vec<ListedQueue>>> {
-        let directory = self.process(pid).join(process::QUEUES);
-        let listed = |entry: io::Result<fs::DirEntry>| {
-            let entry = entry?;
-            let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            Ok(id.map(|id| ListedQueue { id: QueueId(id), inode: entry.ino() }))
-        };
-        let listing =
-            fs::read_dir(&directory).and_then(|entries| entries.filter_map(|e| listed(e).transpose()).collect());
-        let Some(mut listing): Option<Vec<ListedQueue>> = existing(&directory, listing)? else { return Ok(None) };
-        listing.sort_unstable();
-        Ok(Some(listing))
+        queue_ids_in(&self.process(pid))
     }
 
     /// Reads one queue.
@@ -153,12 +181,7 @@ impl Processes {
     ///
     /// If its files hold something unknown.
     pub fn queue(&self, pid: Pid, id: QueueId) -> Result<Option<SysfsQueue>> {
-        let directory = self.process(pid).join(process::QUEUES).join(id.to_string());
-        let number = |name| number(directory.join(name));
-        let all = (number(process::QUEUE_GPUID)?, number(process::QUEUE_TYPE)?, number(process::QUEUE_SIZE)?);
-        let (Some(gpu), Some(kind), Some(ring_size)) = all else { return Ok(None) };
-        let narrow = |value: u64| value.try_into().unwrap_or(u32::MAX);
-        Ok(Some(SysfsQueue { id, gpu: GpuId(narrow(gpu)), kind: SysfsQueueType(narrow(kind)), ring_size }))
+        queue_in(&self.process(pid), id)
     }
 
     /// Reads the usage of each gpu by a process, ordered by gpu id.
@@ -217,6 +240,30 @@ impl Processes {
     fn statistics(&self, pid: Pid, gpu: GpuId) -> PathBuf {
         self.process(pid).join(format!("{}{gpu}", process::STATS))
     }
+}
+
+/// Lists the queues in the directory of a process or of a context, ordered by id.
+fn queue_ids_in(owner: &Path) -> Result<Option<Vec<ListedQueue>>> {
+    let directory = owner.join(process::QUEUES);
+    let listed = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry?;
+        let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        Ok(id.map(|id| ListedQueue { id: QueueId(id), inode: entry.ino() }))
+    };
+    let listing = fs::read_dir(&directory).and_then(|entries| entries.filter_map(|e| listed(e).transpose()).collect());
+    let Some(mut listing): Option<Vec<ListedQueue>> = existing(&directory, listing)? else { return Ok(None) };
+    listing.sort_unstable();
+    Ok(Some(listing))
+}
+
+/// Reads one queue in the directory of a process or of a context.
+fn queue_in(owner: &Path, id: QueueId) -> Result<Option<SysfsQueue>> {
+    let directory = owner.join(process::QUEUES).join(id.to_string());
+    let number = |name| number(directory.join(name));
+    let all = (number(process::QUEUE_GPUID)?, number(process::QUEUE_TYPE)?, number(process::QUEUE_SIZE)?);
+    let (Some(gpu), Some(kind), Some(ring_size)) = all else { return Ok(None) };
+    let narrow = |value: u64| value.try_into().unwrap_or(u32::MAX);
+    Ok(Some(SysfsQueue { id, gpu: GpuId(narrow(gpu)), kind: SysfsQueueType(narrow(kind)), ring_size }))
 }
 
 fn names(directory: &Path) -> io::Result<Vec<String>> {

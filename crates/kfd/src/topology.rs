@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use kfd_abi::cwsr::Geometry;
 use kfd_abi::sysfs::{TOPOLOGY_DIR, file, node};
 use kfd_abi::topology::{Capability, GfxVersion};
 
@@ -224,6 +225,22 @@ impl Properties {
             Ok(value) => Ok(Some(value)),
             Err(_) => Err(Error::Number { path: self.path.clone(), text: format!("{name} {text}") }),
         }
+    }
+
+    /// Reads what the size of a save area follows from.
+    ///
+    /// # Errors
+    ///
+    /// If a value is missing or no number.
+    pub fn geometry(&self, gpu: &Gpu) -> Result<Geometry> {
+        Ok(Geometry {
+            gfx: gpu.gfx,
+            simd_count: self.required(node::SIMD_COUNT)?,
+            simd_per_cu: self.required(node::SIMD_PER_CU)?,
+            array_count: self.required(node::ARRAY_COUNT)?,
+            simd_arrays_per_engine: self.required(node::SIMD_ARRAYS_PER_ENGINE)?,
+            num_xcc: gpu.xccs,
+        })
     }
 
     /// Returns the error for a property whose value makes no sense together with the others.

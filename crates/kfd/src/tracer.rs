@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use kfd_abi::debug::{QueueSnapshotEntry, RuntimeInfo, RuntimeState};
 use kfd_abi::exception::ExceptionMask;
@@ -13,6 +14,7 @@ use linux_host::process::ProcStat;
 use crate::driver::{Kfd, Raised};
 use crate::error::{Error, Result};
 use crate::id::{GpuId, Pid, QueueId};
+use crate::process::Processes;
 use crate::ptrace::{End, Farewell, Life, Tracee};
 use crate::queues::{Batch, Grace};
 use crate::sys;
@@ -20,6 +22,22 @@ use crate::sys;
 /// Exceptions that a session subscribes to. Those of waves and memory are left to the program's own runtime.
 const SUBSCRIBED: ExceptionMask =
     ExceptionMask(ExceptionMask::QUEUE_NEW.0 | ExceptionMask::DEVICE_QUEUE_DELETE.0 | ExceptionMask::PROCESS_RUNTIME.0);
+
+/// How often a call is tried while the driver has no time for it. The waits add up to 255 ms.
+const ATTEMPTS: u32 = 9;
+/// The same for the end of a session, after which nothing would resume what is stopped. The waits add up to 4 s.
+const DISABLE_ATTEMPTS: u32 = 13;
+
+/// Makes a call again while the driver has no time for it, after 1 ms, 2 ms, 4 ms and so on.
+fn while_busy<T>(attempts: u32, mut call: impl FnMut() -> Result<T>) -> Result<T> {
+    for attempt in 1..attempts {
+        match call() {
+            Err(error) if error.is_busy() => std::thread::sleep(Duration::from_millis(1 << (attempt - 1))),
+            answer => return answer,
+        }
+    }
+    call()
+}
 
 /// Events of a traced program.
 #[derive(Debug)]
@@ -71,13 +89,14 @@ impl Calls {
         self.runtime
     }
 
-    /// All queues, newest first. Those that are new can be stopped afterwards.
+    /// All queues, newest first. Those that are new can be stopped afterwards. A driver that has no time for it is
+    /// asked again for a quarter of a second.
     ///
     /// # Errors
     ///
     /// If the program ended or another debugger took the session over.
     pub fn snapshot(&self) -> Result<Vec<QueueSnapshotEntry>> {
-        self.call(|kfd| kfd.queue_snapshot(self.pid, ExceptionMask::QUEUE_NEW))
+        while_busy(ATTEMPTS, || self.call(|kfd| kfd.queue_snapshot(self.pid, ExceptionMask::QUEUE_NEW)))
     }
 
     /// Takes queues off the gpu; returns when their waves are saved. See [`Kfd::suspend_queues`] for the cost.
@@ -90,13 +109,14 @@ impl Calls {
         self.call(|kfd| kfd.suspend_queues(self.pid, queues, grace))
     }
 
-    /// Puts queues back on the gpu. They run some time after this returns.
+    /// Puts queues back on the gpu. They run some time after this returns. A driver that has no time for it is asked
+    /// again for a quarter of a second.
     ///
     /// # Errors
     ///
-    /// As [`Calls::suspend`].
+    /// As [`Calls::suspend`], and an error that [is busy](Error::is_busy).
     pub fn resume(&self, queues: &[QueueId]) -> Result<Batch> {
-        self.call(|kfd| kfd.resume_queues(self.pid, queues))
+        while_busy(ATTEMPTS, || self.call(|kfd| kfd.resume_queues(self.pid, queues)))
     }
 
     /// Puts every stopped queue back; returns how many.
@@ -105,7 +125,7 @@ impl Calls {
     ///
     /// As [`Calls::suspend`].
     pub fn resume_all(&self) -> Result<u32> {
-        self.call(|kfd| kfd.resume_all(self.pid))
+        while_busy(ATTEMPTS, || self.call(|kfd| kfd.resume_all(self.pid)))
     }
 
     /// The number of an ended program may already be another's, so nothing is asked about one.
@@ -126,7 +146,7 @@ impl Calls {
         if ended || !self.ours.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        self.kfd.disable(self.pid)
+        while_busy(DISABLE_ATTEMPTS, || self.kfd.disable(self.pid))
     }
 
     /// Takes every report the driver has and passes it on. A start or end of the runtime is answered at once.
@@ -347,6 +367,10 @@ fn enable(kfd: Arc<Kfd>, pid: Pid, started: Option<u64>, life: &Life, notify: Ow
     if started.is_some() && started != start_of(pid) {
         return Err(Error::Gone { pid });
     }
+    // The driver would make an entry for a process that has none, with the gpus that this program may use.
+    if !Processes::default().is_open_by(pid) {
+        return Err(Error::NotOpen { pid });
+    }
     let runtime = kfd.enable(pid, SUBSCRIBED, &notify)?;
     let calls = Calls { kfd, pid, life: life.clone(), runtime, ours: AtomicBool::new(true) };
     let usable = match runtime.runtime_state {
@@ -403,6 +427,26 @@ mod tests {
     fn named(exceptions: ExceptionMask) -> Vec<String> {
         let raised = Raised { exceptions, gpu: GpuId(5), queue: QueueId(2) };
         events_of(raised).map(|event| format!("{event:?}")).collect()
+    }
+
+    #[test]
+    fn a_busy_driver_is_asked_so_often_and_no_other_answer_is_asked_for_again() {
+        fn refused(errno: i32) -> Error {
+            let error = std::io::Error::from_raw_os_error(errno);
+            Error::Trap { operation: kfd_abi::debug::TrapOp::RESUME_QUEUES, pid: Pid(1), error }
+        }
+        let ask = |attempts, answer: fn(u32) -> Result<u32>| {
+            let mut calls = 0;
+            let result = while_busy(attempts, || {
+                calls += 1;
+                answer(calls)
+            });
+            (calls, result.map_err(|error| error.errno()))
+        };
+        assert_eq!(ask(5, |_| Err(refused(libc::EBUSY))), (5, Err(Some(libc::EBUSY))));
+        assert_eq!(ask(5, |call| if call < 3 { Err(refused(libc::EBUSY)) } else { Ok(call) }), (3, Ok(3)));
+        assert_eq!(ask(5, |_| Err(refused(libc::EPERM))), (1, Err(Some(libc::EPERM))));
+        assert_eq!(ask(1, |_| Err(refused(libc::EBUSY))), (1, Err(Some(libc::EBUSY))));
     }
 
     #[test]

@@ -5,12 +5,13 @@ use kfd_abi::ioctl::Argument;
 use kfd_abi::memory::{AllocFlags, AllocMemoryArgs, MapMemoryArgs};
 use kfd_abi::mqd;
 use kfd_abi::process::AcquireVmArgs;
+use kfd_abi::queue::PipePriority;
 use kfd_abi::queue::{CreateQueueArgs, QueueType};
 use vgpu_driver::profile::Profile;
 use vgpu_driver::sysfs::Node;
 use vgpu_driver::{Call, Connected, Driver, FdKind, ProcessKey};
 
-const PROGRAM: ProcessKey = ProcessKey { pid: 100, start: 1 };
+const PROGRAM: ProcessKey = ProcessKey::new(100, 1);
 const BASE: u64 = 0x7000_0000_0000;
 
 fn call<T: Argument>(driver: &mut Driver, mut call: Call) -> T {
@@ -74,10 +75,13 @@ fn queues_of_the_virtual_gpu_are_found_where_they_are() {
 
     let processes = debugfs::parse_queues(&text(&driver, "mqds"));
     let [process] = &processes[..] else { panic!("{processes:?}") };
-    assert_eq!((process.pid, process.pasid), (100, 0x8000));
+    assert_eq!(process.pid, 100);
     let [compute, copies] = &process.queues[..] else { panic!("{process:?}") };
     assert_eq!((compute.kind, compute.gpu_id, compute.descriptors.len()), (MqdKind::Compute, gpu.gpu_id, 4));
-    assert_eq!((compute.ring(), compute.priority(), compute.is_active()), (Some(BASE), Some(11), Some(true)));
+    assert_eq!(
+        (compute.ring(), compute.pipe_priority(), compute.is_active()),
+        (Some(BASE), Some(PipePriority::HIGH), Some(true))
+    );
     assert_eq!(compute.rptr_address(), Some(BASE + 0x10_0080));
     assert_eq!(compute.wptr_address(), Some(BASE + 0x10_0038));
     assert_eq!(compute.save_area(1), Some((BASE + 0x1000_0000 + u64::from(size.cwsr), size.cwsr)));

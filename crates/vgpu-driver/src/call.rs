@@ -95,6 +95,8 @@ pub struct Call {
     pub traces_target: bool,
     /// The thread that makes the call.
     pub tid: u32,
+    /// Tells one opening of `/dev/kfd` from another; copies of a descriptor have the same.
+    pub opening: u64,
     /// What the call waits for, filled; its result counts for nothing then, but its effects do. It stays as it is when
     /// the call is repeated.
     pub blocked: Option<Blocked>,

@@ -52,6 +52,8 @@ errnos! {
     ENOTTY = 25;
     /// A limit is reached.
     ENOSPC = 28;
+    /// Not in this context.
+    EOPNOTSUPP = 95;
     /// The address belongs to something else.
     EADDRINUSE = 98;
     /// Nothing has happened yet.

@@ -10,11 +10,14 @@ use kfd_abi::event::{
     CreateEventArgs, DestroyEventArgs, EVENT_PAGE_SIZE, EventData, EventType, ResetEventArgs, SIGNAL_EVENT_LIMIT,
     SetEventArgs, WaitEventsArgs, WaitResult,
 };
-use kfd_abi::memory::handle_parts;
+use kfd_abi::memory::{MmapKind, MmapOffset, handle_parts};
 
 use super::call::MAX_WAIT_EVENTS;
 use super::ids::Ids;
-use super::{Backing, Call, Driver, Errno, EventWait, ProcessEffect, ProcessKey, layout};
+use super::{Backing, Call, Driver, Errno, EventWait, ProcessEffect, ProcessKey};
+
+/// First id of an event without a slot (`KFD_FIRST_NONSIGNAL_EVENT_ID`).
+const FIRST_OTHER: u32 = 0x4000_0000;
 
 /// The event page of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +50,7 @@ impl Events {
         Events {
             events: BTreeMap::new(),
             signal_ids: Ids::new(1..SIGNAL_EVENT_LIMIT),
-            other_ids: Ids::new(SIGNAL_EVENT_LIMIT..i32::MAX as u32),
+            other_ids: Ids::new(FIRST_OTHER..i32::MAX as u32),
             page: Page::None,
         }
     }
@@ -90,7 +93,7 @@ impl Driver {
             if events.page == Page::None {
                 events.page = Page::Driver;
             }
-            args.event_page_offset = layout::EVENT_PAGE;
+            args.event_page_offset = MmapOffset::new(MmapKind::EVENTS, 0).0;
             args.event_slot_index = id;
         }
         args.event_id = id;

@@ -3,7 +3,7 @@
 use kfd_abi::memory::{APERTURES_MAX, DeviceApertures, GetProcessAperturesArgs, GetProcessAperturesNewArgs};
 use kfd_abi::process::{
     AcquireVmArgs, CachePolicy, GetClockCountersArgs, GetTileConfigArgs, GetVersionArgs, SetMemoryPolicyArgs,
-    SetScratchBackingVaArgs, SetTrapHandlerArgs, SetXnackModeArgs, VERSION_MAJOR, VERSION_MINOR,
+    SetScratchBackingVaArgs, SetTrapHandlerArgs, SetXnackModeArgs, VERSION_MAJOR,
 };
 
 use super::call::{MACRO_TILE_MODES, TILE_MODES, encode};
@@ -34,7 +34,7 @@ impl Gfx {
 
 impl Driver {
     pub(super) fn get_version(&mut self, _: ProcessKey, args: &mut GetVersionArgs, _: &mut Call) -> Result<i64, Errno> {
-        *args = GetVersionArgs { major_version: VERSION_MAJOR, minor_version: VERSION_MINOR };
+        *args = GetVersionArgs { major_version: VERSION_MAJOR, minor_version: self.kernel.minor_version };
         Ok(0)
     }
 

@@ -1,9 +1,9 @@
 //! The driver behind `/dev/kfd` and the render nodes, as a state machine in memory.
 //!
-//! [`Driver`] takes calls as bytes, checks them in the order and with the errors of Linux 6.12 (interface version
-//! 1.17), keeps the driver's books, fills the answers, and lists what is to be done outside of it as [`Effects`]. Its
-//! owner brings the caller's memory along in a [`Call`], executes the device effects, completes the call with their
-//! [`Outcome`], and carries the answer back; vgpu's supervisor is that owner.
+//! [`Driver`] takes calls as bytes, checks them in the order and with the errors of a [kernel](KernelProfile), keeps
+//! the driver's books, fills the answers, and lists what is to be done outside of it as [`Effects`]. Its owner brings
+//! the caller's memory along in a [`Call`], executes the device effects, completes the call with their [`Outcome`], and
+//! carries the answer back; vgpu's supervisor is that owner.
 //!
 //! No function here makes a system call, starts a thread or touches memory of the caller, except that
 //! [`Profile::load`](profile::Profile::load) reads the file it is given. Everything that depends on time, on processes
@@ -17,6 +17,7 @@
 mod buffers;
 mod call;
 mod complete;
+mod context;
 mod criu;
 mod debug;
 mod debugfs;
@@ -32,13 +33,17 @@ mod hardware;
 mod ids;
 mod info;
 mod interrupts;
+mod kernel;
 pub mod layout;
 mod memory;
 mod mqd;
+mod mutant;
 mod observed;
+mod own_queue;
 mod proc;
 mod process;
 pub mod profile;
+mod profiler;
 mod queue_spec;
 mod queues;
 mod runlist;
@@ -59,6 +64,8 @@ pub use errno::Errno;
 pub use hardware::{Connected, SaveExtent, Span, UnmappedQueue};
 use ids::Ids;
 pub use interrupts::{Interrupt, VmFault};
+pub use kernel::{Behaviours, Commands, KernelError, KernelProfile};
+pub use mutant::Mutant;
 pub use observed::{Observed, Unobserved};
 use process::Process;
 pub use process::ProcessKey;
@@ -79,6 +86,7 @@ struct GpuState {
     queues: u32,
     sdma: queues::SdmaSlots,
     descriptors: hardware::Descriptors,
+    own_queue: own_queue::OwnQueue,
 }
 
 /// The state of the driver for all processes of the machine.
@@ -96,8 +104,14 @@ pub struct Driver {
     dmabufs: BTreeMap<u64, u64>,
     next_dmabuf: u64,
     processes: BTreeMap<ProcessKey, Process>,
+    /// Contexts beside the first of their process, by process and opening of the driver.
+    contexts: BTreeMap<(ProcessKey, u64), ProcessKey>,
     pasids: Ids,
-    debug_permission: DebugPermission,
+    kernel: Behaviours,
+    /// How long a process counts as one that samples program counters after a stop of its queues: an injected fault.
+    sampling_after_stop_ns: u64,
+    /// What is broken on purpose.
+    mutant: Option<Mutant>,
     /// Number of the newest queue of the machine.
     queue_serial: u64,
 }
@@ -107,15 +121,16 @@ const FIRST_PASID: u32 = 0x8000;
 const LAST_PASID: u32 = 0xFFFF;
 
 impl Driver {
-    /// Creates the driver of a machine with this profile.
+    /// Creates the driver of a machine with this profile, as the default kernel has it.
     #[must_use]
     pub fn new(profile: Profile) -> Driver {
-        Driver::with_host(profile, Host::default())
+        Driver::of(profile, KernelProfile::default())
     }
 
-    /// Creates the driver of a machine with this profile and this host.
+    /// Creates the driver of a machine with this profile, as a kernel has it.
     #[must_use]
-    pub fn with_host(profile: Profile, host: Host) -> Driver {
+    pub fn of(profile: Profile, kernel: KernelProfile) -> Driver {
+        let kernel = kernel.behaviours();
         let gpus = profile
             .gpu_list()
             .into_iter()
@@ -126,10 +141,11 @@ impl Driver {
                 queues: 0,
                 sdma: queues::SdmaSlots::new(&profile),
                 descriptors: hardware::Descriptors::new(&profile),
+                own_queue: own_queue::OwnQueue::default(),
             })
             .collect();
         Driver {
-            tree: Tree::with_host(&profile, host),
+            tree: Tree::of(&profile, Host::default(), &kernel),
             gpus,
             system_used: 0,
             buffers: BTreeMap::new(),
@@ -137,16 +153,30 @@ impl Driver {
             dmabufs: BTreeMap::new(),
             next_dmabuf: 1,
             processes: BTreeMap::new(),
+            contexts: BTreeMap::new(),
             pasids: Ids::new(FIRST_PASID..LAST_PASID),
-            debug_permission: DebugPermission::default(),
+            kernel,
+            sampling_after_stop_ns: 0,
+            mutant: None,
             queue_serial: 0,
             profile,
         }
     }
 
-    /// Sets which check debug calls have to pass from now on.
-    pub fn set_debug_permission(&mut self, permission: DebugPermission) {
-        self.debug_permission = permission;
+    /// Makes every process sample program counters for a while after its queues were stopped, where the kernel's driver
+    /// knows that.
+    pub fn set_sampling_after_stop(&mut self, nanoseconds: u64) {
+        self.sampling_after_stop_ns = nanoseconds;
+    }
+
+    /// Breaks the driver on purpose.
+    pub fn set_mutant(&mut self, mutant: Option<Mutant>) {
+        self.mutant = mutant;
+    }
+
+    /// Returns whether the driver has this break.
+    fn has(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
     }
 
     /// Returns the profile of the machine.
@@ -170,7 +200,7 @@ impl Driver {
             return Ok(());
         }
         let pasid = self.pasids.take().ok_or(Errno::ENOMEM)?;
-        self.processes.insert(process, Process::new(pasid, self.gpus.len()));
+        self.processes.insert(process, Process::new(pasid, self.gpus.len(), process.context));
         Ok(())
     }
 
@@ -178,16 +208,38 @@ impl Driver {
     /// Returns what is to be done; the process effects list what was released, for a process that is no longer there.
     pub fn close(&mut self, key: ProcessKey) -> Effects {
         let mut effects = Effects::default();
-        self.end_debugging(key, &mut effects.device);
-        let Some(mut process) = self.processes.remove(&key) else { return effects };
-        for gpu in 0..self.gpus.len() as u32 {
-            effects.device.push(DeviceEffect::Cycle { gpu, cause: Cause::ProcessEnd, grace: None });
+        self.close_contexts(key, &mut effects);
+        self.close_entry(key, &mut effects);
+        effects
+    }
+
+    /// Removes one entry: a process, or a context of one.
+    fn close_entry(&mut self, key: ProcessKey, effects: &mut Effects) {
+        if self.kernel.queues_end_first {
+            self.end_queues(key, &mut effects.device);
+            self.end_debugging(key, &mut effects.device);
+        } else {
+            self.end_debugging(key, &mut effects.device);
+            self.end_queues(key, &mut effects.device);
         }
-        self.release_queues(&mut process, &mut effects.device);
-        self.release_memory(key, &mut process, &mut effects);
+        let Some(mut process) = self.processes.remove(&key) else { return };
+        self.release_memory(key, &mut process, effects);
         process.events.release(&mut effects.process);
         self.pasids.put(process.pasid);
-        effects
+    }
+
+    /// Destroys the queues of a process that ends. That costs a cycle of every gpu, whether it has any or not
+    /// (`process_termination_cpsch`).
+    fn end_queues(&mut self, key: ProcessKey, effects: &mut Vec<DeviceEffect>) {
+        let Some(process) = self.processes.get_mut(&key) else { return };
+        let queues = std::mem::take(&mut process.queues);
+        for gpu in 0..if self.has(Mutant::ExitFree) { 0 } else { self.gpus.len() as u32 } {
+            effects.push(DeviceEffect::Cycle { gpu, cause: Cause::ProcessEnd, grace: None });
+        }
+        for (id, queue) in queues {
+            self.release_slots(&queue);
+            effects.push(QueueChange::Destroy { id }.into());
+        }
     }
 
     /// Returns the processes that have the driver open, in the order of [`Driver::snapshot`].
@@ -209,17 +261,19 @@ impl Driver {
         call.effects = Effects::default();
         call.wait = None;
         let waited = call.blocked.take();
-        let command = match u8::try_from(nr).map(ioctl::lookup) {
-            Ok(Lookup::Known(command)) => Some(command),
-            Ok(Lookup::Hole) => None,
-            Ok(Lookup::Unknown) | Err(_) => return Err(Errno::ENOTTY),
+        let command = match self.kernel.lookup(nr) {
+            Lookup::Known(command) => Some(command),
+            Lookup::Hole => None,
+            Lookup::Unknown if self.has(Mutant::UnknownNumberInvalid) => return Err(Errno::EINVAL),
+            Lookup::Unknown => return Err(Errno::ENOTTY),
         };
+        let caller = self.behind(caller, call.opening);
         if !self.processes.contains_key(&caller) {
             return Err(Errno::EBADF);
         }
         let command = command.ok_or(Errno::EINVAL)?;
         if command.is_retired() {
-            return Err(Errno::EPERM);
+            return Err(if self.has(Mutant::RetiredNumberInvalid) { Errno::EINVAL } else { Errno::EPERM });
         }
         let given = call.args.len();
         if given > MAX_ARGS {
@@ -234,6 +288,9 @@ impl Driver {
         }
         let result = self.dispatch(caller, command, call);
         call.args.truncate(given);
+        if caller.is_secondary() {
+            call.effects.keep_books();
+        }
         result
     }
 
@@ -247,10 +304,11 @@ impl Driver {
 
     /// Forgets a call that waited and is not repeated: a signal ended it, or its process is gone.
     pub fn abandon(&mut self, caller: ProcessKey, blocked: Blocked) {
+        let taken_off = self.kernel.destroys_once;
         let Ok(process) = self.process_mut(caller) else { return };
         match blocked {
             Blocked::DestroyQueue { id } => {
-                if let Some(queue) = process.queues.get_mut(&id) {
+                if let Some(queue) = process.queues.get_mut(&id).filter(|_| taken_off) {
                     queue.being_destroyed = false;
                 }
             }
@@ -294,6 +352,8 @@ impl Driver {
             ioctl::EXPORT_DMABUF => self.run(caller, call, Driver::export_dmabuf),
             ioctl::RUNTIME_ENABLE => self.run(caller, call, Driver::runtime_enable),
             ioctl::DBG_TRAP => self.run(caller, call, Driver::dbg_trap),
+            ioctl::CREATE_PROCESS => self.create_process(caller, call),
+            ioctl::PROFILER | ioctl::DKMS_PROFILER => self.run(caller, call, Driver::profiler),
             _ => Err(Errno::EINVAL),
         }
     }

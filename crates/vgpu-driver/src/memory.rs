@@ -11,14 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kfd_abi::PAGE_SIZE;
 use kfd_abi::memory::{
-    AllocFlags, AllocMemoryArgs, AvailableMemoryArgs, FreeMemoryArgs, MapMemoryArgs, UnmapMemoryArgs, handle,
-    handle_parts,
+    AllocFlags, AllocMemoryArgs, AvailableMemoryArgs, FreeMemoryArgs, MapMemoryArgs, MmapKind, MmapOffset,
+    UnmapMemoryArgs, handle, handle_parts,
 };
 use kfd_abi::queue::DOORBELL_SLICE;
 
 use super::buffers::{AVAILABLE_ALIGN, Held};
 use super::process::{Process, is_page_aligned, is_user_address, whole_pages};
-use super::{Backing, Call, Driver, Effects, Errno, ProcessEffect, ProcessKey, layout};
+use super::{Backing, Call, Driver, Effects, Errno, Mutant, ProcessEffect, ProcessKey, layout};
 
 /// First address that no gpu can reach.
 pub(super) const VA_END: u64 = 1 << 48;
@@ -74,8 +74,11 @@ impl Driver {
         if args.size == 0 {
             return Err(Errno::EINVAL);
         }
-        let svm = &self.process(caller)?.svm;
         let is_userptr = args.flags.has(AllocFlags::USERPTR);
+        if is_userptr && caller.is_secondary() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let svm = &self.process(caller)?.svm;
         // Video memory without an address is only ever exported.
         let has_va = args.va_addr != 0 || !args.flags.has(AllocFlags::VRAM);
         if has_va && svm.overlaps(args.va_addr, args.size) || is_userptr && svm.overlaps(args.mmap_offset, args.size) {
@@ -113,10 +116,9 @@ impl Driver {
         let (name, held) = self.add_handle(caller, gpu, handle, &mut call.effects)?;
         args.handle = name;
         args.mmap_offset = match held.backing {
-            Backing::Vram { offset }
-            | Backing::Gtt { offset }
-            | Backing::Doorbell { offset }
-            | Backing::MmioRemap { offset } => offset,
+            Backing::Vram { offset } | Backing::Gtt { offset } | Backing::Doorbell { offset } => offset,
+            // Mapped through /dev/kfd.
+            Backing::MmioRemap { .. } => MmapOffset::new(MmapKind::MMIO, args.gpu_id).0,
             Backing::UserPtr { address } => address,
         };
         Ok(0)
@@ -130,13 +132,14 @@ impl Driver {
     ) -> Result<i64, Errno> {
         let (gpu_id, id) = handle_parts(args.handle);
         let gpu = self.gpu(gpu_id)?;
+        let frees = self.has(Mutant::FreeMapped);
         let process = self.process_mut(caller)?;
         // The event page goes with the process.
         if process.events.page_handle() == Some(args.handle) {
             return Err(Errno::EPERM);
         }
         let entry = process.handle(gpu, id).ok_or(Errno::EINVAL)?;
-        if !entry.mapped.is_empty() {
+        if !entry.mapped.is_empty() && !frees {
             return Err(Errno::EBUSY);
         }
         let on_gpu = process.on(gpu)?;

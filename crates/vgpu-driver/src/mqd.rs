@@ -164,7 +164,9 @@ impl Driver {
         descriptor.set_double(mqd::MQD_BASE, hardware.descriptor + stride * u64::from(xcc));
         descriptor.set(mqd::PERSISTENT_STATE, PRELOAD | if spec.ctx_save == 0 { 0 } else { SAVE_WAVES });
         descriptor.set(mqd::PIPE_PRIORITY, PipePriority::of(spec.settings.priority).0);
-        descriptor.set(mqd::QUEUE_PRIORITY, spec.settings.priority);
+        if self.kernel.queue_priority_in_mqd {
+            descriptor.set(mqd::QUEUE_PRIORITY, spec.settings.priority);
+        }
         descriptor.set(mqd::QUANTUM, QUANTUM);
         descriptor.set_double(mqd::PQ_BASE, spec.settings.ring >> 8);
         descriptor.set_double(mqd::PQ_RPTR_REPORT_ADDR, spec.rptr);

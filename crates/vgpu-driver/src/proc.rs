@@ -4,7 +4,6 @@ use kfd_abi::queue::QueueType;
 use kfd_abi::sysfs::{PROCESS_DIR, SysfsQueueType, process};
 
 use super::process::Process;
-use super::queues::Queue;
 use super::{Driver, GpuState, Observed, ProcessKey, Unobserved};
 use crate::sysfs::{DirEntry, EntryKind, KFD_DEVICE_DIR, Node};
 
@@ -37,11 +36,27 @@ impl Driver {
 
     fn processes_node(&self, rest: &str, observed: &dyn Observed) -> Option<Node> {
         if rest.is_empty() {
-            return Some(Node::Dir(dir(self.processes.keys().map(|key| key.pid.to_string()), EntryKind::Dir)));
+            let processes = self.processes.keys().filter(|key| !key.is_secondary());
+            return Some(Node::Dir(dir(processes.map(|key| key.pid.to_string()), EntryKind::Dir)));
         }
         let (pid, rest) = rest.split_once('/').unwrap_or((rest, ""));
-        let (key, found) = self.processes.iter().find(|(ProcessKey { pid: known, .. }, _)| known.to_string() == pid)?;
-        self.process_node(*key, found, rest, observed)
+        let (key, found) = self.processes.iter().find(|(key, _)| !key.is_secondary() && key.pid.to_string() == pid)?;
+        let (name, inner) = rest.split_once('/').unwrap_or((rest, ""));
+        match name.strip_prefix(process::CONTEXT) {
+            Some(number) => {
+                let (context, found) = self.contexts_of(*key).find(|(context, _)| is_numbered(*context, number))?;
+                self.process_node(context, found, inner, observed)
+            }
+            None => self.process_node(*key, found, rest, observed),
+        }
+    }
+
+    /// Returns the contexts of a process beside its first.
+    fn contexts_of(&self, key: ProcessKey) -> impl Iterator<Item = (ProcessKey, &Process)> {
+        let of_it = move |(other, _): &(&ProcessKey, &Process)| {
+            key.context.is_none() && other.is_secondary() && (other.pid, other.start) == (key.pid, key.start)
+        };
+        self.processes.iter().filter(of_it).map(|(key, process)| (*key, process))
     }
 
     fn process_node(&self, key: ProcessKey, found: &Process, rest: &str, observed: &dyn Observed) -> Option<Node> {
@@ -56,16 +71,19 @@ impl Driver {
             ("", "") => {
                 let files = [process::PASID.to_owned()].into_iter().chain(per_gpu([process::VRAM, process::SDMA]));
                 let dirs = [process::QUEUES.to_owned()].into_iter();
-                let dirs = dirs.chain(per_gpu([process::STATS, process::COUNTERS]));
+                let contexts = self.contexts_of(key).filter_map(|(context, _)| context.context);
+                let contexts = contexts.map(|number| format!("{}{number}", process::CONTEXT));
+                let dirs = dirs.chain(per_gpu([process::STATS, process::COUNTERS])).chain(contexts);
                 let mut entries = dir(files, EntryKind::File);
                 entries.extend(dir(dirs, EntryKind::Dir));
                 entries.sort_by(|a, b| a.name.cmp(&b.name));
                 Some(Node::Dir(entries))
             }
-            (process::PASID, "") => Some(Node::File(format!("{}\n", found.pasid))),
-            (process::QUEUES, rest) => queues_node(found, rest, |queue| {
-                self.gpus.get(queue.spec.gpu as usize).map_or(0, |state| state.gpu.gpu_id)
-            }),
+            (process::PASID, "") => {
+                let pasid = if self.kernel.shows_pasid { found.pasid } else { 0 };
+                Some(Node::File(format!("{pasid}\n")))
+            }
+            (process::QUEUES, rest) => self.queues_node(found, rest),
             (name, rest) => {
                 if let Some(gpu) = at(name, process::STATS) {
                     let names = [process::CU_OCCUPANCY, process::EVICTED_MS];
@@ -89,6 +107,35 @@ impl Driver {
         }
     }
 
+    /// Values of a queue have no newline, as in the driver.
+    fn queues_node(&self, found: &Process, rest: &str) -> Option<Node> {
+        if rest.is_empty() {
+            return Some(Node::Dir(dir(found.queues.keys().map(u32::to_string), EntryKind::Dir)));
+        }
+        let (id, name) = rest.split_once('/').unwrap_or((rest, ""));
+        let (_, queue) = found.queues.iter().find(|(known, _)| known.to_string() == id)?;
+        let files = [process::QUEUE_GPUID, process::QUEUE_SIZE, process::QUEUE_TYPE];
+        Some(match name {
+            "" => Node::Dir(dir(files.map(str::to_owned), EntryKind::File)),
+            process::QUEUE_GPUID => {
+                let gpu_id = self.gpus.get(queue.spec.gpu as usize).map_or(0, |state| state.gpu.gpu_id);
+                Node::File(gpu_id.to_string())
+            }
+            process::QUEUE_SIZE => Node::File(queue.spec.settings.ring_size.to_string()),
+            process::QUEUE_TYPE => Node::File(self.sysfs_type(queue.queue_type).to_string()),
+            _ => return None,
+        })
+    }
+
+    /// A queue on a chosen engine has become one of the engine's kind when it was made.
+    const fn sysfs_type(&self, queue_type: QueueType) -> u32 {
+        match queue_type {
+            QueueType::SDMA => SysfsQueueType::SDMA.0,
+            QueueType::SDMA_XGMI => self.kernel.xgmi_queue_type,
+            _ => SysfsQueueType::COMPUTE.0,
+        }
+    }
+
     /// Compute units that the waves of a process would fill. The real driver counts those of the first XCC and takes
     /// the others to have as many (`kfd_get_cu_occupancy`).
     fn cu_occupancy(&self, key: ProcessKey, gpu: usize, observed: &dyn Observed) -> u64 {
@@ -109,28 +156,7 @@ fn numbers_node(rest: &str, names: &[&str], value: impl Fn(&str) -> u64) -> Opti
     names.contains(&rest).then(|| number(value(rest)))
 }
 
-/// Values of a queue have no newline, as in the driver.
-fn queues_node(found: &Process, rest: &str, gpu_id: impl Fn(&Queue) -> u32) -> Option<Node> {
-    if rest.is_empty() {
-        return Some(Node::Dir(dir(found.queues.keys().map(u32::to_string), EntryKind::Dir)));
-    }
-    let (id, name) = rest.split_once('/').unwrap_or((rest, ""));
-    let (_, queue) = found.queues.iter().find(|(known, _)| known.to_string() == id)?;
-    let files = [process::QUEUE_GPUID, process::QUEUE_SIZE, process::QUEUE_TYPE];
-    Some(match name {
-        "" => Node::Dir(dir(files.map(str::to_owned), EntryKind::File)),
-        process::QUEUE_GPUID => Node::File(gpu_id(queue).to_string()),
-        process::QUEUE_SIZE => Node::File(queue.spec.settings.ring_size.to_string()),
-        process::QUEUE_TYPE => Node::File(sysfs_type(queue.queue_type).0.to_string()),
-        _ => return None,
-    })
-}
-
-const fn sysfs_type(queue_type: QueueType) -> SysfsQueueType {
-    match queue_type {
-        QueueType::SDMA => SysfsQueueType::SDMA,
-        QueueType::SDMA_XGMI => SysfsQueueType::SDMA_XGMI,
-        QueueType::SDMA_BY_ENG_ID => SysfsQueueType::SDMA_BY_ENG_ID,
-        _ => SysfsQueueType::COMPUTE,
-    }
+/// Whether this is the number of a context, as the name of its directory has it.
+fn is_numbered(context: ProcessKey, number: &str) -> bool {
+    context.context.is_some_and(|known| known.to_string() == number)
 }

@@ -25,6 +25,22 @@ pub struct ProcessKey {
     pub pid: u32,
     /// When it started, in whatever unit tells two processes apart.
     pub start: u64,
+    /// Number of a context that it made beside its first, which has none.
+    pub context: Option<u16>,
+}
+
+impl ProcessKey {
+    /// Names a process by its pid and when it started.
+    #[must_use]
+    pub const fn new(pid: u32, start: u64) -> ProcessKey {
+        ProcessKey { pid, start, context: None }
+    }
+
+    /// Returns whether it names a context beside the first of its process.
+    #[must_use]
+    pub const fn is_secondary(self) -> bool {
+        self.context.is_some()
+    }
 }
 
 /// What a process has on one gpu.
@@ -101,14 +117,16 @@ pub(super) struct Process {
     pub(super) xnack: bool,
     pub(super) runtime: Runtime,
     pub(super) debug: Debug,
+    /// Numbers of the contexts beside its first, which hands them out.
+    pub(super) context_ids: Ids,
 }
 
 impl Process {
-    pub(super) fn new(pasid: u32, gpus: usize) -> Process {
+    pub(super) fn new(pasid: u32, gpus: usize, context: Option<u16>) -> Process {
         Process {
             pasid,
             gpus: std::iter::repeat_with(ProcessGpu::new).take(gpus).collect(),
-            offsets: Space::new(layout::BUFFERS_START..layout::BUFFERS_END),
+            offsets: Space::new(layout::buffers(context)),
             held: BTreeMap::new(),
             openings: BTreeMap::new(),
             events: Events::new(),
@@ -118,6 +136,7 @@ impl Process {
             xnack: false,
             runtime: Runtime::default(),
             debug: Debug::default(),
+            context_ids: Ids::new(0..layout::MAX_CONTEXTS),
         }
     }
 

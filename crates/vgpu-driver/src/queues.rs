@@ -8,6 +8,7 @@ mod slots;
 use kfd_abi::PAGE_SIZE;
 use kfd_abi::cwsr::eop_buffer_size;
 use kfd_abi::exception::ExceptionMask;
+use kfd_abi::memory::{MmapKind, MmapOffset};
 use kfd_abi::queue::{
     CreateQueueArgs, DestroyQueueArgs, GetQueueWaveStateArgs, MAX_CU_MASK_BITS, MAX_PERCENTAGE, MAX_PRIORITY,
     MAX_QUEUES_PER_GPU, MAX_QUEUES_PER_GPU_GFX942, MIN_RING_SIZE, QueueType, SetCuMaskArgs, UpdateQueueArgs,
@@ -17,8 +18,8 @@ use super::debug::Source;
 use super::hardware::Hardware;
 use super::process::{Process, is_user_address, whole_pages};
 use super::{
-    Blocked, Call, Cause, DeviceEffect, Driver, Errno, FollowUp, ProcessKey, QueueChange, QueueKind, QueueSettings,
-    QueueSpec, layout,
+    Blocked, Call, Cause, DeviceEffect, Driver, Errno, FollowUp, Mutant, ProcessKey, QueueChange, QueueKind,
+    QueueSettings, QueueSpec, layout,
 };
 use crate::profile::Gfx;
 use slots::SdmaSlot;
@@ -35,6 +36,8 @@ pub(super) struct Queue {
     sdma: Option<SdmaSlot>,
     /// Start of the ring's mapping; it changes with the ring.
     ring_mapping: u64,
+    /// Bytes of metadata behind the ring.
+    metadata: u64,
     /// Starts of the other mappings on its gpu that it cannot do without.
     mappings: Vec<u64>,
     /// Later queues of the machine have higher numbers; ids do not tell, they are used again.
@@ -54,6 +57,8 @@ pub(super) struct Queue {
 /// Starts of the mappings that a queue cannot do without.
 struct QueueBuffers {
     ring: u64,
+    /// Bytes of metadata behind the ring, in the same mapping.
+    metadata: u64,
     others: Vec<u64>,
 }
 
@@ -137,7 +142,13 @@ impl Driver {
         args: &mut CreateQueueArgs,
         call: &mut Call,
     ) -> Result<i64, Errno> {
-        let settings = checked_settings(args)?;
+        let settings = checked_settings(args).map_err(|errno| match errno {
+            Errno::ENOTSUPP if self.has(Mutant::UnknownTypeInvalid) => Errno::EINVAL,
+            other => other,
+        })?;
+        if self.kernel.metadata_ring && args.pad != 0 && !args.pad.is_power_of_two() {
+            return Err(Errno::EINVAL);
+        }
         let gpu = self.bound_gpu(caller, args.gpu_id, Errno::ESRCH)?;
         let engines = self.profile.sdma_engines + self.profile.sdma_xgmi_engines;
         if args.queue_type == QueueType::SDMA_BY_ENG_ID && args.sdma_engine_id >= engines {
@@ -147,7 +158,11 @@ impl Driver {
         let (id, slots) = self.take_id_and_slots(caller, gpu, args)?;
         let spec = queue_spec(args, gpu as u32, id, settings, &slots);
         args.queue_id = id;
-        args.doorbell_offset = spec.doorbell_offset;
+        let MmapOffset(slice) = MmapOffset::new(MmapKind::DOORBELL, args.gpu_id);
+        args.doorbell_offset = slice | slots::position(slots.doorbell);
+        if self.has(Mutant::PlainDoorbellOffset) {
+            args.doorbell_offset = spec.doorbell_offset;
+        }
         call.effects.device.push(QueueChange::Create(spec.clone()).into());
         self.add_queue(caller, args.queue_type, spec, slots.sdma, buffers, call)
     }
@@ -182,7 +197,7 @@ impl Driver {
         if on_gpu.queues == 1 {
             on_gpu.scheduling.registered = serial;
         }
-        let QueueBuffers { ring: ring_mapping, others: mappings } = buffers;
+        let QueueBuffers { ring: ring_mapping, others: mappings, metadata } = buffers;
         for va in mappings.iter().chain([&ring_mapping]) {
             if let Some(mapping) = on_gpu.mappings.get_mut(va) {
                 mapping.queue_users += 1;
@@ -195,6 +210,7 @@ impl Driver {
             queue_type,
             sdma,
             ring_mapping,
+            metadata,
             mappings,
             serial,
             suspended: false,
@@ -246,9 +262,15 @@ impl Driver {
             process.exact_mapping(gpu, args.write_pointer_address, page)?,
             process.exact_mapping(gpu, args.read_pointer_address, page)?,
         ];
-        let ring = process.exact_mapping(gpu, settings.ring, settings.ring_size)?;
+        let is_aql = args.queue_type == QueueType::COMPUTE_AQL;
+        let metadata = if self.kernel.metadata_ring && is_aql { u64::from(args.pad) } else { 0 };
+        let mut ring_bytes = settings.ring_size + metadata;
+        if self.kernel.exact_small_ring {
+            ring_bytes = whole_pages(ring_bytes).ok_or(Errno::EINVAL)?;
+        }
+        let ring = process.exact_mapping(gpu, settings.ring, ring_bytes)?;
         if !args.queue_type.is_compute() {
-            return Ok(QueueBuffers { ring, others: mappings });
+            return Ok(QueueBuffers { ring, metadata, others: mappings });
         }
         if args.eop_buffer_address != 0 {
             // The driver keeps 32 bits of the size.
@@ -260,7 +282,8 @@ impl Driver {
             mappings.push(process.exact_mapping(gpu, args.eop_buffer_address, size)?);
         }
         let size = self.profile.save_area().ok_or(Errno::EINVAL)?;
-        if args.ctl_stack_size != size.ctl_stack || args.ctx_save_restore_size < size.cwsr {
+        let stack_fits = args.ctl_stack_size == size.ctl_stack || self.has(Mutant::ControlStackAny);
+        if !stack_fits || args.ctx_save_restore_size < size.cwsr {
             return Err(Errno::EINVAL);
         }
         let total = (u64::from(args.ctx_save_restore_size) + u64::from(size.debug)) * u64::from(self.profile.xcc);
@@ -271,7 +294,7 @@ impl Driver {
             Err(errno) if !process.svm.always_mapped(gpu, args.ctx_save_restore_address, total) => return Err(errno),
             Err(_) => {}
         }
-        Ok(QueueBuffers { ring, others: mappings })
+        Ok(QueueBuffers { ring, metadata, others: mappings })
     }
 
     fn take_slots(&mut self, caller: ProcessKey, gpu: usize, args: &CreateQueueArgs) -> Result<QueueSlots, Errno> {
@@ -302,14 +325,16 @@ impl Driver {
     ) -> Result<i64, Errno> {
         let id = args.queue_id;
         let waited = call.blocked.take() == Some(Blocked::DestroyQueue { id });
+        let waits = !self.has(Mutant::DestroyNeverWaits);
+        let twice = self.has(Mutant::DestroyTwice) || !self.kernel.destroys_once;
         let process = self.process_mut(caller)?;
         let queue = process.queues.get_mut(&id).ok_or(Errno::EINVAL)?;
-        if queue.being_destroyed && !waited {
+        if queue.being_destroyed && !waited && !twice {
             return Err(Errno::EBUSY);
         }
         queue.being_destroyed = true;
         // Whether the process is debugged counts only when the wait begins.
-        if queue.suspended && (waited || process.debug.enabled) {
+        if queue.suspended && waits && (waited || process.debug.enabled) {
             call.blocked = Some(Blocked::DestroyQueue { id });
             return Ok(0);
         }
@@ -345,21 +370,13 @@ impl Driver {
     }
 
     /// Releases what a queue has of the slots that all processes share.
-    fn release_slots(&mut self, queue: &Queue) {
+    pub(super) fn release_slots(&mut self, queue: &Queue) {
         if let Some(state) = self.gpus.get_mut(queue.spec.gpu as usize) {
             state.queues -= 1;
             if let Some(slot) = queue.sdma {
                 state.sdma.put(slot);
             }
             state.descriptors.put(&queue.hardware);
-        }
-    }
-
-    /// Releases all queues of a process that was removed.
-    pub(super) fn release_queues(&mut self, process: &mut Process, effects: &mut Vec<DeviceEffect>) {
-        for (id, queue) in std::mem::take(&mut process.queues) {
-            self.release_slots(&queue);
-            effects.push(QueueChange::Destroy { id }.into());
         }
     }
 
@@ -371,12 +388,13 @@ impl Driver {
     ) -> Result<i64, Errno> {
         let settings =
             settings(args.ring_base_address, &mut args.ring_size, args.queue_percentage, args.queue_priority)?;
+        let (resumes, free) = (self.has(Mutant::UpdateResumes), self.has(Mutant::UpdateFree));
         let process = self.process_mut(caller)?;
         let queue = process.queues.get(&args.queue_id).ok_or(Errno::EFAULT)?;
         // No ring at all turns the queue off, and the ring it had stays in use.
         if settings.ring != 0 {
-            let (gpu, old) = (queue.spec.gpu as usize, queue.ring_mapping);
-            let new = process.exact_mapping(gpu, settings.ring, settings.ring_size).map_err(|_| Errno::EFAULT)?;
+            let (gpu, old, bytes) = (queue.spec.gpu as usize, queue.ring_mapping, settings.ring_size + queue.metadata);
+            let new = process.exact_mapping(gpu, settings.ring, bytes).map_err(|_| Errno::EFAULT)?;
             let mappings = &mut process.on(gpu)?.mappings;
             for (va, more) in [(new, true), (old, false)] {
                 if let Some(mapping) = mappings.get_mut(&va) {
@@ -390,8 +408,10 @@ impl Driver {
         }
         let queue = process.queues.get_mut(&args.queue_id).ok_or(Errno::EFAULT)?;
         queue.spec.settings = settings;
+        queue.suspended &= !resumes;
         call.effects.device.push(QueueChange::Update { id: args.queue_id, settings }.into());
-        call.effects.device.push(DeviceEffect::Cycle { gpu: queue.spec.gpu, cause: Cause::UpdateQueue, grace: None });
+        let cycle = DeviceEffect::Cycle { gpu: queue.spec.gpu, cause: Cause::UpdateQueue, grace: None };
+        call.effects.device.extend((!free).then_some(cycle));
         Ok(0)
     }
 

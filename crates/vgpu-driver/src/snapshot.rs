@@ -12,7 +12,7 @@ use super::{Driver, ProcessKey, QueueKind};
 pub struct DriverSnapshot {
     /// Gpus, in the order of the profile.
     pub gpus: Vec<GpuSnapshot>,
-    /// Processes that have the driver open, in the order of [`Driver::processes`].
+    /// Processes that have the driver open, without the contexts that they made beside their first.
     pub processes: Vec<ProcessSnapshot>,
     /// Bytes of system memory in use by the gpus.
     pub system_used_bytes: u64,
@@ -109,9 +109,10 @@ impl Driver {
             vram_used_bytes: state.vram_used,
             queues: state.queues,
         };
+        let first = self.processes.iter().filter(|(key, _)| !key.is_secondary());
         DriverSnapshot {
             gpus: self.gpus.iter().map(gpu).collect(),
-            processes: self.processes.iter().map(|(key, process)| process_snapshot(*key, process)).collect(),
+            processes: first.map(|(key, process)| process_snapshot(*key, process)).collect(),
             system_used_bytes: self.system_used,
         }
     }

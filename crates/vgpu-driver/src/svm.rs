@@ -197,6 +197,9 @@ impl Driver {
     }
 
     pub(super) fn svm(&mut self, caller: ProcessKey, args: &mut SvmArgs, call: &mut Call) -> Result<i64, Errno> {
+        if caller.is_secondary() {
+            return Err(Errno::EOPNOTSUPP);
+        }
         if !is_page_aligned(args.start_addr) || !is_page_aligned(args.size) {
             return Err(Errno::EINVAL);
         }

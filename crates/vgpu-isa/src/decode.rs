@@ -65,7 +65,7 @@ pub fn decode(words: [u32; MAX_DWORDS], target: Target) -> Result<Inst, Illegal>
     let (encoding, opcode, dwords) = classify(pair).ok_or(illegal(None, 0))?;
     let op = table::find(encoding, opcode, target).ok_or(illegal(Some(encoding), opcode))?;
     let mut inst = Inst {
-        handler: table::handler(op),
+        handler: table::handler(op, true),
         op,
         words: if dwords == 1 { [words[0], 0] } else { pair },
         literal: words[usize::from(dwords)],
@@ -93,6 +93,7 @@ pub fn decode(words: [u32; MAX_DWORDS], target: Target) -> Result<Inst, Illegal>
     if !extend(&mut inst, encoding) {
         return Err(illegal(Some(encoding), opcode));
     }
+    inst.handler = table::handler(op, inst.plain);
     Ok(inst)
 }
 

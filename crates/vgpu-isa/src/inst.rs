@@ -212,6 +212,8 @@ pub struct Op {
     pub portable: Handler,
     /// Handler for CPUs with AVX2, FMA and F16C.
     pub wide: Handler,
+    /// The same two for instructions with modifiers, where they are others.
+    pub modified: Option<[Handler; 2]>,
 }
 
 impl std::fmt::Debug for Op {
@@ -230,7 +232,7 @@ pub const GFX90A: &[Target] = &[Target::Gfx90a];
 impl Op {
     /// An operation with one handler for all CPUs.
     pub const fn new(encoding: Encoding, opcode: u16, name: &'static str, handler: Handler) -> Self {
-        Self { encoding, opcode, name, targets: BOTH, portable: handler, wide: handler }
+        Self { encoding, opcode, name, targets: BOTH, portable: handler, wide: handler, modified: None }
     }
 
     /// The same operation on fewer devices.

@@ -1,14 +1,15 @@
 //! Vector operations as functions of one lane.
 //!
 //! An operation says what it does with the values of one lane; the handlers made here fetch sources, run the lanes in a
-//! loop that the compiler vectorises, and write the lanes that are on. Sources with modifiers (DPP, SDWA, negation) and
-//! results with modifiers are arranged by the module `modify` before and after that loop; relative registers, other
-//! float modes and integers that saturate take a longer way through it.
+//! loop that the compiler vectorises, and write the lanes that are on. Instructions with modifiers have handlers of
+//! their own, chosen when they are decoded: sources (DPP, SDWA) and results are arranged by the module `modify` before
+//! and after the loop, signs are applied in it. Relative registers, other float modes and integers that saturate take a
+//! longer way through that module.
 
 use std::mem::MaybeUninit;
 
-use crate::inst::{Encoding, Env, Flow, Inst, Op, Target};
-use crate::modify::{self, Operand, Writing};
+use crate::inst::{Encoding, Env, Flow, Inst, Op};
+use crate::modify::{self, Operand, Signs, Writing};
 use crate::operand::{LaneBuffer, Type, pack, source, source64};
 use crate::wave::{LANES, Lanes, Wave, unusual};
 
@@ -96,49 +97,79 @@ pub trait Compare: 'static {
 const ACCUMULATOR: u16 = 256;
 
 /// Returns whether an operation has to take the long way: in a float mode or with relative registers that its handler
-/// does not expect, or because it saturates.
+/// does not expect.
 #[inline(always)]
-fn takes_long_way(wave: &Wave, inst: &Inst, has_floats: bool, result: Type) -> bool {
-    let relevant = if has_floats { !0 } else { unusual::INDEXED };
-    wave.unusual() & relevant != 0 || !inst.plain && inst.clamp && !result.is_float()
+fn takes_long_way(wave: &Wave, result: Type, sources: &[Type]) -> bool {
+    let relevant = if result.is_float() || has_float(sources) { !0 } else { unusual::INDEXED };
+    wave.unusual() & relevant != 0
 }
 
 #[inline(always)]
 fn lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
-    if takes_long_way(wave, inst, O::RESULT.is_float() || has_float(O::SOURCES), O::RESULT) {
+    if takes_long_way(wave, O::RESULT, O::SOURCES) {
         return modify::lane::<O>(wave, inst);
     }
     let (mut buffer_a, mut buffer_b, mut buffer_c): (LaneBuffer, LaneBuffer, LaneBuffer) =
         (MaybeUninit::uninit(), MaybeUninit::uninit(), MaybeUninit::uninit());
-    // The loop twice: only where the compiler sees what the sources are do the results stay in machine registers.
-    if inst.plain {
-        let a = lane_source::<O>(wave, inst, 0, &mut buffer_a);
-        let b = if O::SOURCES.len() > 1 { lane_source::<O>(wave, inst, 1, &mut buffer_b) } else { a };
-        let c = if O::SOURCES.len() > 2 { lane_source::<O>(wave, inst, 2, &mut buffer_c) } else { a };
-        let mut out = LaneBuffer::uninit();
-        let out = results::<O>([a, b, c], &wave.v[usize::from(inst.dst & 0xFF)], &mut out);
+    let a = lane_source::<O>(wave, inst, 0, &mut buffer_a);
+    let b = if O::SOURCES.len() > 1 { lane_source::<O>(wave, inst, 1, &mut buffer_b) } else { a };
+    let c = if O::SOURCES.len() > 2 { lane_source::<O>(wave, inst, 2, &mut buffer_c) } else { a };
+    let mut out = LaneBuffer::uninit();
+    let out = results::<O>([a, b, c], [Signs::NONE; 3], &wave.v[usize::from(inst.dst & 0xFF)], &mut out);
+    wave.write(inst.dst, out);
+    Flow::Next
+}
+
+/// The same with modifiers.
+#[inline(always)]
+fn modified_lane_body<O: Lane>(wave: &mut Wave, inst: &Inst) -> Flow {
+    if takes_long_way(wave, O::RESULT, O::SOURCES) || inst.clamp && !O::RESULT.is_float() {
+        return modify::lane::<O>(wave, inst);
+    }
+    let (mut buffer_a, mut buffer_b, mut buffer_c): (LaneBuffer, LaneBuffer, LaneBuffer) =
+        (MaybeUninit::uninit(), MaybeUninit::uninit(), MaybeUninit::uninit());
+    let (a, signs_a) = modified_source::<O>(wave, inst, 0, &mut buffer_a);
+    let (b, signs_b) = modified_source::<O>(wave, inst, 1, &mut buffer_b);
+    let (c, signs_c) = modified_source::<O>(wave, inst, 2, &mut buffer_c);
+    let mut out = LaneBuffer::uninit();
+    let last = &wave.v[usize::from(inst.dst & 0xFF)];
+    let out = results::<O>([a, b, c], [signs_a, signs_b, signs_c], last, &mut out);
+    if inst.signed {
         wave.write(inst.dst, out);
     } else {
-        let buffers = [&mut buffer_a, &mut buffer_b, &mut buffer_c];
-        let sources = modify::sources(wave, inst, O::SOURCES, O::ACCUMULATES, buffers);
-        let mut out = LaneBuffer::uninit();
-        let out = results::<O>(sources, &wave.v[usize::from(inst.dst & 0xFF)], &mut out);
-        if has_float(O::SOURCES) && inst.signed {
-            wave.write(inst.dst, out);
-        } else {
-            modify::finish(wave, inst, Writing { kind: O::RESULT, keeps_high: O::KEEPS_HIGH }, out, None);
-        }
+        modify::finish(wave, inst, Writing { kind: O::RESULT, keeps_high: O::KEEPS_HIGH }, out, None);
     }
     Flow::Next
 }
 
+/// A source of an instruction with modifiers, and its signs. Those it does not have are some register.
+#[inline(always)]
+fn modified_source<'a, O: Lane>(
+    wave: &'a Wave,
+    inst: &Inst,
+    n: usize,
+    buffer: &'a mut LaneBuffer,
+) -> (&'a Lanes, Signs) {
+    if n >= O::SOURCES.len() {
+        return (&wave.v[0], Signs::NONE);
+    }
+    let accumulator = O::ACCUMULATES && n + 1 == O::SOURCES.len();
+    let signs = Signs::of(inst, n, O::SOURCES[n]);
+    if inst.signed {
+        // The accumulator has signs together with other modifiers alone.
+        return (lane_source::<O>(wave, inst, n, buffer), if accumulator { Signs::NONE } else { signs });
+    }
+    let code = if accumulator { ACCUMULATOR + inst.dst } else { inst.src[n] };
+    (modify::arranged(wave, inst, Operand { n, code, kind: O::SOURCES[n], accumulator }, buffer), signs)
+}
+
 /// Makes the results of all lanes; `last` is what the destination holds.
 #[inline(always)]
-fn results<'a, O: Lane>([a, b, c]: [&Lanes; 3], last: &Lanes, out: &'a mut LaneBuffer) -> &'a Lanes {
+fn results<'a, O: Lane>([a, b, c]: [&Lanes; 3], signs: [Signs; 3], last: &Lanes, out: &'a mut LaneBuffer) -> &'a Lanes {
     let to = out.as_mut_ptr().cast::<u32>();
-    let mask = [kind_mask(O::SOURCES, 0), kind_mask(O::SOURCES, 1), kind_mask(O::SOURCES, 2)];
+    let value = |n: usize, word: u32| signs[n].apply(word & kind_mask(O::SOURCES, n));
     for lane in 0..LANES {
-        let result = O::lane([a[lane] & mask[0], b[lane] & mask[1], c[lane] & mask[2]]) & O::RESULT.mask();
+        let result = O::lane([value(0, a[lane]), value(1, b[lane]), value(2, c[lane])]) & O::RESULT.mask();
         let rest = if O::KEEPS_HIGH { last[lane] & !O::RESULT.mask() } else { 0 };
         // SAFETY: `lane` is below the length of the array behind `to`.
         unsafe { to.add(lane).write(result | rest) };
@@ -174,26 +205,25 @@ const fn has_float(types: &[Type]) -> bool {
 
 #[inline(always)]
 fn wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
-    if takes_long_way(wave, inst, O::RESULT.is_float() || has_float(O::SOURCES), O::RESULT) {
+    if takes_long_way(wave, O::RESULT, O::SOURCES) {
         return modify::wide::<O>(wave, inst);
     }
     let mut buffers: [[LaneBuffer; 2]; 3] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 3];
-    if !inst.plain {
-        let (mut low, mut high) = (LaneBuffer::uninit(), LaneBuffer::uninit());
-        let sources = wide_sources::<O, false>(wave, inst, false, &mut buffers);
-        let (low, high) = wide_results::<O>(sources, None, &mut low, &mut high);
-        let how = Writing { kind: O::RESULT, keeps_high: false };
-        modify::finish(wave, inst, how, low, O::RESULT.is_64().then_some(high));
-        return Flow::Next;
-    }
-    let distance = O::DISTANCE.map(|n| inst.src[n]).filter(|code| *code < 256);
-    let distance = distance.map(|code| wave.scalar(code, inst, Type::B32));
-    let sources = wide_sources::<O, true>(wave, inst, distance.is_some(), &mut buffers);
+    let uniform = Uniform::of::<O>(wave, inst);
+    let sources = wide_sources::<O, true>(wave, inst, uniform, &mut buffers);
     let (mut low, mut high) = (LaneBuffer::uninit(), LaneBuffer::uninit());
-    let (low, high) = match distance {
-        // The compiler makes a loop without shifts of the first.
-        Some(0) => wide_results::<O>(sources, Some(0), &mut low, &mut high),
-        distance => wide_results::<O>(sources, distance, &mut low, &mut high),
+    let (low, high) = match uniform {
+        // The compiler makes a loop of its own of each, without shifts of the first two.
+        Uniform { distance: Some(0), first: Some(first) } => {
+            wide_results::<O>(sources, Uniform { distance: Some(0), first: Some(first) }, &mut low, &mut high)
+        }
+        Uniform { distance: Some(0), .. } => {
+            wide_results::<O>(sources, Uniform { distance: Some(0), first: None }, &mut low, &mut high)
+        }
+        Uniform { distance: Some(distance), .. } => {
+            wide_results::<O>(sources, Uniform { distance: Some(distance), first: None }, &mut low, &mut high)
+        }
+        Uniform { distance: None, .. } => wide_results::<O>(sources, Uniform::default(), &mut low, &mut high),
     };
     if O::RESULT.is_64() {
         wave.write64(inst.dst, low, high);
@@ -203,32 +233,95 @@ fn wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
     Flow::Next
 }
 
-/// Makes the results of all lanes; `distance` is that of all, if they have the same.
+/// What is the same in all lanes: the sources that it stands for are not looked at.
+#[derive(Clone, Copy, Default)]
+struct Uniform {
+    /// The distance of a shift.
+    distance: Option<u32>,
+    /// Halves of a first source of 64 bits, if the second is a distance of zero: the scalar base of addresses.
+    first: Option<[u32; 2]>,
+}
+
+impl Uniform {
+    #[inline(always)]
+    fn of<O: WideLane>(wave: &Wave, inst: &Inst) -> Self {
+        let distance = O::DISTANCE.map(|n| inst.src[n]).filter(|code| *code < 256);
+        let distance = distance.map(|code| wave.scalar(code, inst, Type::B32));
+        let is_base = O::DISTANCE == Some(1) && distance == Some(0) && inst.src[0] < 256;
+        let first = is_base.then(|| wave.scalar64(inst.src[0], inst, O::SOURCES[0]));
+        Self { distance, first: first.map(|value| [value as u32, (value >> 32) as u32]) }
+    }
+
+    /// Returns whether the lanes of a source are not looked at.
+    #[inline(always)]
+    fn stands_for<O: WideLane>(self, n: usize) -> bool {
+        O::DISTANCE == Some(n) && self.distance.is_some() || n == 0 && self.first.is_some()
+    }
+}
+
+/// The same with modifiers.
+#[inline(always)]
+fn modified_wide_body<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
+    if takes_long_way(wave, O::RESULT, O::SOURCES) || inst.clamp && !O::RESULT.is_float() {
+        return modify::wide::<O>(wave, inst);
+    }
+    let mut buffers: [[LaneBuffer; 2]; 3] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 3];
+    let (mut low, mut high) = (LaneBuffer::uninit(), LaneBuffer::uninit());
+    let sources = wide_sources::<O, false>(wave, inst, Uniform::default(), &mut buffers);
+    let (low, high) = wide_results::<O>(sources, Uniform::default(), &mut low, &mut high);
+    let how = Writing { kind: O::RESULT, keeps_high: false };
+    modify::finish(wave, inst, how, low, O::RESULT.is_64().then_some(high));
+    Flow::Next
+}
+
+/// A source of an operation on 64 bits: low and high halves, the low half twice for narrow ones, and its signs.
+#[derive(Clone, Copy)]
+struct Pair<'a> {
+    low: &'a Lanes,
+    high: &'a Lanes,
+    kind: Type,
+    signs: Signs,
+}
+
+impl Pair<'_> {
+    /// Low and high half of a lane. The high half of a narrow source means nothing.
+    #[inline(always)]
+    fn halves(&self, lane: usize) -> [u32; 2] {
+        if self.kind.is_64() {
+            [self.low[lane], self.signs.apply(self.high[lane])]
+        } else {
+            let low = self.signs.apply(self.low[lane] & self.kind.mask());
+            [low, low]
+        }
+    }
+
+    /// The value of a lane.
+    #[inline(always)]
+    fn value(&self, lane: usize) -> u64 {
+        let [low, high] = self.halves(lane);
+        u64::from(low) | if self.kind.is_64() { u64::from(high) << 32 } else { 0 }
+    }
+}
+
+/// Makes the results of all lanes of both halves.
 #[inline(always)]
 fn wide_results<'a, O: WideLane>(
-    [a, b, c]: [(&Lanes, &Lanes); 3],
-    distance: Option<u32>,
+    [a, b, c]: [Pair<'_>; 3],
+    uniform: Uniform,
     low: &'a mut LaneBuffer,
     high: &'a mut LaneBuffer,
 ) -> (&'a Lanes, &'a Lanes) {
     let (to_low, to_high) = (low.as_mut_ptr().cast::<u32>(), high.as_mut_ptr().cast::<u32>());
-    let join = |(low, high): (&Lanes, &Lanes), lane: usize, n: usize| {
-        if n < O::SOURCES.len() && O::SOURCES[n].is_64() {
-            u64::from(low[lane]) | u64::from(high[lane]) << 32
-        } else {
-            u64::from(low[lane] & kind_mask(O::SOURCES, n))
-        }
-    };
     for lane in 0..LANES {
         let halves = if O::IN_HALVES {
-            let half = |(low, high): (&Lanes, &Lanes)| [low[lane], high[lane]];
-            let mut sources = [half(a), half(b), half(c)];
-            if let (Some(n), Some(distance)) = (O::DISTANCE, distance) {
+            let mut sources = [a.halves(lane), b.halves(lane), c.halves(lane)];
+            sources[0] = uniform.first.unwrap_or(sources[0]);
+            if let (Some(n), Some(distance)) = (O::DISTANCE, uniform.distance) {
                 sources[n][0] = distance;
             }
             O::halves(sources)
         } else {
-            let result = O::lane([join(a, lane, 0), join(b, lane, 1), join(c, lane, 2)]);
+            let result = O::lane([a.value(lane), b.value(lane), c.value(lane)]);
             [result as u32, (result >> 32) as u32]
         };
         // SAFETY: `lane` is below the length of the arrays behind both.
@@ -241,18 +334,17 @@ fn wide_results<'a, O: WideLane>(
     unsafe { (&low.assume_init_ref().0, &high.assume_init_ref().0) }
 }
 
-/// All sources of an operation. If its distance is known, the lanes of that are not looked at.
+/// All sources of an operation.
 #[inline(always)]
 fn wide_sources<'a, O: WideLane, const PLAIN: bool>(
     wave: &'a Wave,
     inst: &Inst,
-    is_distance_known: bool,
+    uniform: Uniform,
     [buffer_a, buffer_b, buffer_c]: &'a mut [[LaneBuffer; 2]; 3],
-) -> [(&'a Lanes, &'a Lanes); 3] {
+) -> [Pair<'a>; 3] {
     let operand = |n: usize| {
         let accumulator = O::ACCUMULATES && n + 1 == O::SOURCES.len();
-        let is_unread = O::DISTANCE == Some(n) && is_distance_known;
-        let code = if accumulator || is_unread { ACCUMULATOR + inst.dst } else { inst.src[n] };
+        let code = if accumulator || uniform.stands_for::<O>(n) { ACCUMULATOR + inst.dst } else { inst.src[n] };
         Operand { n, code, kind: O::SOURCES[n], accumulator }
     };
     let a = wide_source::<PLAIN>(wave, inst, operand(0), buffer_a);
@@ -261,67 +353,72 @@ fn wide_sources<'a, O: WideLane, const PLAIN: bool>(
     [a, b, c]
 }
 
-/// A source of an instruction without modifiers or with any: low and high halves, the low half twice for narrow ones.
+/// A source of an instruction without modifiers or with any.
 #[inline(always)]
 fn wide_source<'a, const PLAIN: bool>(
     wave: &'a Wave,
     inst: &Inst,
     operand: Operand,
     buffers: &'a mut [LaneBuffer; 2],
-) -> (&'a Lanes, &'a Lanes) {
-    match (PLAIN, operand.kind.is_64()) {
-        (true, true) => source64(wave, inst, operand.code, operand.kind, buffers),
-        (false, true) => modify::source64(wave, inst, operand, buffers),
+) -> Pair<'a> {
+    let Operand { n, code, kind, .. } = operand;
+    let signs = if PLAIN { Signs::NONE } else { Signs::of(inst, n, kind) };
+    let (low, high) = match (PLAIN, kind.is_64()) {
+        (true, true) => source64(wave, inst, code, kind, buffers),
+        (false, true) => modify::arranged64(wave, inst, operand, buffers),
         (_, false) => {
             let [buffer, _] = buffers;
             let low = if PLAIN {
-                source(wave, inst, operand.code, operand.kind, buffer)
+                source(wave, inst, code, kind, buffer)
             } else {
-                modify::source(wave, inst, operand, buffer)
+                modify::arranged(wave, inst, operand, buffer)
             };
             (low, low)
         }
-    }
+    };
+    Pair { low, high, kind, signs }
 }
 
 #[inline(always)]
 fn compare_body<O: Compare>(wave: &mut Wave, inst: &Inst) -> Flow {
-    let exec = wave.exec();
-    let relevant = if has_float(&O::SOURCES) { !0 } else { unusual::INDEXED };
-    let (first, second) = (Operand::new(inst, 0, O::SOURCES[0]), Operand::new(inst, 1, O::SOURCES[1]));
-    let mut buffers: [[LaneBuffer; 2]; 2] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 2];
-    let [buffer_a, buffer_b] = &mut buffers;
-    let mask = if wave.unusual() & relevant != 0 {
-        modify::compare::<O>(wave, inst)
-    } else if inst.plain {
-        let a = wide_source::<true>(wave, inst, first, buffer_a);
-        let b = wide_source::<true>(wave, inst, second, buffer_b);
-        comparison::<O>(a, b)
-    } else {
-        let a = wide_source::<false>(wave, inst, first, buffer_a);
-        let b = wide_source::<false>(wave, inst, second, buffer_b);
-        comparison::<O>(a, b) & !modify::skipped(wave, inst)
-    };
-    // Lanes that are off give zero.
-    wave.set_s64(usize::from(inst.sdst), mask & exec);
-    if O::EXEC {
-        wave.set_exec(mask & exec);
-    }
-    Flow::Next
+    let mask = comparison::<O, true>(wave, inst);
+    set_mask::<O>(wave, inst, mask)
+}
+
+/// The same with modifiers.
+#[inline(always)]
+fn modified_compare_body<O: Compare>(wave: &mut Wave, inst: &Inst) -> Flow {
+    let mask = comparison::<O, false>(wave, inst) & !modify::skipped(wave, inst);
+    set_mask::<O>(wave, inst, mask)
 }
 
 /// The bits of all lanes.
 #[inline(always)]
-fn comparison<O: Compare>(a: (&Lanes, &Lanes), b: (&Lanes, &Lanes)) -> u64 {
-    let join = |(low, high): (&Lanes, &Lanes), lane: usize, n: usize| {
-        let low = u64::from(low[lane] & O::SOURCES[n].mask());
-        low | if O::SOURCES[n].is_64() { u64::from(high[lane]) << 32 } else { 0 }
-    };
+fn comparison<O: Compare, const PLAIN: bool>(wave: &Wave, inst: &Inst) -> u64 {
+    let (first, second) = (Operand::new(inst, 0, O::SOURCES[0]), Operand::new(inst, 1, O::SOURCES[1]));
+    if takes_long_way(wave, Type::B32, &O::SOURCES) {
+        return modify::compare::<O>(wave, inst);
+    }
+    let mut buffers: [[LaneBuffer; 2]; 2] = [const { [MaybeUninit::uninit(), MaybeUninit::uninit()] }; 2];
+    let [buffer_a, buffer_b] = &mut buffers;
+    let a = wide_source::<PLAIN>(wave, inst, first, buffer_a);
+    let b = wide_source::<PLAIN>(wave, inst, second, buffer_b);
     let mut bits = [0_u8; LANES];
     for lane in 0..LANES {
-        bits[lane] = u8::from(O::lane(join(a, lane, 0), join(b, lane, 1)));
+        bits[lane] = u8::from(O::lane(a.value(lane), b.value(lane)));
     }
     pack(&bits)
+}
+
+/// Writes the result of a comparison. Lanes that are off give zero.
+#[inline(always)]
+fn set_mask<O: Compare>(wave: &mut Wave, inst: &Inst, mask: u64) -> Flow {
+    let mask = mask & wave.exec();
+    wave.set_s64(usize::from(inst.sdst), mask);
+    if O::EXEC {
+        wave.set_exec(mask);
+    }
+    Flow::Next
 }
 
 /// The two compilations of a handler body: for any CPU, and for one with wide vectors.
@@ -347,29 +444,35 @@ macro_rules! handlers {
 pub(crate) use handlers;
 
 handlers!(lane_portable, lane_wide, lane_body, Lane);
+handlers!(modified_lane_portable, modified_lane_wide, modified_lane_body, Lane);
 handlers!(wide_portable, wide_wide, wide_body, WideLane);
+handlers!(modified_wide_portable, modified_wide_wide, modified_wide_body, WideLane);
 handlers!(compare_portable, compare_wide, compare_body, Compare);
+handlers!(modified_compare_portable, modified_compare_wide, modified_compare_body, Compare);
 
 /// An operation made of a [`Lane`].
 pub const fn lane<O: Lane>(encoding: Encoding, opcode: u16, name: &'static str) -> Op {
-    Op { encoding, opcode, name, targets: BOTH, portable: lane_portable::<O>, wide: lane_wide::<O> }
+    Op {
+        wide: lane_wide::<O>,
+        modified: Some([modified_lane_portable::<O>, modified_lane_wide::<O>]),
+        ..Op::new(encoding, opcode, name, lane_portable::<O>)
+    }
 }
 
 /// An operation made of a [`WideLane`].
 pub const fn wide<O: WideLane>(encoding: Encoding, opcode: u16, name: &'static str) -> Op {
-    Op { encoding, opcode, name, targets: BOTH, portable: wide_portable::<O>, wide: wide_wide::<O> }
+    Op {
+        wide: wide_wide::<O>,
+        modified: Some([modified_wide_portable::<O>, modified_wide_wide::<O>]),
+        ..Op::new(encoding, opcode, name, wide_portable::<O>)
+    }
 }
 
 /// A comparison (VOPC; its VOP3 form comes with it).
 pub const fn compare<O: Compare>(opcode: u16, name: &'static str) -> Op {
     Op {
-        encoding: Encoding::Vopc,
-        opcode,
-        name,
-        targets: BOTH,
-        portable: compare_portable::<O>,
         wide: compare_wide::<O>,
+        modified: Some([modified_compare_portable::<O>, modified_compare_wide::<O>]),
+        ..Op::new(Encoding::Vopc, opcode, name, compare_portable::<O>)
     }
 }
-
-const BOTH: &[Target] = crate::inst::BOTH;

@@ -313,21 +313,24 @@ impl<'a> Port<'a> {
         }
     }
 
+    #[inline(always)]
     fn atomic_target(&mut self, address: u64, size: u64) -> Result<Target, Fault> {
+        let target = match self.direct(address, size, Access::Write) {
+            Some(host) => Target { host, guarded: false },
+            None => self.careful_target(address, size)?,
+        };
+        let aligned = address.is_multiple_of(size) && (target.host.addr() as u64).is_multiple_of(size);
+        if aligned { Ok(target) } else { Err(gone(address)) }
+    }
+
+    /// The same for an address that needs care, or that is none.
+    #[cold]
+    fn careful_target(&self, address: u64, size: u64) -> Result<Target, Fault> {
         if !address.is_multiple_of(size) {
             return Err(gone(address));
         }
-        let target = match self.direct(address, size, Access::Write) {
-            Some(host) => Target { host, guarded: false },
-            None => {
-                let (host, left, guarded) = self.piece(address, Access::Write)?;
-                if left < size {
-                    return Err(gone(address));
-                }
-                Target { host, guarded }
-            }
-        };
-        if (target.host.addr() as u64).is_multiple_of(size) { Ok(target) } else { Err(gone(address)) }
+        let (host, left, guarded) = self.piece(address, Access::Write)?;
+        if left < size { Err(gone(address)) } else { Ok(Target { host, guarded }) }
     }
 }
 

@@ -4,9 +4,9 @@
 //! op_sel), the sign modified, denormals flushed; after the operation the output modifier, clamp, and the part of the
 //! destination.
 //!
-//! In the usual mode the handlers of `lanes` read their sources with [`source`] and [`source64`], run their ordinary
-//! loop, and write with [`finish`]: none of these depends on the operation, so each exists once. [`lane`], [`wide`] and
-//! [`compare`] are the long way, for other modes and for integers that saturate.
+//! In the usual mode the handlers of `lanes` read their sources with [`arranged`] and [`arranged64`], apply [`Signs`]
+//! in their loop, and write with [`finish`]: none of these depends on the operation, so each exists once. [`lane`],
+//! [`wide`] and [`compare`] are the long way, for other modes and for integers that saturate.
 
 mod dpp;
 mod output;
@@ -89,7 +89,7 @@ pub(crate) fn wide<O: WideLane>(wave: &mut Wave, inst: &Inst) -> Flow {
 }
 
 /// Runs a comparison in any mode.
-pub(crate) fn compare<O: Compare>(wave: &mut Wave, inst: &Inst) -> u64 {
+pub(crate) fn compare<O: Compare>(wave: &Wave, inst: &Inst) -> u64 {
     let inst = &relative(wave, inst);
     let sources = fetch(wave, inst, Reading { types: &O::SOURCES, accumulates: false, flushes: O::FLUSHES });
     let mut bits = [0; LANES];
@@ -165,78 +165,64 @@ impl Operand {
     }
 }
 
-/// What modifiers do to a word: shifted left, then right (with the sign if `signed`), bits cleared, then bits flipped.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Change {
-    left: u32,
-    right: u32,
-    signed: bool,
+/// What the sign modifiers of a source do to the word that has the sign: bits are cleared, then bits flipped.
+#[derive(Clone, Copy)]
+pub(crate) struct Signs {
     clear: u32,
     flip: u32,
 }
 
-impl Change {
-    /// What the modifiers of a source do to a value of 32 bits or less, or to the low half of 64.
-    #[inline(always)]
-    fn of(inst: &Inst, operand: Operand) -> Self {
-        let Operand { n, kind, accumulator, .. } = operand;
-        let mut change = match inst.form {
-            Form::Sdwa if n < 2 && !accumulator => sdwa::select(inst.literal >> (16 + 8 * n)),
-            Form::Plain if kind.is_16() && inst.op_sel & (1 << n) != 0 => Self { right: 16, ..Self::default() },
-            _ => Self::default(),
-        };
-        if !kind.is_64() {
-            let signs = Self::signs(inst, operand);
-            (change.clear, change.flip) = (signs.clear | !kind.mask(), signs.flip);
-        }
-        change
-    }
+impl Signs {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self { clear: 0, flip: 0 };
 
-    /// What the sign modifiers do to the word that has the sign. Integers have none: the bits mean nothing for them.
+    /// Those of a source. Integers have none: the bits mean nothing for them.
     #[inline(always)]
-    fn signs(inst: &Inst, Operand { n, kind, .. }: Operand) -> Self {
+    pub(crate) fn of(inst: &Inst, n: usize, kind: Type) -> Self {
         let sign = match kind {
             Type::F16 => 1 << 15,
             Type::F32 | Type::F64 => 1 << 31,
             Type::B16 | Type::B32 | Type::B64 | Type::I64 => 0,
         };
         let bit = |field: u8| if field >> n & 1 != 0 { sign } else { 0 };
-        Self { clear: bit(inst.abs), flip: bit(inst.neg), ..Self::default() }
+        Self { clear: bit(inst.abs), flip: bit(inst.neg) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn apply(self, word: u32) -> u32 {
+        word & !self.clear ^ self.flip
+    }
+
+    /// Applies them to all lanes, of whose words the bits of `mask` count.
+    #[inline(always)]
+    fn register<'a>(self, lanes: &Lanes, mask: u32, to: &'a mut LaneBuffer) -> &'a Lanes {
+        &to.write(Aligned(lanes.map(|word| self.apply(word & mask)))).0
+    }
+}
+
+/// A part of a register that stands for the whole: moved up until it loses its neighbours, and down again.
+#[derive(Clone, Copy)]
+struct Part {
+    left: u32,
+    right: u32,
+    /// The sign bit of the part if it is extended, or zero.
+    sign: u32,
+}
+
+impl Part {
+    /// The part that the modifiers of a source select; nothing for the whole.
+    #[inline(always)]
+    fn of(inst: &Inst, Operand { n, kind, accumulator, .. }: Operand) -> Option<Self> {
+        match inst.form {
+            Form::Sdwa if n < 2 && !accumulator => sdwa::select(inst.literal >> (16 + 8 * n)),
+            Form::Plain if kind.is_16() && inst.op_sel & (1 << n) != 0 => Some(Self { left: 0, right: 16, sign: 0 }),
+            _ => None,
+        }
     }
 
     #[inline(always)]
     fn apply(self, word: u32) -> u32 {
-        let up = word << self.left;
-        let down = if self.signed { (up as i32 >> self.right) as u32 } else { up >> self.right };
-        down & !self.clear ^ self.flip
-    }
-
-    /// Applies the change to the words of a register, after they have moved along the lanes for DPP.
-    #[inline(always)]
-    fn register<'a>(self, register: &'a Lanes, route: Option<u32>, exec: u64, to: &'a mut LaneBuffer) -> &'a Lanes {
-        let nothing = self == Self::default();
-        if let Some(control) = route {
-            let moved = &mut to.write(Aligned(dpp::reroute(register, control, exec))).0;
-            if !nothing {
-                moved.iter_mut().for_each(|word| *word = self.apply(*word));
-            }
-            return moved;
-        }
-        if nothing {
-            return register;
-        }
-        let changed = to.as_mut_ptr().cast::<u32>();
-        // SAFETY: there are as many words at `changed` as in `register`.
-        let each =
-            |change: Self| (0..LANES).for_each(|lane| unsafe { changed.add(lane).write(change.apply(register[lane])) });
-        // Three loops that the compiler knows more about.
-        match self {
-            Self { left: 0, right: 0, .. } => each(Self { left: 0, right: 0, signed: false, ..self }),
-            Self { signed: true, .. } => each(Self { signed: true, ..self }),
-            _ => each(Self { signed: false, ..self }),
-        }
-        // SAFETY: each of the loops writes all lanes.
-        unsafe { &to.assume_init_ref().0 }
+        ((word << self.left >> self.right) ^ self.sign).wrapping_sub(self.sign)
     }
 }
 
@@ -270,20 +256,21 @@ macro_rules! for_cpu {
 }
 
 for_cpu! {
-    /// The lanes of a source of at most 32 bits with its modifiers applied; denormals stay.
-    source<'a>(wave: &'a Wave, inst: &Inst, operand: Operand, buffer: &'a mut LaneBuffer) -> &'a Lanes { source_body }
+    /// The lanes of a source of at most 32 bits, moved and selected; signs are still to be applied.
+    arranged<'a>(wave: &'a Wave, inst: &Inst, operand: Operand, buffer: &'a mut LaneBuffer) -> &'a Lanes {
+        arranged_body
+    }
 }
 
 for_cpu! {
-    /// The lanes of all sources of an operation on at most 32 bits; there are no more than three. The last is the
-    /// destination if it `accumulates`; signs do not apply to it without other modifiers.
-    sources<'a>(
-        wave: &'a Wave,
-        inst: &Inst,
-        types: &[Type],
-        accumulates: bool,
-        buffers: [&'a mut LaneBuffer; 3]
-    ) -> [&'a Lanes; 3] { sources_body }
+    /// The lanes of a 64-bit source, moved and selected: low and high halves, of which the high ones have the sign.
+    arranged64<'a>(wave: &'a Wave, inst: &Inst, operand: Operand, buffers: &'a mut [LaneBuffer; 2])
+        -> (&'a Lanes, &'a Lanes) { arranged64_body }
+}
+
+for_cpu! {
+    /// The lanes of a source of at most 32 bits with its modifiers applied; denormals stay.
+    source<'a>(wave: &'a Wave, inst: &Inst, operand: Operand, buffer: &'a mut LaneBuffer) -> &'a Lanes { source_body }
 }
 
 for_cpu! {
@@ -305,33 +292,48 @@ for_cpu! {
 }
 
 #[inline(always)]
-fn source_body<'a>(wave: &'a Wave, inst: &Inst, operand: Operand, buffer: &'a mut LaneBuffer) -> &'a Lanes {
+fn arranged_body<'a>(wave: &'a Wave, inst: &Inst, operand: Operand, buffer: &'a mut LaneBuffer) -> &'a Lanes {
     let Operand { n, code, kind, .. } = operand;
-    let change = Change::of(inst, operand);
-    if code >= 256 {
-        return change.register(wave.vector(code), route(inst, n), wave.exec(), buffer);
+    let part = Part::of(inst, operand);
+    if code < 256 {
+        let word = wave.scalar(code, inst, kind);
+        return &buffer.write(Aligned([part.map_or(word, |part| part.apply(word)); LANES])).0;
     }
-    &buffer.write(Aligned([change.apply(wave.scalar(code, inst, kind)); LANES])).0
+    let register = wave.vector(code);
+    match (route(inst, n), part) {
+        (Some(control), _) => dpp::reroute(register, control, wave.exec(), buffer),
+        (None, Some(part)) => &buffer.write(Aligned(register.map(|word| part.apply(word)))).0,
+        (None, None) => register,
+    }
 }
 
 #[inline(always)]
-fn sources_body<'a>(
+fn arranged64_body<'a>(
     wave: &'a Wave,
     inst: &Inst,
-    types: &[Type],
-    accumulates: bool,
-    buffers: [&'a mut LaneBuffer; 3],
-) -> [&'a Lanes; 3] {
-    let mut all = [&wave.v[usize::from(inst.dst & 0xFF)]; 3];
-    for (n, (&kind, buffer)) in types.iter().zip(buffers).enumerate() {
-        let accumulator = accumulates && n + 1 == types.len();
-        if accumulator && inst.signed {
-            continue;
-        }
-        let code = if accumulator { 256 + inst.dst } else { inst.src[n] };
-        all[n] = source_body(wave, inst, Operand { n, code, kind, accumulator }, buffer);
+    operand: Operand,
+    [low, high]: &'a mut [LaneBuffer; 2],
+) -> (&'a Lanes, &'a Lanes) {
+    let Operand { n, code, kind, .. } = operand;
+    // SDWA selects among the low halves alone.
+    if code < 256 {
+        let value = wave.scalar64(code, inst, kind);
+        let word = Part::of(inst, operand).map_or(value as u32, |part| part.apply(value as u32));
+        return (&low.write(Aligned([word; LANES])).0, &high.write(Aligned([(value >> 32) as u32; LANES])).0);
     }
-    all
+    let register = wave.vector(code & !0xFF | (code + 1) & 0xFF);
+    let moved = match route(inst, n) {
+        Some(control) => dpp::reroute(register, control, wave.exec(), high),
+        None => register,
+    };
+    (arranged_body(wave, inst, operand, low), moved)
+}
+
+#[inline(always)]
+fn source_body<'a>(wave: &'a Wave, inst: &Inst, operand: Operand, buffer: &'a mut LaneBuffer) -> &'a Lanes {
+    let mut arranged = LaneBuffer::uninit();
+    let lanes = arranged_body(wave, inst, operand, &mut arranged);
+    Signs::of(inst, operand.n, operand.kind).register(lanes, operand.kind.mask(), buffer)
 }
 
 #[inline(always)]
@@ -339,22 +341,12 @@ fn source64_body<'a>(
     wave: &'a Wave,
     inst: &Inst,
     operand: Operand,
-    buffers: &'a mut [LaneBuffer; 2],
+    [to_low, to_high]: &'a mut [LaneBuffer; 2],
 ) -> (&'a Lanes, &'a Lanes) {
-    let Operand { n, code, kind, .. } = operand;
-    let changes = [Change::of(inst, operand), Change::signs(inst, operand)];
-    let [low, high] = buffers;
-    if code >= 256 {
-        let registers = [wave.vector(code), wave.vector(code & !0xFF | (code + 1) & 0xFF)];
-        let (route, exec) = (route(inst, n), wave.exec());
-        return (
-            changes[0].register(registers[0], route, exec, low),
-            changes[1].register(registers[1], route, exec, high),
-        );
-    }
-    let value = wave.scalar64(code, inst, kind);
-    let splat = |change: Change, word: u32| Aligned([change.apply(word); LANES]);
-    (&low.write(splat(changes[0], value as u32)).0, &high.write(splat(changes[1], (value >> 32) as u32)).0)
+    let mut arranged = [LaneBuffer::uninit(), LaneBuffer::uninit()];
+    let (low, high) = arranged64_body(wave, inst, operand, &mut arranged);
+    let signs = Signs::of(inst, operand.n, operand.kind);
+    (&to_low.write(Aligned(*low)).0, signs.register(high, !0, to_high))
 }
 
 /// Returns the lanes that an instruction does not write although they are on: their DPP source does not exist, or they
@@ -403,10 +395,7 @@ fn store_body(wave: &mut Wave, inst: &Inst, how: Writing, low: &Lanes, high: Opt
     let exec = wave.exec() & !skipped(wave, inst);
     let to = &mut wave.v[usize::from(inst.dst & 0xFF)];
     match inst.form {
-        Form::Sdwa => {
-            let merged = sdwa::merge(to, low, how.kind.mask(), inst.literal);
-            write_masked(to, &merged, exec);
-        }
+        Form::Sdwa => sdwa::merge(to, low, how.kind.mask(), inst.literal, exec),
         _ if how.kind.is_16() => {
             let (shift, keep) = match (inst.op_sel & 8 != 0, how.keeps_high) {
                 (true, _) => (16, 0xFFFF),

@@ -76,9 +76,10 @@ pub fn find(encoding: Encoding, opcode: u16, target: Target) -> Option<&'static 
     *table().by_code[encoding as usize][target as usize].get(usize::from(opcode))?
 }
 
-/// Returns the handler for this CPU.
-pub fn handler(op: &Op) -> Handler {
-    if table().wide { op.wide } else { op.portable }
+/// Returns the handler for this CPU, of instructions without modifiers or of those with some.
+pub fn handler(op: &Op, is_plain: bool) -> Handler {
+    let [portable, wide] = op.modified.filter(|_| !is_plain).unwrap_or([op.portable, op.wide]);
+    if table().wide { wide } else { portable }
 }
 
 /// All implemented operations; VOP3 forms of VOP1, VOP2 and VOPC operations are not listed again.

@@ -30,11 +30,11 @@ macro_rules! mmap_hooks {
                 offset: libc::off_t,
             ) -> *mut c_void {
                 // Allocators map no file. Every buffer has an offset.
-                let elsewhere = match u64::try_from(offset) {
-                    Ok(at) if fd >= 0 && flags & libc::MAP_ANONYMOUS == 0 => {
-                        client::mapped_file(fd, at, length as u64)
-                    }
-                    _ => Ok(None),
+                let elsewhere = if fd >= 0 && flags & libc::MAP_ANONYMOUS == 0 {
+                    // Those of the driver use all 64 bits.
+                    client::mapped_file(fd, offset.cast_unsigned(), length as u64)
+                } else {
+                    Ok(None)
                 };
                 let elsewhere = match elsewhere {
                     Ok(found) => found,

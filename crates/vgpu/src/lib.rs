@@ -10,6 +10,7 @@ pub mod options;
 pub mod protocol;
 pub mod supervisor;
 pub mod sys;
+pub mod vmi300;
 
 pub use vgpu_driver as driver;
 pub use vgpu_driver::{profile, sysfs};

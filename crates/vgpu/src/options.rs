@@ -1,9 +1,9 @@
-//! Options of a virtual gpu beside its profile: the driver's variant, and injected faults.
+//! Options of a virtual gpu beside its profile and its kernel: injected faults.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-pub use vgpu_driver::DebugPermission;
+pub use vgpu_driver::Mutant;
 
 /// How long the real driver waits for a preemption before it considers the gpu hung.
 pub const DEFAULT_PREEMPTION_TIMEOUT_MS: u32 = 9000;
@@ -35,7 +35,7 @@ impl FromStr for Storm {
     }
 }
 
-/// Options of a virtual gpu at its start, beside its profile.
+/// Options of a virtual gpu at its start, beside its profile and its kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
@@ -46,8 +46,11 @@ pub struct Options {
     /// The device does not answer the driver in this cycle, counted from 1 over all gpus, or in the next one that finds
     /// a process on its gpu.
     pub hang_at_cycle: Option<u64>,
-    /// The driver's variant.
-    pub debug_permission: DebugPermission,
+    /// How long a process samples program counters after each stop of its queues by a debugger, in milliseconds; the
+    /// driver of a kernel that excludes debugging meanwhile answers EBUSY.
+    pub sampling_after_stop_ms: Option<u32>,
+    /// What is broken in the driver on purpose.
+    pub mutant: Option<Mutant>,
     /// Path of a page of [kill points](crate::kill_points).
     pub points: Option<String>,
 }
@@ -58,7 +61,8 @@ impl Default for Options {
             storm: None,
             preemption_timeout_ms: DEFAULT_PREEMPTION_TIMEOUT_MS,
             hang_at_cycle: None,
-            debug_permission: DebugPermission::Current,
+            sampling_after_stop_ms: None,
+            mutant: None,
             points: None,
         }
     }

@@ -1,10 +1,12 @@
-//! The project's chores: `cargo xtask setup`, `test`, `tidy`, `clients`, `accept NAME` and `record`.
+//! The project's chores: `cargo xtask setup`, `test`, `tidy`, `clients`, `kernel`, `accept NAME` and `record`.
 #![forbid(unsafe_code)]
 
 mod accept;
 mod clients;
 mod dependencies;
+mod kernel;
 mod loaded;
+mod packages;
 mod record;
 mod rocm;
 mod run;
@@ -89,6 +91,12 @@ enum Chore {
         suite: clients::Suite,
     },
 
+    /// Run AMD's own driver in a Linux kernel in QEMU, on a device module of ours.
+    Kernel {
+        #[command(subcommand)]
+        part: kernel::Part,
+    },
+
     /// Check the house rules of CONTRIBUTING.md: names, lengths, prose, lint exceptions.
     Tidy,
 
@@ -116,6 +124,7 @@ fn main() -> ExitCode {
         }
         Chore::Accept { name, list, full } => accept::accept(name.as_deref(), list, full),
         Chore::Clients { suite } => clients::clients(&suite),
+        Chore::Kernel { part } => kernel::kernel(&part),
         Chore::Tidy => tidy::tidy(),
         Chore::Record { what: Recording::Demo } => record::demo(),
         Chore::Record { what: Recording::Lab } => record::lab(),

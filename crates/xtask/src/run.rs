@@ -26,6 +26,21 @@ pub(crate) fn command(program: &str) -> Command {
     command
 }
 
+/// Runs a command; the error names it and repeats what it printed.
+///
+/// # Errors
+/// If it cannot be started, or fails.
+pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let output = command.output().with_context(|| format!("cannot start `{line}`"))?;
+    if !output.status.success() {
+        let printed = String::from_utf8_lossy(&output.stderr);
+        bail!("`{line}` ended with {}: {}", output.status, printed.trim());
+    }
+    Ok(())
+}
+
 /// One step of a chore.
 pub(crate) struct Step<'s> {
     /// What it shows, for the summary.

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use crate::rocm::{JAX, ROCM13, ROCM72, Release};
-use crate::run::{command, root};
+use crate::rocm::{JAX, ROCM13, ROCM64, ROCM72, Release};
+use crate::run::{command, root, run_quietly};
 
 /// One thing the tests need.
 struct Requirement {
@@ -58,6 +58,9 @@ const LLVM: Install = Install::Apt(&["clang-19", "llvm-19", "lld-19", "libllvm19
 /// Debuggers that tenants of the tests are under.
 const DEBUGGERS: Install = Install::Apt(&["strace", "gdb"]);
 
+/// What kernel modules are compiled and packages unpacked with.
+const KERNEL_TOOLS: Install = Install::Apt(&["build-essential", "patch", "xz-utils"]);
+
 const REQUIREMENTS: &[Requirement] = &[
     Requirement { name: "Rust toolchain", check: toolchain, install: None },
     Requirement {
@@ -75,6 +78,7 @@ const REQUIREMENTS: &[Requirement] = &[
     Requirement { name: "lld 19", check: || version(&["ld.lld-19", "--version"]), install: Some(LLVM) },
     Requirement { name: "strace", check: || version(&["strace", "--version"]), install: Some(DEBUGGERS) },
     Requirement { name: "gdb", check: || version(&["gdb", "--version"]), install: Some(DEBUGGERS) },
+    Requirement { name: "make and gcc for kernel modules", check: kernel_tools, install: Some(KERNEL_TOOLS) },
     // Debian ships the module apart from Python. tinygrad, which comes next, is installed with it.
     Requirement { name: "Python's venv", check: venv_module, install: Some(Install::Apt(&["python3-venv"])) },
     Requirement {
@@ -84,6 +88,7 @@ const REQUIREMENTS: &[Requirement] = &[
         install: Some(Install::Venv(&["tinygrad==0.14.0", "numpy"])),
     },
     Requirement { name: "ROCm 6.1", check: || ROCM13.check(), install: Some(Install::Rocm(&ROCM13)) },
+    Requirement { name: "ROCm 6.4", check: || ROCM64.check(), install: Some(Install::Rocm(&ROCM64)) },
     Requirement { name: "ROCm 7.2", check: || ROCM72.check(), install: Some(Install::Rocm(&ROCM72)) },
 ];
 
@@ -148,13 +153,21 @@ fn satisfy(requirement: &Requirement, reason: anyhow::Error) -> Result<()> {
     };
     install.run().with_context(|| format!("cannot install {}", install.description()))?;
     let found = (requirement.check)()?;
-    println!("{}: {found} (installed now)", requirement.name);
+    println!("{}, now: {found}", requirement.name);
     Ok(())
 }
 
 /// The virtual environment of the tests: `$GPREEMPT_VENV`, or `target/venv` of the workspace.
 fn venv() -> PathBuf {
     env::var_os("GPREEMPT_VENV").map_or_else(|| root().join("target/venv"), PathBuf::from)
+}
+
+/// Checks the programs that `cargo xtask kernel` starts. The compiler is the release's own, as for its kernel.
+fn kernel_tools() -> Result<String> {
+    for program in ["make", "patch", "xz"] {
+        version(&[program, "--version"])?;
+    }
+    version(&["gcc", "--version"])
 }
 
 /// Checks that virtual environments can be made. The module `venv` alone is not enough: pip comes from `ensurepip`.
@@ -193,13 +206,7 @@ fn run(words: &[&str]) -> Result<()> {
     let Some((program, arguments)) = words.split_first() else {
         bail!("there is nothing to run");
     };
-    let line = words.join(" ");
-    let output = command(program).args(arguments).output().with_context(|| format!("cannot start `{line}`"))?;
-    if !output.status.success() {
-        let printed = String::from_utf8_lossy(&output.stderr);
-        bail!("`{line}` ended with {}: {}", output.status, printed.trim());
-    }
-    Ok(())
+    run_quietly(command(program).args(arguments))
 }
 
 /// Runs a command and returns the first line it prints.

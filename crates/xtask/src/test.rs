@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use crate::clients;
 use crate::dependencies::dependencies;
+use crate::kernel;
 use crate::run::{Step, run};
 use crate::setup::setup;
 use crate::tidy::tidy;
@@ -49,6 +50,10 @@ pub(crate) fn test(full: bool) -> Result<()> {
         Step::command("tests", TESTS, &[]),
         Step::command("tests with compilers and real clients", CLIENTS, &[]),
         Step { name: "some of AMD's tests of rocRAND".to_string(), action: Box::new(clients::test_some) },
+        Step {
+            name: "the real driver in a virtual machine".to_string(),
+            action: Box::new(move || kernel::test_scenarios(full)),
+        },
     ];
     if full {
         steps.push(Step { name: "test suites of other projects".to_string(), action: Box::new(clients::test) });

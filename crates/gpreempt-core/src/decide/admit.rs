@@ -8,8 +8,9 @@ use super::{Moment, emit, reserve, resume};
 use crate::bounds;
 use crate::cost::Batch;
 use crate::plan::{Bound, Reason, Why};
-use crate::state::{GpuSlot, JobSlot, Phase, Stop, Tables};
-use crate::{GpuIndex, Nanos, Patience, Permille};
+use crate::state::{GpuSlot, JobSlot, Phase, Stop};
+use crate::storage::Tables;
+use crate::{GpuIndex, GpuSet, Nanos, Patience, Permille};
 
 /// Shortest and longest time until a spared victim is examined again.
 const SOONEST_RECHECK: Nanos = Nanos::from_micros(100);
@@ -81,6 +82,7 @@ fn running(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> bool
             moment.ask_at(until);
             // It still runs: jobs that are stopped for it stay stopped.
             reserve::keep_stopped(tables, index);
+            note_weighing(tables, index, moment.now);
             false
         }
         Admission::Stops(stop, why) => {
@@ -147,7 +149,7 @@ fn admission(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32) -> Ad
     }
     let broke = tables.job_mut(index).is_some_and(|job| core::mem::take(&mut job.short_since) > Nanos::ZERO);
     let bound = if broke { Bound::Budget } else { ready.1 };
-    let cause = tables.job_id(objection.stop.cause);
+    let cause = tables.view().job_id(objection.stop.cause);
     let after = now.since(objection.since);
     Admission::Stops(objection.stop, Why { cause, reason: objection.stop.reason, bound, after })
 }
@@ -157,7 +159,7 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
     let now = moment.now;
     let job = tables.job(index)?;
     let for_reason = |reason| {
-        let stop = Stop { reason, ..Stop::default() };
+        let stop = Stop { reason, ..Stop::EMPTY };
         Some(Objection { stop, at: now, bound: Bound::Detection, since: now, recheck: Nanos::NEVER })
     };
     if now < job.hold_until {
@@ -168,11 +170,7 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
     }
     let mut first: Option<Objection> = None;
     for id in job.now.loose {
-        let Some(gpu) = tables.gpu(id) else { continue };
-        let Some(upper) = tables.job(gpu.now.holder).filter(|_| gpu.now.holder != index) else {
-            continue;
-        };
-        let Some(reason) = gpu.params.could_displace(&upper.params, &job.params) else {
+        let Some((gpu, upper, reason)) = objector(tables, index, id) else {
             continue;
         };
         let stop = Stop { cause: gpu.now.holder, cause_generation: upper.generation, reason };
@@ -184,7 +182,7 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
             since,
             recheck: Nanos(now.since(since).0 / 8).clamp(SOONEST_RECHECK, LATEST_RECHECK),
         };
-        if matches!(reason, Reason::SliceOver | Reason::ShareDue) {
+        if is_turn(reason) {
             found.bound = Bound::Slice;
         } else {
             // Patience counts from when the upper job began to want the gpu: a victim with many short bursts does not
@@ -204,6 +202,36 @@ fn objection(tables: &Tables<'_>, moment: &Moment<'_>, index: u32) -> Option<Obj
         }
     }
     first
+}
+
+/// Returns a gpu, the job that holds it, and the reason for which that job may stop the job `index` there.
+fn objector<'a>(tables: &'a Tables<'_>, index: u32, id: GpuIndex) -> Option<(&'a GpuSlot, &'a JobSlot, Reason)> {
+    let gpu = tables.gpu(id).filter(|gpu| gpu.now.holder != index)?;
+    let upper = tables.job(gpu.now.holder)?;
+    let reason = gpu.params.could_displace(&upper.params, &tables.job(index)?.params)?;
+    Some((gpu, upper, reason))
+}
+
+/// Returns whether a stop for this reason is due at the end of a turn, whatever the victim occupies.
+fn is_turn(reason: Reason) -> bool {
+    matches!(reason, Reason::SliceOver | Reason::ShareDue)
+}
+
+/// Notes the gpus on which the stop of the job, which waits, depends on what tenants occupy. That of a job which is
+/// held or throttled does not.
+fn note_weighing(tables: &mut Tables<'_>, index: u32, now: Nanos) {
+    let weighed = |job: &&JobSlot| now >= job.hold_until && !job.throttled;
+    for id in tables.job(index).filter(weighed).map_or(GpuSet::EMPTY, |job| job.now.loose) {
+        let weighs = |(gpu, _, reason): (&GpuSlot, _, _)| gpu.params.spares() && !is_turn(reason);
+        if objector(tables, index, id).is_some_and(weighs) {
+            if let Some(gpu) = tables.gpu_mut(id) {
+                gpu.now.weighs = true;
+            }
+            if let Some(job) = tables.job_mut(index) {
+                job.now.weighed = job.now.weighed.with(GpuSet::one(id));
+            }
+        }
+    }
 }
 
 /// Returns how long `upper` waits before a cycle is spent on it.

@@ -1,10 +1,12 @@
 //! Writes the entries of the plan, and computes and charges their cycles.
 
 use super::Moment;
+use crate::budget::Bucket;
 use crate::cost::Batch;
 use crate::order::sort_descending;
 use crate::plan::{Action, Bound, Entry, Reason, Why};
-use crate::state::{JobSlot, NONE, Phase, Tables, TenantSlot};
+use crate::state::{JobSlot, NONE, OpenEntry, Phase, TenantSlot};
+use crate::storage::Tables;
 use crate::{GpuIndex, JobId, Nanos, Permille, TenantId};
 
 /// Returns the action that brings a tenant into the phase of its job.
@@ -243,7 +245,7 @@ fn emit_job(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, pass: 
         let Some(gpu) = tables.gpus.get_mut(usize::from(tenant.gpu.0)).filter(|gpu| gpu.live && !gpu.resetting) else {
             continue;
         };
-        if tenant.pending.is_some() || mismatch(&job, tenant) != Some(action) {
+        if tenant.pending().is_some() || mismatch(&job, tenant) != Some(action) {
             continue;
         }
         if moment.now < tenant.retry_at {
@@ -259,7 +261,9 @@ fn emit_job(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, pass: 
         let Some(slot) = tables.plan.get_mut(length) else {
             return length;
         };
+        let number = moment.next_number();
         *slot = Entry {
+            number,
             tenant: TenantId { index: here, generation: tenant.generation },
             job: id,
             gpu: tenant.gpu,
@@ -267,9 +271,12 @@ fn emit_job(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, pass: 
             why,
             weight: victim_weight(&job),
         };
+        let before = moment.cost.cycles(tenant.gpu, gpu.now.preempt, gpu.now.resume);
         gpu.now.book(action, tenant.queues_for(action));
-        tenant.pending = Some(action);
-        tenant.asked_at = moment.now;
+        // What it adds to the plan: the cycles of all entries together are those of the plan.
+        let cycles = moment.cost.cycles(tenant.gpu, gpu.now.preempt, gpu.now.resume).saturating_sub(before);
+        let refundable = Bucket::price(&gpu.params, cycles);
+        tenant.open = Some(OpenEntry { number, action, planned_at: moment.now, cycles, refundable, awaited: true });
         moment.ask_at(moment.now.plus(gpu.params.report_timeout));
         length += 1;
     }
@@ -284,7 +291,7 @@ fn victim_weight(job: &JobSlot) -> u64 {
 }
 
 fn late_why(tables: &Tables<'_>, job: &JobSlot, action: Action, now: Nanos) -> Why {
-    let cause = tables.cause_id(job.stop);
+    let cause = tables.view().cause_id(job.stop);
     match action {
         Action::Preempt => Why { cause, reason: Reason::JobStopped, bound: Bound::Detection, after: Nanos::ZERO },
         Action::Resume => {
@@ -301,6 +308,6 @@ fn charge(tables: &mut Tables<'_>, moment: &Moment<'_>) {
         }
         let id = GpuIndex(u8::try_from(index).unwrap_or(u8::MAX));
         let cycles = moment.cost.cycles(id, gpu.now.preempt, gpu.now.resume);
-        gpu.bucket.spend(&gpu.params, cycles);
+        gpu.spend(cycles);
     }
 }

@@ -3,7 +3,8 @@
 use super::Moment;
 use crate::Nanos;
 use crate::cost::Batch;
-use crate::state::{GpuNow, GpuSlot, JobNow, JobSlot, NONE, Phase, Tables, TenantSlot};
+use crate::state::{GpuNow, GpuSlot, JobNow, JobSlot, NONE, Phase, TenantSlot};
+use crate::storage::Tables;
 use crate::{Action, GpuSet, Permille};
 
 /// Consecutive refusals after which a tenant counts as one that cannot be stopped for now.
@@ -12,11 +13,12 @@ const REFUSALS: u8 = 2;
 pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     let Tables { gpus, jobs, tenants, .. } = tables;
     for gpu in gpus.iter_mut() {
-        gpu.now = GpuNow { waiter: core::mem::replace(&mut gpu.waiter, NONE), ..GpuNow::default() };
+        gpu.now = GpuNow { waiter: core::mem::replace(&mut gpu.waiter, NONE), ..GpuNow::EMPTY };
         gpu.bucket.refill(&gpu.params, moment.now);
+        gpu.now.room = gpu.bucket.room(&gpu.params);
     }
     for job in jobs.iter_mut().filter(|job| job.live) {
-        job.now = JobNow { since: Nanos::NEVER, ..JobNow::default() };
+        job.now = JobNow::EMPTY;
         moment.found.stopped |= job.phase == Phase::Stopped;
         moment.found.short |= job.short_since > Nanos::ZERO;
         if job.resumed_at > moment.now {
@@ -29,9 +31,16 @@ pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
     for tenant in tenants.iter_mut().filter(|tenant| tenant.live) {
         // An observation from the future would make every later one seem old.
         tenant.seen.at = tenant.seen.at.min(moment.now);
-        let Some(gpu) = gpus.get_mut(usize::from(tenant.gpu.0)).filter(|gpu| gpu.live && !gpu.resetting) else {
+        let Some(gpu) = gpus.get_mut(usize::from(tenant.gpu.0)).filter(|gpu| gpu.live) else {
             continue;
         };
+        if let Some(open) = tenant.open.as_mut().filter(|_| !mutant!(GivesBackTwice)) {
+            open.refundable = open.refundable.min(gpu.now.room);
+            gpu.now.room = gpu.now.room.saturating_sub(open.refundable);
+        }
+        if gpu.resetting {
+            continue;
+        }
         let Some(job) = jobs.get_mut(tenant.job as usize) else {
             continue;
         };
@@ -43,10 +52,10 @@ pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
                 None => gpu.now.unmeasured = true,
             }
         }
-        if tenant.pending.is_some() {
-            let lost_at = tenant.asked_at.plus(gpu.params.report_timeout);
+        if let Some(open) = tenant.open.filter(|open| open.awaited) {
+            let lost_at = open.planned_at.plus(gpu.params.report_timeout);
             if moment.now >= lost_at && !mutant!(WaitsForever) {
-                tenant.pending = None;
+                tenant.stop_waiting();
             } else {
                 job.now.pending = job.now.pending.saturating_add(1);
                 moment.ask_at(lost_at);
@@ -54,7 +63,7 @@ pub(super) fn gather(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
         }
         // A tenant that is being stopped has to be resumed later.
         let held =
-            if tenant.pending == Some(Action::Preempt) { tenant.seen.queues } else { tenant.seen.stopped_queues };
+            if tenant.pending() == Some(Action::Preempt) { tenant.seen.queues } else { tenant.seen.stopped_queues };
         if held > 0 {
             let cycles = moment.cost.cycles(tenant.gpu, Batch::EMPTY, Batch::EMPTY.and(held));
             gpu.now.reserve = gpu.now.reserve.saturating_add(cycles);

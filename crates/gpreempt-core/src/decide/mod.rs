@@ -14,8 +14,8 @@ mod turns;
 use crate::cost::Cost;
 use crate::order::sort_descending;
 use crate::policy;
-use crate::state::Tables;
-use crate::{GpuSet, Nanos};
+use crate::storage::Tables;
+use crate::{EntryNumber, GpuSet, Nanos};
 
 /// Shortest time between two decisions that the core asks for.
 const SHORTEST_NAP: Nanos = Nanos::from_micros(1);
@@ -26,6 +26,8 @@ pub(crate) struct Moment<'a> {
     pub(crate) last: Nanos,
     pub(crate) wake: Nanos,
     pub(crate) cost: &'a dyn Cost,
+    /// The number of the last entry that was planned.
+    pub(crate) number: EntryNumber,
     /// Findings of the passes so far, so that passes without work can be skipped.
     pub(crate) found: Found,
 }
@@ -46,6 +48,12 @@ pub(crate) struct Found {
 }
 
 impl Moment<'_> {
+    /// Returns the number of a new entry. 64 bits do not run out.
+    fn next_number(&mut self) -> EntryNumber {
+        self.number = EntryNumber(self.number.0.wrapping_add(1));
+        self.number
+    }
+
     /// Asks for another decision at `at`, if that is in the future.
     pub(crate) fn ask_at(&mut self, at: Nanos) {
         if at > self.now {

@@ -2,7 +2,8 @@
 
 use super::Moment;
 use crate::policy;
-use crate::state::{GpuSlot, JobSlot, NONE, Tables};
+use crate::state::{GpuSlot, JobSlot, NONE};
+use crate::storage::Tables;
 use crate::{GpuIndex, Nanos, PolicyKind};
 
 /// Reserves the gpus that the job wants, and for the linger time those it has stopped wanting.

@@ -3,7 +3,8 @@
 use super::{Moment, emit, reserve, turns};
 use crate::Nanos;
 use crate::plan::{Bound, Reason, Why};
-use crate::state::{JobSlot, Phase, Stop, Tables};
+use crate::state::{JobSlot, Phase, Stop};
+use crate::storage::Tables;
 
 /// Time for which a job is not stopped after part of it refused.
 const SPARED: Nanos = Nanos::from_secs(1);
@@ -21,7 +22,7 @@ pub(super) fn stopped(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u
         (Reason::GaveUp, Bound::Retry)
     } else if now < job.hold_until || job.throttled {
         let reason = if now < job.hold_until { Reason::Held } else { Reason::LimitReached };
-        stays(tables, index, Stop { reason, ..Stop::default() });
+        stays(tables, index, Stop { reason, ..Stop::EMPTY });
         return false;
     } else if job.now.turn {
         (Reason::Aged, Bound::Age)
@@ -57,7 +58,7 @@ fn resume(tables: &mut Tables<'_>, moment: &mut Moment<'_>, index: u32, reason: 
         return;
     };
     let after = now.since(job.stopped_at);
-    let cause = tables.cause_id(job.stop);
+    let cause = tables.view().cause_id(job.stop);
     let slice = reserve::slice_of(tables, job);
     if reason == Reason::Aged {
         turns::close_gates(tables, index, now);
@@ -102,7 +103,7 @@ fn in_the_way_of(tables: &Tables<'_>, index: u32) -> Option<Stop> {
 }
 
 fn why_resumed(tables: &Tables<'_>, job: &JobSlot) -> (Reason, Bound) {
-    match (job.stop.reason, tables.cause_of(job.stop)) {
+    match (job.stop.reason, tables.view().cause_of(job.stop)) {
         (Reason::Held, _) => (Reason::Released, Bound::Detection),
         (Reason::SliceOver | Reason::ShareDue | Reason::LimitReached, _) => (Reason::TurnDue, Bound::Slice),
         (_, Some(cause)) if cause.spent => (Reason::StopShareSpent, Bound::Detection),

@@ -3,7 +3,8 @@
 
 use super::Moment;
 use crate::policy::{self, Span};
-use crate::state::{GpuSlot, JobSlot, NONE, Phase, Tables};
+use crate::state::{GpuSlot, JobSlot, NONE, Phase, Split};
+use crate::storage::Tables;
 use crate::{GpuSet, JobParams, Nanos, Permille};
 
 pub(super) fn settle(tables: &mut Tables<'_>, moment: &mut Moment<'_>) {
@@ -115,7 +116,7 @@ fn share_out(tables: &mut Tables<'_>) {
     }
     for _ in 0..ROUNDS {
         for gpu in gpus.iter_mut() {
-            gpu.now.split = core::mem::take(&mut gpu.now.next_split);
+            gpu.now.split = core::mem::replace(&mut gpu.now.next_split, Split::EMPTY);
         }
         let mut any_capped = false;
         for job in jobs.iter().filter(|job| job.live) {

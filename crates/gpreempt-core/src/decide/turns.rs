@@ -8,7 +8,8 @@
 use super::Moment;
 use crate::Nanos;
 use crate::bounds;
-use crate::state::{JobSlot, Phase, Tables};
+use crate::state::{JobSlot, Phase};
+use crate::storage::Tables;
 
 /// Returns when the job is due for a turn.
 fn due_at(tables: &Tables<'_>, job: &JobSlot, now: Nanos) -> Nanos {
@@ -16,7 +17,7 @@ fn due_at(tables: &Tables<'_>, job: &JobSlot, now: Nanos) -> Nanos {
         return Nanos::NEVER;
     }
     // Without a cause there is no distance of levels.
-    let above = tables.cause_of(job.stop).map_or(0, |cause| cause.params.level.get());
+    let above = tables.view().cause_of(job.stop).map_or(0, |cause| cause.params.level.get());
     let limit = bounds::age_limit(&job.params, above.saturating_sub(job.params.level.get()));
     job.stopped_at.plus(limit)
 }

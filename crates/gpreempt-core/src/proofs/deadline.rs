@@ -147,8 +147,9 @@ fn ask(core: &mut crate::Scheduler<super::world::Heap>, clients: &mut [Client], 
     for entry in &entries {
         let client = clients.iter_mut().find(|client| client.tenant == entry.tenant).unwrap();
         client.stopped = entry.action == Action::Preempt;
-        let report = Report { at: now, took: Nanos::ZERO, stopped_queues: Some(u16::from(client.stopped)) };
-        core.report(entry.tenant, entry.action, report).unwrap();
+        let report =
+            Report { at: now, took: Nanos::ZERO, cycles: None, stopped_queues: Some(u16::from(client.stopped)) };
+        core.report(entry.tenant, entry.number, report).unwrap();
     }
     if entries.is_empty() { wake } else { now }
 }

@@ -20,6 +20,7 @@ fn shared_gpu(jobs: impl Strategy<Value = Vec<JobParams>>) -> impl Strategy<Valu
         Scenario {
             gpus: std::vec![gpu],
             actuator: ActuatorKind::DebugTrap,
+            driver: None,
             period: Nanos::from_micros(period),
             cycle: Nanos::from_micros(cycle),
             events: (0..jobs.len()).map(start).collect(),

@@ -10,11 +10,21 @@ use crate::{Activity, ActuatorKind, GpuParams, JobParams, Level, Nanos, Patience
 pub(super) struct Scenario {
     pub(super) gpus: Vec<GpuParams>,
     pub(super) actuator: ActuatorKind,
+    /// The actuator whose cycles the driver spends, and reports tell. `None` if those of the cost function are spent
+    /// and reports tell none.
+    pub(super) driver: Option<ActuatorKind>,
     /// Time between two observations of the host, and the true time of a cycle.
     pub(super) period: Nanos,
     pub(super) cycle: Nanos,
     pub(super) jobs: Vec<JobSpec>,
     pub(super) events: Vec<(Nanos, Event)>,
+}
+
+impl Scenario {
+    /// Returns the actuator whose cycles are spent.
+    pub(super) fn spends(&self) -> ActuatorKind {
+        self.driver.unwrap_or(self.actuator)
+    }
 }
 
 /// A job at the start: a tenant on every gpu of the mask.
@@ -53,6 +63,8 @@ pub(super) enum Event {
     Reset(u8, bool),
     /// An old observation of a tenant arrives late.
     OldLook(u8),
+    /// The last report of a tenant arrives once more.
+    OldReport(u8),
     /// The operator holds a job for some milliseconds; zero releases it.
     Hold(u8, u8),
 }
@@ -60,7 +72,7 @@ pub(super) enum Event {
 /// Kinds of trouble that a history contains.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trouble {
-    /// Refusals, lost reports, slow calls, resets, late observations.
+    /// Refusals, lost reports, slow calls, resets, late observations and reports.
     pub(super) failures: bool,
     /// New tenants, tenants that vanish or move, and new levels.
     pub(super) churn: bool,
@@ -96,6 +108,7 @@ fn event(trouble: Trouble) -> BoxedStrategy<Event> {
         (1..2000u16).prop_map(Event::Slow),
         (any::<u8>(), any::<bool>()).prop_map(|(gpu, on)| Event::Reset(gpu, on)),
         any::<u8>().prop_map(Event::OldLook),
+        any::<u8>().prop_map(Event::OldReport),
     ];
     let holds = (any::<u8>(), any::<u8>()).prop_map(|(job, time)| Event::Hold(job, time));
     prop_oneof![
@@ -154,7 +167,7 @@ fn gpu_params() -> impl Strategy<Value = GpuParams> {
     )
 }
 
-fn actuator() -> impl Strategy<Value = ActuatorKind> {
+pub(super) fn actuator() -> impl Strategy<Value = ActuatorKind> {
     prop_oneof![Just(ActuatorKind::DebugTrap), Just(ActuatorKind::Combined), Just(ActuatorKind::PerQueue)]
 }
 
@@ -195,6 +208,6 @@ pub(super) fn history(trouble: Trouble) -> impl Strategy<Value = Scenario> {
             if trouble.mixed {
                 mix((&mut gpus, &mut jobs), &seed);
             }
-            Scenario { gpus, actuator, period, cycle, jobs, events }
+            Scenario { gpus, actuator, driver: None, period, cycle, jobs, events }
         })
 }

@@ -26,6 +26,7 @@ fn greedy() -> impl Strategy<Value = Scenario> {
         Scenario {
             gpus: std::vec![GpuParams::default()],
             actuator: ActuatorKind::DebugTrap,
+            driver: None,
             period: Nanos::from_micros(period),
             cycle: Nanos::from_micros(cycle),
             jobs: std::vec![spec(upper), spec(lower)],

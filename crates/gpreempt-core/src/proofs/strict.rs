@@ -186,32 +186,118 @@ mod bigger_victims_go_first {
     }
 }
 
-mod old_looks {
+/// Drivers whose cycles reports tell, and the cost function may not know.
+mod reported_cycles {
+    use super::super::scenario::actuator;
+    use super::super::world::heap;
+    use super::*;
+    use crate::mutant;
+    use crate::storage::Storage as _;
+    use crate::{Activity, ActuatorKind, GpuIndex, GpuParams, JobParams, Level, Observation, Patience, Report};
+    use proptest::strategy::{Just, Strategy};
+
+    /// Without churn, no tenant leaves while its report is still to come.
+    const STEADY: Trouble = Trouble { mixed: true, ..CALM };
+
+    fn reported(trouble: Trouble, driver: impl Strategy<Value = ActuatorKind>) -> impl Strategy<Value = Scenario> {
+        (history(trouble), driver).prop_map(|(scenario, driver)| Scenario { driver: Some(driver), ..scenario })
+    }
+
+    #[test]
+    fn keep_the_budget() {
+        holds(&reported(STEADY, actuator()), |scenario| check(Property::Budget, scenario));
+    }
+
+    #[test]
+    fn are_noticed_when_they_are_not_charged() {
+        notices(Mutant::BelievesCosts, &reported(STEADY, actuator()), |scenario| check(Property::Budget, scenario));
+    }
+
+    /// Stops two tenants of four queues, for four cycles each of a budget of eight. That is full again before the
+    /// second stop, and the report of the first says after it that no cycle was spent. Returns when eight cycles can be
+    /// spent.
+    fn full_again() -> Nanos {
+        let mut core = heap(1);
+        let gpu = GpuParams { cycles_per_second: 1000, cycle_burst: 8, ..GpuParams::default() };
+        core.set_gpu(GpuIndex(0), gpu).unwrap();
+        let tenants = [15, 3, 2].map(|level| {
+            let (level, patience) = (Level::new(level).unwrap(), Patience::Fixed(Nanos::ZERO));
+            let job = core.add_job(JobParams { level, patience, ..JobParams::default() }).unwrap();
+            core.add_tenant(job, GpuIndex(0), true).unwrap()
+        });
+        let mut stop = |tenant: usize, now: Nanos| {
+            for &id in [&tenants[0], &tenants[tenant]] {
+                let work = Observation { at: now, since: now, activity: Activity::Wants, ..Observation::NONE };
+                core.observe(id, Observation { queues: 4, ..work }).unwrap();
+            }
+            let plan = core.decide(now, &ActuatorKind::PerQueue);
+            assert_eq!((plan.entries.len(), plan.entries[0].tenant), (1, tenants[tenant]));
+            plan.entries[0].number
+        };
+        let first = stop(1, Nanos::from_millis(1));
+        let now = Nanos::from_millis(50);
+        stop(2, now);
+        let report = Report { at: now, took: Nanos::ZERO, cycles: Some(0), stopped_queues: Some(4) };
+        core.report(tenants[1], first, report).unwrap();
+        core.storage.view().gpus[0].bucket.ready_at(&gpu, 8, now).since(now)
+    }
+
+    #[test]
+    fn are_given_back_only_as_far_as_the_budget_was_not_full_since() {
+        assert_eq!(full_again(), Nanos::from_millis(4));
+        assert_eq!(mutant::with(Mutant::GivesBackTwice, full_again), Nanos::ZERO);
+    }
+
+    #[test]
+    fn keep_the_bound_of_inversions_where_they_are_fewer_than_the_cost_function_says() {
+        let cheap = reported(CHURN, Just(ActuatorKind::Combined));
+        holds(&cheap, |scenario| check(Property::Inversion, scenario));
+    }
+}
+
+/// Messages that come late, as the only trouble of a history.
+mod late_messages {
     use super::super::scenario::Event;
     use super::*;
     use proptest::strategy::Strategy;
 
-    /// Returns histories in which late observations are the only trouble.
-    fn late() -> impl Strategy<Value = Scenario> {
-        history(FAILING).prop_map(|mut scenario| {
+    /// Returns histories in which `late` takes the place of refused and lost calls.
+    fn late(late: fn(u8) -> Event) -> impl Strategy<Value = Scenario> {
+        history(FAILING).prop_map(move |mut scenario| {
+            // A tenant that moves leaves its calls behind under the old id.
+            scenario.events.retain(|(_, event)| {
+                !matches!(
+                    event,
+                    Event::Slow(_) | Event::Reset(..) | Event::OldLook(_) | Event::OldReport(_) | Event::Moves { .. }
+                )
+            });
             for (_, event) in &mut scenario.events {
                 if let Event::Refusals(n) | Event::LostReports(n) = *event {
-                    *event = Event::OldLook(n);
+                    *event = late(n);
                 }
             }
-            scenario.events.retain(|(_, event)| !matches!(event, Event::Slow(_) | Event::Reset(..)));
             scenario
         })
     }
 
     #[test]
-    fn are_ignored() {
-        holds(&late(), |scenario| check(Property::NoNoOp, scenario));
+    fn old_looks_are_ignored() {
+        holds(&late(Event::OldLook), |scenario| check(Property::NoNoOp, scenario));
     }
 
     #[test]
-    fn are_noticed_when_they_are_not() {
-        notices(Mutant::AcceptsOldLooks, &late(), |scenario| check(Property::NoNoOp, scenario));
+    fn old_looks_are_noticed_when_they_are_not() {
+        notices(Mutant::AcceptsOldLooks, &late(Event::OldLook), |scenario| check(Property::NoNoOp, scenario));
+    }
+
+    #[test]
+    fn old_reports_are_ignored() {
+        holds(&late(Event::OldReport), |scenario| check(Property::NoOverlap, scenario));
+    }
+
+    #[test]
+    fn old_reports_are_noticed_when_they_are_not() {
+        notices(Mutant::AcceptsOldReports, &late(Event::OldReport), |scenario| check(Property::NoOverlap, scenario));
     }
 }
 

@@ -5,8 +5,8 @@ use std::vec::Vec;
 
 use super::scenario::{Event, Scenario};
 use crate::{
-    Action, Activity, ActuatorKind, Batch, Cost, Entry, GpuIndex, GpuSlot, JobId, JobParams, JobSlot, Nanos,
-    Observation, Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
+    Action, Activity, ActuatorKind, Batch, Cost, Entry, EntryNumber, Error, GpuIndex, GpuSet, GpuSlot, JobId,
+    JobParams, JobSlot, Nanos, Observation, Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
 };
 
 pub(super) type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
@@ -17,9 +17,9 @@ const ROOM: usize = 96;
 /// Creates a core over vectors.
 pub(super) fn heap(gpus: usize) -> Scheduler<Heap> {
     Scheduler::new(Parts {
-        gpus: vec![GpuSlot::default(); gpus],
-        jobs: vec![JobSlot::default(); ROOM],
-        tenants: vec![TenantSlot::default(); ROOM],
+        gpus: vec![GpuSlot::EMPTY; gpus],
+        jobs: vec![JobSlot::EMPTY; ROOM],
+        tenants: vec![TenantSlot::EMPTY; ROOM],
         order: vec![0; ROOM],
         plan: vec![Entry::EMPTY; ROOM],
     })
@@ -41,6 +41,8 @@ pub(super) struct Tenant {
     pub(super) stopped: u16,
     /// Whether an entry is being executed.
     pub(super) in_flight: bool,
+    /// The last report.
+    last_report: Option<(EntryNumber, Report)>,
     /// The last two observations.
     last_look: Observation,
     old_look: Observation,
@@ -84,9 +86,11 @@ struct Call {
     tenant: usize,
     /// Number of queues the host knew when it called.
     known: u16,
-    action: Action,
+    entry: Entry,
     ends: Nanos,
     took: Nanos,
+    /// As the report tells it.
+    cycles: Option<u32>,
     refused: bool,
     lost: bool,
 }
@@ -96,6 +100,8 @@ struct Call {
 pub(super) struct Done {
     pub(super) entry: Entry,
     pub(super) tenant: usize,
+    /// Whether the tenant's last entry was still being executed.
+    pub(super) overlaps: bool,
 }
 
 /// Selects one of `len` things; `None` if there are none.
@@ -174,6 +180,7 @@ impl World {
             queues: 1,
             stopped: 0,
             in_flight: false,
+            last_report: None,
             last_look: Observation::default(),
             old_look: Observation::default(),
         });
@@ -214,6 +221,15 @@ impl World {
                     let tenant = &self.tenants[at];
                     self.core.observe(tenant.id, tenant.old_look).unwrap();
                     // An observation, even an old one, makes the host ask for a decision.
+                    self.wake = Nanos::ZERO;
+                }
+            }
+            Event::OldReport(which) => {
+                if let Some(at) = pick(which, tenants).filter(|&at| self.tenants[at].alive)
+                    && let Some((number, report)) = self.tenants[at].last_report
+                {
+                    // Hosts that stamp reports when they arrive give an old one a new time.
+                    let _ = self.core.report(self.tenants[at].id, number, Report { at: self.now, ..report });
                     self.wake = Nanos::ZERO;
                 }
             }
@@ -332,37 +348,43 @@ impl World {
             .into_iter()
             .map(|entry| {
                 let tenant = self.tenants.iter().position(|tenant| tenant.id == entry.tenant).unwrap();
-                Done { entry, tenant }
+                let overlaps = self.calls.iter().any(|call| call.entry.tenant == entry.tenant);
+                Done { entry, tenant, overlaps }
             })
             .collect();
         let before = self.busy.clone();
-        for Done { entry, tenant } in &done {
-            if self.scenario.actuator == ActuatorKind::Combined {
-                // One cycle for the whole plan: every call starts when the first did.
+        let mut switched = GpuSet::EMPTY;
+        for Done { entry, tenant, .. } in &done {
+            let together = self.scenario.spends() == ActuatorKind::Combined;
+            if together {
+                // One cycle for the whole plan: every call starts when the first did, which has the cycle.
                 self.busy[self.tenants[*tenant].gpu] = before[self.tenants[*tenant].gpu];
             }
-            self.call(*tenant, entry.action);
+            self.call(*tenant, entry, !together || !switched.has(entry.gpu));
+            switched = switched.with(GpuSet::one(entry.gpu));
         }
         done
     }
 
-    /// Calls the driver. Calls on one gpu wait for each other; a combined cycle is as long as one.
-    fn call(&mut self, at: usize, action: Action) {
+    /// Calls the driver. Calls on one gpu wait for each other; a combined cycle is as long as one. `counts`: the cycles
+    /// are those of this call, and not of another with which it is combined.
+    fn call(&mut self, at: usize, entry: &Entry, counts: bool) {
         let tenant = &mut self.tenants[at];
         tenant.in_flight = true;
         let refused = self.resetting[tenant.gpu] || self.refusals > 0;
         self.refusals = self.refusals.saturating_sub(1);
         let lost = self.lost > 0;
         self.lost = self.lost.saturating_sub(1);
-        let one = Batch::EMPTY.and(tenant.queues_for(action));
+        let one = Batch::EMPTY.and(tenant.queues_for(entry.action));
         let known = tenant.last_look.queues;
-        let cycles = self.scenario.actuator.cycles(GpuIndex(tenant.gpu as u8), one, Batch::EMPTY);
+        let cycles = self.scenario.spends().cycles(GpuIndex(tenant.gpu as u8), one, Batch::EMPTY);
         let took = self.scenario.cycle.times(u64::from(cycles)).plus(core::mem::take(&mut self.slow));
         let ends = self.busy[tenant.gpu].max(self.now).plus(took);
         self.busy[tenant.gpu] = ends;
-        // The host measures the time of one cycle.
-        let took = Nanos(took.0 / u64::from(cycles.max(1)));
-        self.calls.push(Call { known, tenant: at, action, ends, took, refused, lost });
+        // A host that cannot tell the cycles measures the time of one.
+        let told = self.scenario.driver.map(|_| if counts { cycles } else { 0 });
+        let took = if told.is_some() { took } else { Nanos(took.0 / u64::from(cycles.max(1))) };
+        self.calls.push(Call { known, tenant: at, entry: *entry, ends, took, cycles: told, refused, lost });
     }
 
     fn finish_calls(&mut self) {
@@ -376,14 +398,22 @@ impl World {
                 continue;
             }
             if !call.refused {
-                tenant.stopped = if call.action == Action::Preempt { call.known } else { 0 };
+                tenant.stopped = if call.entry.action == Action::Preempt { call.known } else { 0 };
             }
             if call.lost {
                 continue;
             }
             let stopped_queues = (!call.refused).then_some(tenant.stopped);
-            let report = Report { at: call.ends, took: call.took, stopped_queues };
-            self.core.report(tenant.id, call.action, report).unwrap();
+            let report = Report { at: call.ends, took: call.took, cycles: call.cycles, stopped_queues };
+            tenant.last_report = Some((call.entry.number, report));
+            let outcome = self.core.report(tenant.id, call.entry.number, report);
+            assert!(matches!(outcome, Ok(()) | Err(Error::StaleEntry)), "{outcome:?}");
+            if outcome.is_err() {
+                // The entry was planned for the tenant before it moved, or overtaken by a call from that time. Hosts
+                // tell the core by an observation what the call did.
+                tenant.last_look = Observation { at: now, stopped_queues: tenant.stopped, ..tenant.last_look };
+                self.core.observe(tenant.id, tenant.last_look).unwrap();
+            }
             // A report causes a decision at once.
             self.wake = Nanos::ZERO;
         }

@@ -16,9 +16,9 @@ pub(crate) fn ms(n: u64) -> Nanos {
 /// Creates a core with a few slots of each kind.
 pub(crate) fn empty_core() -> Scheduler<Heap> {
     Scheduler::new(Parts {
-        gpus: vec![GpuSlot::default(); 4],
-        jobs: vec![JobSlot::default(); 8],
-        tenants: vec![TenantSlot::default(); 16],
+        gpus: vec![GpuSlot::EMPTY; 4],
+        jobs: vec![JobSlot::EMPTY; 8],
+        tenants: vec![TenantSlot::EMPTY; 16],
         order: vec![0; 8],
         plan: vec![Entry::EMPTY; 16],
     })
@@ -47,8 +47,9 @@ pub(crate) struct Stage {
     pub(crate) now: Nanos,
     pub(crate) actors: Vec<Actor>,
     pub(crate) wake: Nanos,
-    /// Whether the driver refuses.
+    /// Whether the driver refuses, and how long it takes.
     pub(crate) refuses: bool,
+    pub(crate) took: Nanos,
 }
 
 impl Stage {
@@ -57,7 +58,14 @@ impl Stage {
         for gpu in 0..gpus {
             core.set_gpu(GpuIndex(gpu), params).expect("a slot");
         }
-        Stage { core, now: ms(1), actors: Vec::new(), wake: Nanos::NEVER, refuses: false }
+        Stage {
+            core,
+            now: ms(1),
+            actors: Vec::new(),
+            wake: Nanos::NEVER,
+            refuses: false,
+            took: Nanos::from_micros(100),
+        }
     }
 
     /// Creates a machine with strict priority and without linger.
@@ -123,8 +131,8 @@ impl Stage {
             if !self.refuses {
                 actor.look.stopped_queues = stopped;
             }
-            let report = Report { at: self.now, took: Nanos::from_micros(100), stopped_queues };
-            self.core.report(entry.tenant, entry.action, report).expect("known");
+            let report = Report { at: self.now, took: self.took, cycles: None, stopped_queues };
+            self.core.report(entry.tenant, entry.number, report).expect("known");
         }
     }
 

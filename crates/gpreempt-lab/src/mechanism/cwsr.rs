@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 
 use gpreempt_core::{
-    Action, Activity, ActuatorKind, Entry, GpuIndex, GpuParams, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos,
-    Observation, Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
+    Action, Activity, ActuatorKind, Entry, GpuIndex, GpuParams, GpuSlot, JobParams, JobSlot, Level, Nanos, Observation,
+    Parts, Permille, Report, Scheduler, TenantId, TenantSlot,
 };
 
 use super::{Mechanism, MechanismSpec};
@@ -100,9 +100,8 @@ struct Cwsr {
     call: Nanos,
     core: Scheduler<Heap>,
     tenants: Vec<Tenant>,
-    jobs: Vec<JobId>,
     /// The entries of each call in progress.
-    calls: BTreeMap<Ticket, Vec<(TenantId, Action)>>,
+    calls: BTreeMap<Ticket, Vec<Entry>>,
     /// The next scheduled observation, and the next decision that the core asked for.
     look_at: Nanos,
     wake_at: Nanos,
@@ -132,9 +131,9 @@ impl Cwsr {
         let tenants = workload.tasks.iter().map(|task| task.gpus.len()).sum();
         let jobs = workload.tasks.len();
         let mut core = Scheduler::new(Parts {
-            gpus: vec![GpuSlot::default(); gpus],
-            jobs: vec![JobSlot::default(); jobs],
-            tenants: vec![TenantSlot::default(); tenants],
+            gpus: vec![GpuSlot::EMPTY; gpus],
+            jobs: vec![JobSlot::EMPTY; jobs],
+            tenants: vec![TenantSlot::EMPTY; tenants],
             order: vec![0; jobs],
             plan: vec![Entry::EMPTY; tenants],
         })
@@ -154,7 +153,6 @@ impl Cwsr {
             },
             core,
             tenants: Vec::new(),
-            jobs: Vec::new(),
             calls: BTreeMap::new(),
             look_at: Nanos::NEVER,
             wake_at: Nanos::NEVER,
@@ -162,7 +160,6 @@ impl Cwsr {
         for (index, task) in workload.tasks.iter().enumerate() {
             let level = Level::new(task.level).unwrap_or(Level::MAX);
             let job = host.core.add_job(JobParams { level, ..JobParams::default() }).expect("a slot for every task");
-            host.jobs.push(job);
             for &gpu in &task.gpus {
                 let id = host.core.add_tenant(job, GpuIndex(gpu as u8), true).expect("a slot for every queue");
                 host.tenants.push(Tenant { id, task: index, gpu, had_work: false, since: Nanos::ZERO });
@@ -236,8 +233,7 @@ impl Cwsr {
         let mut together: BTreeMap<usize, Vec<&Entry>> = BTreeMap::new();
         for entry in entries {
             if let Some(cause) = entry.why.cause.filter(|_| entry.action == Action::Preempt) {
-                let task = self.jobs.iter().position(|&job| job == cause);
-                task.inspect(|&task| machine.detected(task, usize::from(entry.gpu.0)));
+                machine.detected(cause.index(), usize::from(entry.gpu.0));
             }
             match self.variant.actuator {
                 ActuatorKind::Combined => together.entry(usize::from(entry.gpu.0)).or_default().push(entry),
@@ -251,17 +247,17 @@ impl Cwsr {
         }
     }
 
-    /// Makes one call to the driver, for entries of one gpu.
+    /// Makes one call to the driver, for entries of one gpu. Jobs were added in the order of tasks and are never
+    /// removed, so that the index of a job is that of its task.
     fn switch(&mut self, machine: &mut Machine, entries: &[&Entry], route: SwitchPath) {
         let Some(gpu) = entries.first().map(|entry| usize::from(entry.gpu.0)) else {
             return;
         };
         let tasks = |action| -> Vec<usize> {
-            let ids = entries.iter().filter(|entry| entry.action == action).map(|entry| entry.tenant);
-            ids.filter_map(|id| self.tenants.iter().find(|tenant| tenant.id == id)).map(|tenant| tenant.task).collect()
+            entries.iter().filter(|entry| entry.action == action).map(|entry| entry.job.index()).collect()
         };
         let ticket = machine.switch(gpu, &tasks(Action::Preempt), &tasks(Action::Resume), route, self.call);
-        self.calls.insert(ticket, entries.iter().map(|entry| (entry.tenant, entry.action)).collect());
+        self.calls.insert(ticket, entries.iter().map(|&&entry| entry).collect());
     }
 }
 
@@ -293,10 +289,13 @@ impl Mechanism for Cwsr {
         let Some(entries) = self.calls.remove(&done.ticket) else {
             return;
         };
-        for (tenant, action) in entries {
+        for (at, Entry { tenant, number, action, .. }) in entries.into_iter().enumerate() {
             let stopped_queues = Some(u16::from(action == Action::Preempt));
-            let report = Report { at: machine.now(), took: done.cost, stopped_queues };
-            self.core.report(tenant, action, report).expect("tenants live as long as the run");
+            // A call is one cycle, which the first of its entries has.
+            let cycles = Some(u32::from(at == 0));
+            let report = Report { at: machine.now(), took: done.cost, cycles, stopped_queues };
+            // A call that took longer than the core waits is seen by the next look.
+            let _ = self.core.report(tenant, number, report);
         }
         self.ask(machine);
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use vgpu::launch::KernelProfile;
 use vgpu::profile::ReadIndexKind;
 
 /// A program that a storm preempts.
@@ -25,6 +26,9 @@ pub enum RocmRelease {
     #[default]
     #[value(name = "6.1")]
     V6_1,
+    /// ROCr and HIP 6.4, in target/rocm64 or $GPREEMPT_ROCM64.
+    #[value(name = "6.4")]
+    V6_4,
     /// ROCr and HIP 7.2, in target/rocm72 or $GPREEMPT_ROCM72.
     #[value(name = "7.2")]
     V7_2,
@@ -60,6 +64,10 @@ pub struct StormArgs {
     /// When the read index of the gpu's queues passes a packet: retire, fetch-rewound-at-save or fetch.
     #[arg(long, value_name = "KIND", default_value = ReadIndexKind::default().name())]
     pub read_index: ReadIndexKind,
+
+    /// Kernel whose driver is imitated: 6.12.107, 6.12.115, 7.2 or dkms.
+    #[arg(long, value_name = "KERNEL", default_value = KernelProfile::default().name())]
+    pub kernel: KernelProfile,
 
     /// Seed of all random choices. The seed of each run follows from it.
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -37,7 +37,8 @@ const MAX_RUNS_WITHOUT_PROGRESS: u64 = 3;
 /// # Errors
 /// If the client cannot be prepared, a result differs, or too few preemptions happened.
 pub fn run(options: &StormArgs, out: &mut impl Write) -> Result<()> {
-    let setup = Setup::new(Profile { read_index: options.read_index, ..Profile::load(PROFILE)? });
+    let mut setup = Setup::new(Profile { read_index: options.read_index, ..Profile::load(PROFILE)? });
+    setup.kernel = options.kernel;
     let bar = output::progress(options.json, "preemptions");
     let program = Program::prepare(options.client, options.rocm)?;
     let reference = undisturbed(&program, &setup)?;

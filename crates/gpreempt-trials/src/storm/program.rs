@@ -74,6 +74,7 @@ fn hip(rocm: RocmRelease) -> Result<Program> {
 pub(crate) fn hip_programs(rocm: RocmRelease) -> Result<(PathBuf, TempDir)> {
     let (variable, usual) = match rocm {
         RocmRelease::V6_1 => ("GPREEMPT_ROCM", "../../target/rocm13"),
+        RocmRelease::V6_4 => ("GPREEMPT_ROCM64", "../../target/rocm64"),
         RocmRelease::V7_2 => ("GPREEMPT_ROCM72", "../../target/rocm72"),
     };
     let rocm = std::env::var_os(variable).map_or_else(|| checkout(usual), PathBuf::from);

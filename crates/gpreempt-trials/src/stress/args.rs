@@ -1,6 +1,7 @@
 //! Flags of `gpreempt vgpu stress` and of the processes that it starts.
 
 use clap::Args;
+use vgpu::launch::KernelProfile;
 use vgpu::profile::ReadIndexKind;
 
 /// Flags of `gpreempt vgpu stress`.
@@ -29,6 +30,10 @@ pub struct StressArgs {
     /// When the read index of the gpu's queues passes a packet: retire, fetch-rewound-at-save or fetch.
     #[arg(long, value_name = "KIND", default_value = ReadIndexKind::default().name())]
     pub read_index: ReadIndexKind,
+
+    /// Kernel whose driver is imitated: 6.12.107, 6.12.115, 7.2 or dkms.
+    #[arg(long, value_name = "KERNEL", default_value = KernelProfile::default().name())]
+    pub kernel: KernelProfile,
 
     /// Seed of all random choices. The course of events also depends on the machine.
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -48,6 +48,7 @@ const EXTENSION: u32 = 3;
 pub fn run(options: &StressArgs, out: &mut impl Write) -> Result<()> {
     let page = Page::new().context("cannot make a page of points")?;
     let mut setup = Setup::new(Profile { read_index: options.read_index, ..Profile::load(PROFILE)? });
+    setup.kernel = options.kernel;
     setup.options = Options { points: Some(page.path()), ..Options::default() };
     let gpu = launch::start(&setup, None, SUPERVISOR)?;
     let begun = Instant::now();

@@ -140,14 +140,24 @@ impl StressReport {
 
 #[cfg(test)]
 mod tests {
+    use vgpu::launch::KernelProfile;
     use vgpu::profile::ReadIndexKind;
 
     use super::*;
 
     fn report(resets: u64) -> StressReport {
-        let read_index = ReadIndexKind::Retire;
-        let options =
-            StressArgs { seconds: 1, processes: 1, queues: 1, tracers: 0, hits: 0, read_index, seed: 1, json: true };
+        let (read_index, kernel) = (ReadIndexKind::Retire, KernelProfile::default());
+        let options = StressArgs {
+            seconds: 1,
+            processes: 1,
+            queues: 1,
+            tracers: 0,
+            hits: 0,
+            read_index,
+            kernel,
+            seed: 1,
+            json: true,
+        };
         let left = Left { resets, held: Vec::new() };
         let end = End { elapsed_s: 1.0, stuck: 0, left, short: Vec::new() };
         StressReport::new(&options, CrowdTally::default(), &Page::new().unwrap(), end)

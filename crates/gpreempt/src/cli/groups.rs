@@ -23,7 +23,7 @@ pub(crate) const GROUPS: [Group; 4] = [
         ],
     },
     Group { heading: "Run", names: &["run", "notify"] },
-    Group { heading: "Evaluate", names: &["demo", "bench", "lab", "selftest", "soak"] },
+    Group { heading: "Evaluate", names: &["demo", "bench", "lab", "selftest", "conformance", "soak"] },
     Group { heading: "Develop", names: &["vgpu", "completions", "man"] },
 ];
 

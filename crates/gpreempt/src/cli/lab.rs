@@ -37,6 +37,16 @@ pub(crate) enum Lab {
         json: bool,
     },
 
+    /// Print a profile made of a conformance report.
+    ///
+    /// The numbers that `gpreempt conformance --report FILE` measured replace those of a built-in profile; each says
+    /// where it comes from. For example `gpreempt lab profile --from report.json > mine.toml`.
+    Profile {
+        /// The report.
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        from: PathBuf,
+    },
+
     /// Print the file of a built-in workload or profile, to copy and edit.
     ///
     /// For example `gpreempt lab print mi300x-spx > mine.toml`, then `--profile mine.toml`.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
-use vgpu::launch::{DebugPermission, Name, Storm};
+use vgpu::launch::{KernelProfile, Mutant, Name, Storm};
 use vgpu::profile::ReadIndexKind;
 
 /// Options that select or define the virtual gpu.
@@ -46,6 +46,13 @@ pub(crate) struct VgpuGpu {
     /// No document says which kind hardware has. Schedulers and debuggers that read the index must be right with each.
     #[arg(long, value_name = "KIND")]
     pub(crate) read_index: Option<ReadIndexKind>,
+
+    /// Kernel whose driver is imitated (see `gpreempt vgpu kernels`): 6.12.107, 6.12.115, 7.2 or dkms; 6.12.115 unless
+    /// given.
+    ///
+    /// Only 6.12.115 was run beside the real driver; the others were read, not run.
+    #[arg(long, value_name = "KERNEL")]
+    pub(crate) kernel: Option<KernelProfile>,
 }
 
 /// Options that make the gpu misbehave.
@@ -69,30 +76,16 @@ pub(crate) struct VgpuFaults {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=600_000))]
     pub(crate) preemption_timeout_ms: Option<u32>,
 
-    /// Which kernel's rule decides whether a process may debug another.
+    /// Let every process sample program counters for so long after each stop of its queues by a debugger.
     ///
-    /// On Linux 6.12 only the first call has to come from the thread that traces the process; in the first version of
-    /// the interface every call had to.
-    #[arg(long, value_enum, value_name = "RULE")]
-    pub(crate) debug_permission: Option<PermissionRule>,
-}
+    /// AMD's DKMS driver answers EBUSY to every debug call about such a process, those that resume its queues among
+    /// them; other drivers have no such sampling, so this needs `--kernel dkms`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=600_000))]
+    pub(crate) sampling_after_stop_ms: Option<u32>,
 
-/// A kernel's rule.
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum PermissionRule {
-    /// Linux 6.12.
-    Current,
-    /// The first version.
-    Original,
-}
-
-impl From<PermissionRule> for DebugPermission {
-    fn from(rule: PermissionRule) -> Self {
-        match rule {
-            PermissionRule::Current => DebugPermission::Current,
-            PermissionRule::Original => DebugPermission::Original,
-        }
-    }
+    /// Break the driver on purpose, for tests of `gpreempt conformance`.
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub(crate) mutant: Option<Mutant>,
 }
 
 #[derive(Args)]

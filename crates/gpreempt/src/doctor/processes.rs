@@ -13,6 +13,9 @@ use super::Check;
 const SPACES: u64 = 13;
 const SPACES_OF_PARTITION: u64 = 6;
 
+/// Contexts that processes make beside their first, with CREATE_PROCESS of Linux 7.2.
+const CONTEXTS: &str = "contexts";
+
 pub(super) fn checks(gpus: &[Gpu], status: Option<&Status>) -> Vec<Check> {
     match process::list() {
         Ok(processes) => {
@@ -21,9 +24,9 @@ pub(super) fn checks(gpus: &[Gpu], status: Option<&Status>) -> Vec<Check> {
                 .iter()
                 .filter_map(|process| Some((process.pid.0, linux_host::process::tracer(process.pid.0)?)))
                 .collect();
-            vec![debuggers(&traced, &ours), over_subscription(gpus, &processes, space_limit())]
+            vec![debuggers(&traced, &ours), contexts(&processes), over_subscription(gpus, &processes, space_limit())]
         }
-        Err(_) => ["other debuggers", "over-subscription"]
+        Err(_) => ["other debuggers", CONTEXTS, "over-subscription"]
             .map(|name| Check::unknown(name, "the driver shows no processes"))
             .into(),
     }
@@ -44,6 +47,19 @@ fn debuggers(traced: &[(u32, u32)], ours: &[Option<u32>]) -> Check {
         foreign.join(", "),
         "gpreempt does not manage these processes while gdb, strace or a profiler is attached",
     )
+}
+
+/// Reports processes of which a part is out of reach of debug sessions.
+fn contexts(processes: &[GpuProcess]) -> Check {
+    let with_contexts = processes.iter().filter(|process| !process.contexts.is_empty());
+    let found: Vec<String> =
+        with_contexts.map(|process| format!("{} has {} more", process.pid, process.contexts.len())).collect();
+    if found.is_empty() {
+        return Check::ok(CONTEXTS, "each process has one");
+    }
+    let remedy =
+        "gpreempt does not stop these processes: the driver lets no other process stop the queues of such a context";
+    Check::warn(CONTEXTS, found.join(", "), remedy)
 }
 
 /// Returns the limit of the module's parameter; `None` for a negative number, with which the driver chooses itself.
@@ -111,9 +127,13 @@ mod tests {
         }
     }
 
+    fn of(pid: u32, queues: Vec<SysfsQueue>) -> GpuProcess {
+        GpuProcess { pid: Pid(pid), queues, usage: Vec::new(), contexts: Vec::new() }
+    }
+
     fn crowd(processes: u32, queues: u32) -> Vec<GpuProcess> {
         let queue = |id| SysfsQueue { id: QueueId(id), gpu: GpuId(7), kind: SysfsQueueType::COMPUTE, ring_size: 4096 };
-        let process = |pid| GpuProcess { pid: Pid(pid), queues: (0..queues).map(queue).collect(), usage: Vec::new() };
+        let process = |pid| of(pid, (0..queues).map(queue).collect());
         (0..processes).map(process).collect()
     }
 
@@ -124,6 +144,13 @@ mod tests {
         assert_eq!(found(14, 1, None), "0000:c1:00.0: 14 processes, the hardware holds 13");
         assert_eq!(found(3, 1, Some(2)), "0000:c1:00.0: 3 processes, the hardware holds 2");
         assert_eq!(found(5, 5, None), "0000:c1:00.0: 25 compute queues, the hardware holds 24");
+    }
+
+    #[test]
+    fn contexts_that_cannot_be_stopped_are_told() {
+        assert_eq!(contexts(&[of(7, Vec::new())]).result, CheckResult::Ok);
+        let check = contexts(&[of(7, Vec::new()), GpuProcess { contexts: vec![0, 3], ..of(8, Vec::new()) }]);
+        assert_eq!((check.result, check.found.as_str()), (CheckResult::Warn, "8 has 2 more"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod draw;
 mod list;
 mod plausibility;
 mod print;
+mod profile;
 mod run;
 mod timeline;
 
@@ -29,6 +30,7 @@ pub(crate) fn run(experiment: Lab, out: &mut impl Write) -> Result<()> {
         Lab::Plausibility(options) => plausibility::run(&options, out),
         Lab::List { json } => list::run(json, out),
         Lab::Print { name } => print::run(&name, out),
+        Lab::Profile { from } => profile::run(&from, out),
     };
     result.map_err(mark)
 }

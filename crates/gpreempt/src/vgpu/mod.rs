@@ -1,6 +1,7 @@
 //! `gpreempt vgpu`: programs on a virtual gpu.
 
 mod isa;
+mod kernels;
 mod list;
 mod profiles;
 mod run;
@@ -24,6 +25,7 @@ pub(crate) fn run(action: Vgpu, out: &mut impl Write) -> Result<()> {
         Vgpu::List { json } => list::run(json, out),
         Vgpu::Status(options) => status::run(&options, out),
         Vgpu::Profiles { name, json } => profiles::run(name.as_deref(), json, out),
+        Vgpu::Kernels { json } => kernels::run(json, out),
         Vgpu::Isa { target, json } => isa::run(target.into(), json, out),
         Vgpu::Storm(options) => storm::run(&options, out),
         Vgpu::Client { client } => storm::run_program(client, out),

@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use gpreempt_trials::environment::SUPERVISOR;
 use vgpu::launch::{self, Explicit, Options, Setup, Started};
 use vgpu::profile::Profile;
 
 use crate::cli::{VgpuEnv, VgpuFaults, VgpuGpu, VgpuRun, VgpuShell};
+use crate::output::UserError;
 
 /// Arguments that make this executable the supervisor of a virtual gpu.
 const SUPERVISE: &[&str] = &["vgpu", "supervise"];
@@ -29,11 +30,13 @@ fn setup(gpu: &VgpuGpu) -> Result<Setup> {
     let mut setup = Setup::new(profile);
     setup.name = gpu.name.clone();
     setup.shared = gpu.shared;
+    setup.kernel = gpu.kernel.unwrap_or_default();
     setup.explicit = Explicit {
         profile: gpu.profile.is_some(),
         cus: gpu.cus.is_some(),
         gpus: gpu.gpus.is_some(),
         read_index: gpu.read_index.is_some(),
+        kernel: gpu.kernel.is_some(),
         ..Explicit::default()
     };
     Ok(setup)
@@ -45,7 +48,8 @@ fn options(faults: &VgpuFaults) -> Options {
         storm: faults.storm,
         preemption_timeout_ms: faults.preemption_timeout_ms.unwrap_or(usual.preemption_timeout_ms),
         hang_at_cycle: faults.hang_at_cycle,
-        debug_permission: faults.debug_permission.map_or(usual.debug_permission, Into::into),
+        sampling_after_stop_ms: faults.sampling_after_stop_ms,
+        mutant: faults.mutant,
         points: None,
     }
 }
@@ -65,6 +69,11 @@ pub(crate) fn run(flags: &VgpuRun) -> Result<()> {
     let mut setup = setup(&flags.gpu)?;
     setup.options = options(&flags.faults);
     setup.explicit.options = setup.options != Options::default();
+    if setup.options.sampling_after_stop_ms.is_some() && !setup.kernel.behaviours().sampling_excludes_debugging {
+        let kernel = setup.kernel.name();
+        let error = anyhow!("the driver of {kernel} knows no sampling: --sampling-after-stop-ms needs --kernel dkms");
+        return Err(UserError::new(error).into());
+    }
     become_program(&setup, program, arguments)
 }
 

@@ -29,8 +29,9 @@ pub(crate) fn run(options: &VgpuStatus, out: &mut impl Write) -> Result<()> {
     let name = status.name.as_deref().map_or_else(String::new, |name| format!(" {name}"));
     writeln!(
         out,
-        "virtual gpu{name}: {}, read index {}, supervisor {}, {} launched, tokens {} of {}",
+        "virtual gpu{name}: {}, driver of {}, read index {}, supervisor {}, {} launched, tokens {} of {}",
         status.profile,
+        status.kernel.name(),
         status.read_index.name(),
         status.supervisor,
         status.holders,

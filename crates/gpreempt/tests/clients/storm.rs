@@ -4,6 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::hip::releases;
 use super::{on_vgpu, text};
 
 /// The report of a small storm, which must end well.
@@ -68,8 +69,8 @@ fn the_corpus_does_not_notice_a_storm() {
 #[test]
 #[ignore = "needs ROCm and clang-19"]
 fn hip_programs_do_not_notice_a_storm() {
-    for rocm in ["6.1", "7.2"] {
-        suspending_storm(&["hip", "--rocm", rocm], 500, 100);
+    for rocm in releases() {
+        suspending_storm(&["hip", "--rocm", rocm.version], 500, 100);
     }
 }
 

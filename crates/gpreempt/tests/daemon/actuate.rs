@@ -1,57 +1,49 @@
 //! The actuator with real processes on the virtual gpu: what it stops, what it tells, and what happens when a process
 //! dies.
 
-use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
+use gpreempt_proto::ActuatorKind;
 use gpreempt_testkit::scene::{process, status};
 use gpreempt_testkit::{Scene, play, this_test, until};
-use gpreemptd::actuate::{ActuatorCommand, ActuatorEvent, BEAT, CommandRefusal, CommandRefusalKind, Link, TracedQueue};
-use gpreemptd::inbox::Input;
-use kfd::Pid;
+use gpreemptd::actuate::{
+    ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind, QueueChange, TracedQueue,
+};
+use gpreemptd::inbox::{Inbox, Input};
+use kfd::{GpuId, Pid};
 use linux_host::process::{ProcStat, ProcStatus};
 use nix::sys::signal::{Signal, kill};
 
-use super::executable;
+use super::living_link::LivingLink;
 
-const ORIGINAL: &[&str] = &["--debug-permission", "original"];
+/// A driver that wants its callers to trace.
+const ORIGINAL: &[&str] = &["--kernel", "dkms"];
 /// The director is ended long before.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// A daemon's hand: an actuator that is kept alive, and what it tells.
 struct Hand {
-    link: Arc<Mutex<Link>>,
-    told: Receiver<Input>,
+    link: LivingLink,
+    told: Inbox,
     actuator: u32,
     tickets: u64,
 }
 
 impl Hand {
     fn start() -> Hand {
-        let (to, told) = mpsc::channel();
-        let link = Arc::new(Mutex::new(Link::start(&executable(), to).expect("can be started")));
-        let beaten = Arc::downgrade(&link);
-        std::thread::spawn(move || {
-            // As the daemon's own, whose silence on a busy machine would be held against it.
-            let _ = gpreemptd::os::priority::raise();
-            while let Some(link) = beaten.upgrade() {
-                link.lock().unwrap().beat();
-                drop(link);
-                std::thread::sleep(BEAT / 2);
-            }
-        });
+        let (link, told) = LivingLink::start();
         let mut hand = Hand { link, told, actuator: 0, tickets: 0 };
         hand.actuator = hand.until(|told| match told {
-            ActuatorEvent::Started { actuator } => Some(actuator),
+            ActuatorEvent::Started { actuator, kind: ActuatorKind::DebugTrap } => Some(actuator),
             _ => None,
         });
-        assert_eq!(hand.link.lock().unwrap().pid(), Some(hand.actuator));
+        assert_eq!(hand.link.pid(), Some(hand.actuator));
         hand
     }
 
-    fn send(&self, order: &ActuatorCommand) {
-        assert!(self.link.lock().unwrap().send(order));
+    fn send(&self, order: ActuatorCommand) {
+        assert!(self.link.send(order));
     }
 
     /// Passes over everything before what is waited for.
@@ -73,7 +65,7 @@ impl Hand {
     }
 
     fn attach_started(&self, pid: Pid, started: u64) -> Result<(Vec<TracedQueue>, bool), CommandRefusal> {
-        self.send(&ActuatorCommand::Attach { pid: pid.0, started });
+        self.send(ActuatorCommand::Attach { pid: pid.0, started });
         self.until(|told| match told {
             ActuatorEvent::Attached { pid: found, queues, runtime } if found == pid.0 => Some(Ok((queues, runtime))),
             ActuatorEvent::Refused(refused) if refused.pid == pid.0 && refused.ticket.is_none() => Some(Err(refused)),
@@ -84,17 +76,17 @@ impl Hand {
     fn suspend(&mut self, pid: Pid, queues: &[u32]) -> Result<Vec<u32>, CommandRefusal> {
         self.tickets += 1;
         let (ticket, queues) = (self.tickets, queues.to_vec());
-        self.order(&ActuatorCommand::Suspend { ticket, pid: pid.0, queues, grace: Some(1) })
+        self.order(QueueChange { ticket, pid: pid.0, gpu: GpuId(0), queues, preempt: true })
     }
 
     fn resume(&mut self, pid: Pid, queues: &[u32]) -> Result<Vec<u32>, CommandRefusal> {
         self.tickets += 1;
         let (ticket, queues) = (self.tickets, queues.to_vec());
-        self.order(&ActuatorCommand::Resume { ticket, pid: pid.0, queues })
+        self.order(QueueChange { ticket, pid: pid.0, gpu: GpuId(0), queues, preempt: false })
     }
 
-    fn order(&self, order: &ActuatorCommand) -> Result<Vec<u32>, CommandRefusal> {
-        self.send(order);
+    fn order(&self, change: QueueChange) -> Result<Vec<u32>, CommandRefusal> {
+        self.send(ActuatorCommand::Switch { changes: vec![change], grace: Some(1) });
         self.until(|told| match told {
             ActuatorEvent::Done { ticket, queues, failed, called_ns, answered_ns, .. } if ticket == self.tickets => {
                 assert!(failed.is_empty() && called_ns < answered_ns);
@@ -106,7 +98,7 @@ impl Hand {
     }
 
     fn detach(&self, pid: Pid) {
-        self.send(&ActuatorCommand::Detach { pid: pid.0 });
+        self.send(ActuatorCommand::Detach { pid: pid.0 });
     }
 
     /// Another session in place of one that is open.
@@ -259,7 +251,7 @@ fn everything_runs_again_when_the_actuator_is_killed() {
         // An orderly end: everything runs when it is over.
         let Hand { link, told, .. } = hand;
         drop(link);
-        until("the link is gone", || matches!(told.try_recv(), Err(mpsc::TryRecvError::Disconnected)));
+        until("the link is gone", || matches!(told.try_recv(), Err(TryRecvError::Disconnected)));
         until("it runs", || state_of_queue(pid, queue) == "mapped");
         until("it has no debugger", || process(&status(), pid.0).unwrap()["debugger"].is_null());
         client.leave();

@@ -1,14 +1,14 @@
 //! What the discovery thread tells of processes that use the virtual gpu.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use gpreempt_testkit::{play, this_test, until};
 use gpreemptd::discovery::{
     self, Discovery, DiscoveryEvent, DiscoveryRequest, Format, Process, ResumeCause, Settings, Tenant,
 };
-use gpreemptd::inbox::Input;
+use gpreemptd::inbox::{Inbox, Input};
+use gpreemptd::os::channel::channel;
 use kfd::{Grace, Kfd, Pid, ProcessMemory, QueueId, Tracer};
 
 /// Longest wait for something that the discovery thread must tell.
@@ -17,12 +17,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A discovery thread and what it has told.
 struct Lookout {
     discovery: Discovery,
-    told: Receiver<Input>,
+    told: Inbox,
 }
 
 impl Lookout {
     fn start() -> Lookout {
-        let (to, told) = mpsc::channel();
+        let (to, told) = channel().expect("a descriptor");
         let settings = Settings { scan: Duration::from_millis(5), variables: Vec::new() };
         Lookout { discovery: discovery::start(settings, to).expect("a thread"), told }
     }

@@ -4,17 +4,21 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gpreempt_testkit::{ThisTest, this_test, until};
-use gpreemptd::actuate::{ActuatorCommand, ActuatorEvent, BEAT, CommandRefusalKind, Link, SILENCE};
+use gpreemptd::actuate::{
+    ActuatorChoice, ActuatorCommand, ActuatorEvent, CommandRefusalKind, Link, QueueChange, SILENCE,
+};
 use gpreemptd::inbox::Input;
+use gpreemptd::os::channel::channel;
+use kfd::GpuId;
 use linux_host::process::ProcStat;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgid};
 
 use super::executable;
+use super::living_link::LivingLink;
 
 /// Says that this process plays the daemon.
 const PART: &str = "GPREEMPT_TEST_DAEMON";
@@ -30,32 +34,25 @@ fn play(test: ThisTest, director: fn(Daemon)) {
 
 /// What a daemon does with an actuator, without its reasons: every line of input is an order that is refused.
 fn be_daemon() {
-    let (to, inputs) = mpsc::channel();
-    let link = Arc::new(Mutex::new(Link::start(&executable(), to).expect("can be started")));
-    let beaten = Arc::downgrade(&link);
-    let beats = std::thread::spawn(move || {
-        // As the daemon's own, whose silence on a busy machine would be held against it.
-        let _ = gpreemptd::os::priority::raise();
-        while let Some(link) = beaten.upgrade() {
-            link.lock().unwrap().beat();
-            drop(link);
-            std::thread::sleep(BEAT / 2);
-        }
-    });
+    let (link, inputs) = LivingLink::start();
     let printer = std::thread::spawn(move || {
-        for input in inputs {
+        for input in inputs.iter() {
             let Input::Actuator(told) = input else { panic!("{input:?}") };
             println!("{MARK}{}", serde_json::to_string(&told).unwrap());
         }
     });
     for (ticket, line) in std::io::stdin().lock().lines().enumerate() {
         line.unwrap();
-        let order = ActuatorCommand::Resume { ticket: ticket as u64, pid: 1, queues: Vec::new() };
-        link.lock().unwrap().send(&order);
+        link.send(refused_order(ticket as u64));
     }
     drop(link);
-    beats.join().unwrap();
     printer.join().unwrap();
+}
+
+/// An order for a process that is no target.
+fn refused_order(ticket: u64) -> ActuatorCommand {
+    let change = QueueChange { ticket, pid: 1, gpu: GpuId(0), queues: Vec::new(), preempt: false };
+    ActuatorCommand::Switch { changes: vec![change], grace: None }
 }
 
 struct Daemon {
@@ -81,7 +78,7 @@ impl Daemon {
         });
         let none = Process { pid: 0, started: None };
         let mut daemon = Daemon { child, input, told, guardian: none, actuator: none };
-        let ActuatorEvent::Started { actuator } = daemon.hear() else { panic!("something else") };
+        let ActuatorEvent::Started { actuator, .. } = daemon.hear() else { panic!("something else") };
         daemon.actuator = Process::find(actuator);
         let guardian = ProcStat::read(actuator).expect("it runs").parent;
         daemon.guardian = Process::find(guardian);
@@ -180,6 +177,21 @@ fn a_stopped_daemon_loses_its_actuator_and_learns_it_when_it_goes_on() {
         daemon.must_hear_of_loss(true);
         daemon.must_be_gone();
     });
+}
+
+#[test]
+fn a_daemon_that_is_slow_to_take_its_new_actuator_does_not_lose_it() {
+    let (to, told) = channel().expect("a descriptor");
+    let mut link = Link::start(&executable(), ActuatorChoice::Auto, to).expect("can be started");
+    // Longer than silence is tolerated of a daemon that has begun to give signs of life.
+    std::thread::sleep(SILENCE * 2);
+    assert!(link.send(&refused_order(1)));
+    let refused = |input: Input| match input {
+        Input::Actuator(ActuatorEvent::Started { .. }) => false,
+        Input::Actuator(ActuatorEvent::Refused(_)) => true,
+        other => panic!("{other:?}"),
+    };
+    while !refused(told.recv_timeout(PATIENCE).expect("it is told")) {}
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The daemon and its processes, on the virtual gpu where they need one.
 
 mod actuate;
+mod actuator_choice;
 mod basic;
 mod boundary;
 mod breaker;
@@ -10,6 +11,8 @@ mod debuggers;
 mod discovery;
 mod guardian;
 mod hip;
+mod kernels;
+mod living_link;
 mod policies;
 mod restraint;
 mod together;

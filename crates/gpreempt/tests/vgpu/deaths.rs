@@ -1,11 +1,14 @@
 //! Processes that die while queues are stopped, and calls that wait for a stopped queue.
 
+use std::process::Command;
 use std::sync::Arc;
 
 use gpreempt_testkit::scene::{process, status, waiting_thread};
 use gpreempt_testkit::{play, this_test, until};
 use kfd::{Grace, Kfd, QueueId, Tracer};
 use kfd_abi::ioctl::DESTROY_QUEUE;
+
+use super::life::supervisor;
 
 #[test]
 fn queues_run_again_when_the_debugger_that_stopped_them_is_killed() {
@@ -101,6 +104,56 @@ fn destroying_a_stopped_queue_waits_where_everybody_can_see_it() {
         assert_eq!(client.answer(), Ok(String::new()));
         assert_eq!(process(&status(), pid.0).unwrap()["queues"].as_array().map(Vec::len), Some(0));
         tracer.close().unwrap();
+        client.leave();
+    });
+}
+
+/// A process that is halted, and goes on when this is dropped.
+struct Halted(u32);
+
+impl Halted {
+    fn halt(pid: u32) -> Halted {
+        // SAFETY: a plain call; the process is one of this test.
+        assert_eq!(unsafe { libc::kill(pid.cast_signed(), libc::SIGSTOP) }, 0);
+        Halted(pid)
+    }
+}
+
+impl Drop for Halted {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { libc::kill(self.0.cast_signed(), libc::SIGCONT) };
+    }
+}
+
+#[test]
+fn a_signal_ends_a_wait_also_while_the_driver_is_asked_again() {
+    play(this_test!(), &[], |scene| {
+        let (mut client, queue) = scene.walker(2);
+        let pid = client.pid();
+        let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), pid).unwrap();
+        assert!(tracer.suspend(&[QueueId(queue)], Grace::SHORTEST).unwrap().all_done());
+        client.say(&format!("destroy {queue}"));
+        let mut thread = None;
+        until("it waits", || {
+            thread = waiting_thread(pid, DESTROY_QUEUE);
+            thread.is_some()
+        });
+        let thread = thread.expect("found");
+        let driver = Halted::halt(supervisor(std::process::id()));
+        // Seen by a process without the virtual gpu, which would show the call that the program means.
+        let asks =
+            format!("until grep -q '^{} ' /proc/{pid}/task/{thread}/syscall; do sleep 0.01; done", libc::SYS_recvmsg);
+        let seen = Command::new("sh").args(["-c", &asks]).env_remove("LD_PRELOAD").status().expect("can be started");
+        assert!(seen.success());
+        // SAFETY: a plain call; the thread is one of the client's and has a handler.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_tgkill, pid.0, thread, libc::SIGUSR1) }, 0);
+        drop(driver);
+        assert_eq!(client.answer(), Err(libc::EINTR));
+        assert!(tracer.resume(&[QueueId(queue)]).unwrap().all_done());
+        tracer.close().unwrap();
+        client.enough();
+        client.must_end_right(0);
         client.leave();
     });
 }

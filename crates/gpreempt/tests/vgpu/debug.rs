@@ -12,7 +12,8 @@ use kfd::{ExceptionMask, Grace, Kfd, Pid, ProcessMemory, QueueId, QueueResult, R
 use kfd_abi::debug::{DbgTrapArgs, SuspendQueues};
 use kfd_abi::ioctl::{Argument, RUNTIME_ENABLE, Request};
 
-const ORIGINAL: &[&str] = &["--debug-permission", "original"];
+/// A driver that wants its callers to trace.
+const ORIGINAL: &[&str] = &["--kernel", "dkms"];
 
 /// A session whose calls may come from any thread of this process.
 struct Session {

@@ -28,14 +28,20 @@ fn suspend(pid: Pid, queue: u32, grace_period: u32) -> (i32, u32) {
     (result, list[0] & !QueueStatus(list[0]).queue_id())
 }
 
+/// A session begins with a cycle: waves that have not found room again since have no grace period to end in.
+fn until_it_runs_again(pid: Pid) {
+    until("the kernel runs again", || waves(&status(), pid.0) > 0);
+}
+
 #[test]
 fn a_kernel_that_ends_within_its_grace_period_is_not_saved() {
     play(this_test!(), &[], |scene| {
         let (mut client, queue) = scene.walker(4);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         tracer.snapshot().unwrap();
-        let before = status();
         let pid = client.pid();
+        until_it_runs_again(pid);
+        let before = status();
         let stopping = std::thread::spawn(move || suspend(pid, queue, ENDLESS));
         for _ in 0..LOOKS {
             assert!(!client.is_done(0) && !stopping.is_finished(), "it waits for the kernel");
@@ -61,8 +67,7 @@ fn a_kernel_that_never_ends_within_an_endless_grace_period_costs_a_reset() {
         let (mut client, queue) = scene.walker(1);
         let (tracer, _events) = Tracer::attach(Arc::new(Kfd::open().unwrap()), client.pid()).unwrap();
         tracer.snapshot().unwrap();
-        // The session began with a cycle: waves that have not found room again since have no grace period to end in.
-        until("the kernel runs again", || waves(&status(), client.pid().0) > 0);
+        until_it_runs_again(client.pid());
         assert_eq!(suspend(client.pid(), queue, ENDLESS), (0, QueueStatus::ERROR));
         assert_eq!(status()["gpus"][0]["resets"], 1);
         tracer.close().unwrap();

@@ -84,7 +84,7 @@ pub(super) fn executors(client: u32) -> Vec<u32> {
 }
 
 /// The supervisor whose listening socket this launcher made.
-fn supervisor(launcher: u32) -> u32 {
+pub(super) fn supervisor(launcher: u32) -> u32 {
     let sockets: Vec<String> = sockets(launcher).iter().map(|inode| format!("socket:[{inode}]")).collect();
     let listens = |pid: &u32| {
         let link = std::fs::read_link(format!("/proc/{pid}/fd/0")).unwrap_or_default();

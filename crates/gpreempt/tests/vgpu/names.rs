@@ -199,7 +199,8 @@ fn mistakes_are_wrong_usage_and_say_what_would_be_right() {
         (&["run", "--name", "a b", "--", "true"][..], "A-Z"),
         (&["run", "--storm", "7", "--", "true"], "SEED:MEAN"),
         (&["run", "--hang-at-cycle", "0", "--", "true"], "hang-at-cycle"),
-        (&["run", "--debug-permission", "none", "--", "true"], "original"),
+        (&["run", "--kernel", "6.12", "--", "true"], "6.12.115"),
+        (&["run", "--sampling-after-stop-ms", "5", "--", "true"], "--kernel dkms"),
         (&["status"], "--name"),
     ] {
         let output = output(words);

@@ -29,13 +29,12 @@ fn observer(done: &Signal, is_stopped: &str, go_on: &str) -> Child {
     Command::new("sh").args(["-c", &script]).process_group(0).spawn().expect("can be started")
 }
 
-/// Prepares, starts a kernel and an observer, stops this process by `stop`, and asserts that the kernel has ended when
-/// the process is continued.
-fn goes_on_while(observe: impl FnOnce(&Signal) -> Child, prepare: impl FnOnce(), stop: impl FnOnce()) -> Result<()> {
+/// Starts an observer and a kernel, stops this process by `stop`, and asserts that the kernel has ended when the
+/// process is continued.
+fn goes_on_while(observe: impl FnOnce(&Signal) -> Child, stop: impl FnOnce()) -> Result<()> {
     let runtime = Runtime::open()?;
     let mut queue = Queue::new(runtime.device(0)?)?;
     let done = Signal::new(queue.device(), 1)?;
-    prepare();
     let mut observer = observe(&done);
     let _kept = start_spin(&mut queue, 1_000_000, &done).expect("can be started");
     stop();
@@ -46,7 +45,7 @@ fn goes_on_while(observe: impl FnOnce(&Signal) -> Child, prepare: impl FnOnce(),
 fn goes_on_while_stopped(stop: impl FnOnce()) -> Result<()> {
     let pid = std::process::id();
     let is_stopped = format!("grep -q '^State:.T' /proc/{pid}/status");
-    goes_on_while(|done| observer(done, &is_stopped, &format!("kill -CONT {pid}")), || (), stop)
+    goes_on_while(|done| observer(done, &is_stopped, &format!("kill -CONT {pid}")), stop)
 }
 
 #[test]
@@ -107,6 +106,12 @@ impl Drop for Group {
     }
 }
 
+/// Whether a group has no process but this one.
+fn is_alone_in(group: &Path) -> bool {
+    let procs = std::fs::read_to_string(group.join("cgroup.procs")).expect("can be read");
+    procs.lines().eq([std::process::id().to_string()])
+}
+
 fn move_to(group: &Path) -> std::io::Result<()> {
     std::fs::write(group.join("cgroup.procs"), std::process::id().to_string())
 }
@@ -121,19 +126,19 @@ fn a_kernel_goes_on_while_the_programs_control_group_is_frozen() {
         let Group { above, path } = &group;
         let [procs, events, freeze] =
             [above.join("cgroup.procs"), path.join("cgroup.events"), path.join("cgroup.freeze")];
-        // The observer must not freeze.
         let leave = format!("echo $$ > {}", procs.display());
         let is_frozen = format!("grep -q '^frozen 1' {}", events.display());
+        let thaw = format!("echo 0 > {}", freeze.display());
         let observe = |done: &Signal| {
-            let thaw = format!("echo 0 > {}", freeze.display());
-            observer(done, &format!("[ \"$left\" ] || {{ {leave}; left=yes; }}; {is_frozen}"), &thaw)
-        };
-        let executors_have_left = || {
             let pid = std::process::id();
             let shares = || process(&status(), pid).is_none_or(|process| process["shares_cgroup"] == true);
             until("executors run", || !executors(pid).is_empty());
             until("executors have left the group", || !shares());
+            let observer = observer(done, &format!("[ \"$left\" ] || {{ {leave}; left=yes; }}; {is_frozen}"), &thaw);
+            // One that is still in the group would freeze with it, and no process would be left to thaw them.
+            until("the observer has left the group", || is_alone_in(path));
+            observer
         };
-        goes_on_while(observe, executors_have_left, || std::fs::write(&freeze, "1").expect("can be frozen"))
+        goes_on_while(observe, || std::fs::write(&freeze, "1").expect("can be frozen"))
     });
 }

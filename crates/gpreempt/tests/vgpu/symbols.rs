@@ -43,7 +43,7 @@ const REACHES_FILES: &[&str] = &[
     "telldir", "scandir", "scandir64", "scandirat", "scandirat64", "getdents64", "ftw", "ftw64", "nftw", "nftw64",
     "fts_open", "fts64_open", "glob", "glob64", "getxattr", "lgetxattr", "listxattr", "llistxattr",
     "inotify_add_watch", "fanotify_mark", "name_to_handle_at", "open_by_handle_at", "ioctl", "mmap", "mmap64", "munmap",
-    "mremap", "syscall", "dlopen", "dlmopen", "bind", "connect", "chdir", "chroot", "chmod", "fchmodat", "chown",
+    "mremap", "syscall", "dlopen", "dlmopen", "dlsym", "bind", "connect", "chdir", "chroot", "chmod", "fchmodat", "chown",
     "lchown", "fchownat", "mkdir", "mkdirat", "mknod", "mknodat", "mkfifo", "rename", "renameat", "renameat2", "link",
     "linkat", "symlink", "symlinkat", "unlink", "unlinkat", "rmdir", "remove", "truncate", "truncate64", "utime",
     "utimes", "utimensat", "execve", "execv", "execvp", "execvpe", "execveat", "posix_spawn", "posix_spawnp",

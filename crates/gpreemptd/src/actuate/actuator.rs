@@ -1,16 +1,17 @@
-//! The actuator: the process that opens the driver and traces others. Its main thread reads commands, sends signs of
-//! life, and waits for nothing else; every target has a thread of its own that calls the driver.
+//! The actuator: the process that opens the driver, and traces others where it has to. Its main thread reads commands,
+//! sends signs of life, and waits for nothing else; other threads call the driver.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use kfd::{Error, Grace, Pid};
+use gpreempt_proto::ActuatorKind;
+use kfd::Switcher;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -19,11 +20,14 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 use nix::unistd;
 
+use super::choice::{self, Chosen};
+use super::combined::Combined;
+use super::debug_trap::DebugTrap;
 use super::json_lines::Lines;
-use super::refusal::refused;
+use super::reports::Reports;
 use super::signals::leave_signals_to_the_daemon;
-use super::target::{Action, Common, Target};
-use super::{ActuatorCommand, ActuatorEvent, BEAT};
+use super::target::Common;
+use super::{ActuatorChoice, ActuatorCommand, ActuatorEvent, BEAT};
 use crate::panic_hook;
 
 /// Time between two beats: two fit into the longest allowed.
@@ -35,10 +39,10 @@ const DETACH_TIMEOUT: Duration = Duration::from_millis(300);
 /// The actuator's process: `gpreempt actuator`. Stdin is the socket to the daemon, stdout the pipe to the guardian;
 /// nothing is printed there.
 #[must_use]
-pub fn actuator_main() -> ExitCode {
+pub fn actuator_main(choice: ActuatorChoice) -> ExitCode {
     leave_signals_to_the_daemon();
     panic_hook::abort_on_panic();
-    match run() {
+    match run(choice) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(%error, "the actuator gives up");
@@ -47,21 +51,21 @@ pub fn actuator_main() -> ExitCode {
     }
 }
 
-fn run() -> io::Result<()> {
+fn run(choice: ActuatorChoice) -> io::Result<()> {
     // A core file of a process that holds others is written before they are let go.
     setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     let stdout = io::stdout();
     // A guardian that is stopped for long hears nothing, and must not hold up this process.
     fcntl(stdout.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    // If the guardian ended before the line above could see to it, this one is not heard.
-    beat()?;
     let granted = crate::os::priority::raise();
     tracing::debug!(?granted, "actuator started");
+    // The guardian tolerates little silence after the first beat, so this thread has its priority by now. If the
+    // guardian ended before it could be the parent whose end kills this process, the beat is not heard.
+    beat()?;
     let orders = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let common = Arc::new(Common::new(orders.try_clone()?));
-    common.tell(&ActuatorEvent::Started { actuator: std::process::id() });
-    let mut actuator = Actuator { common, targets: HashMap::new(), leaving: HashMap::new() };
+    let reports = Arc::new(Reports::new(orders.try_clone()?));
+    let mut actuator = Actuator::make(choose_with_beats(choice)?, reports)?;
     let ended = actuator.serve(orders);
     actuator.leave()?;
     ended
@@ -75,14 +79,31 @@ fn beat() -> io::Result<()> {
     }
 }
 
-struct Actuator {
-    common: Arc<Common>,
-    targets: HashMap<u32, Target>,
-    /// Threads of sessions that are being ended.
-    leaving: HashMap<u32, JoinHandle<()>>,
+/// The actuator that serves.
+enum Actuator {
+    DebugTrap(DebugTrap),
+    Combined(Combined),
 }
 
 impl Actuator {
+    /// Makes the one that was chosen, and tells the daemon which it is.
+    fn make(chosen: Chosen<Switcher>, reports: Arc<Reports>) -> io::Result<Actuator> {
+        let actuator = std::process::id();
+        match chosen {
+            Chosen::DebugTrap { instead } => {
+                if let Some(why) = instead {
+                    tracing::debug!("the debug trap serves, not the combined actuator: {why}");
+                }
+                reports.tell(&ActuatorEvent::Started { actuator, kind: ActuatorKind::DebugTrap });
+                Ok(Actuator::DebugTrap(DebugTrap::new(Arc::new(Common::new(reports)))))
+            }
+            Chosen::Combined(switcher) => {
+                reports.tell(&ActuatorEvent::Started { actuator, kind: ActuatorKind::Combined });
+                Combined::start(switcher, reports).map(Actuator::Combined)
+            }
+        }
+    }
+
     /// Until there are no more orders.
     fn serve(&mut self, mut orders: UnixStream) -> io::Result<()> {
         let mut lines = Lines::default();
@@ -106,64 +127,47 @@ impl Actuator {
     }
 
     fn obey(&mut self, order: ActuatorCommand) {
-        match order {
-            ActuatorCommand::Attach { pid, started } => self.attach(pid, started),
-            ActuatorCommand::Detach { pid } => self.detach(pid),
-            ActuatorCommand::Suspend { ticket, pid, queues, grace } => {
-                let grace = grace.map_or(Grace::HARDWARE, Grace::kiloclocks);
-                self.order(ticket, pid, &queues, Action::Suspend(grace));
-            }
-            ActuatorCommand::Resume { ticket, pid, queues } => self.order(ticket, pid, &queues, Action::Resume),
+        match self {
+            Actuator::DebugTrap(debug_trap) => debug_trap.obey(order),
+            Actuator::Combined(combined) => combined.obey(order),
         }
     }
 
-    fn attach(&mut self, pid: u32, started: u64) {
-        match self.targets.get(&pid) {
-            Some(target) if target.started == started && !target.is_over() => return target.describe(),
-            Some(_) => self.detach(pid),
-            None => {}
-        }
-        match Target::attach(&self.common, Pid(pid), started, self.leaving.remove(&pid)) {
-            Ok(target) => drop(self.targets.insert(pid, target)),
-            Err(error) => self.common.tell(&ActuatorEvent::Refused(refused(None, Pid(pid), &error))),
-        }
-    }
-
-    fn detach(&mut self, pid: u32) {
-        if let Some(thread) = self.targets.remove(&pid).and_then(Target::detach) {
-            self.leaving.insert(pid, thread);
-        }
-    }
-
-    fn order(&self, ticket: u64, pid: u32, queues: &[u32], action: Action) {
-        match self.targets.get(&pid) {
-            Some(target) => target.order(ticket, queues, action),
-            None => {
-                let gone = Error::Gone { pid: Pid(pid) };
-                self.common.tell(&ActuatorEvent::Refused(refused(Some(ticket), Pid(pid), &gone)));
-            }
-        }
-    }
-
-    /// Forgets targets that ended, and stops tracing processes where the driver does not require it.
     fn sweep(&mut self) {
-        let ended: Vec<u32> = self.targets.iter().filter(|(_, target)| target.is_over()).map(|(pid, _)| *pid).collect();
-        ended.into_iter().for_each(|pid| self.detach(pid));
-        self.targets.values_mut().for_each(Target::stop_tracing);
-        self.leaving.retain(|_, thread| !thread.is_finished());
+        if let Actuator::DebugTrap(debug_trap) = self {
+            debug_trap.sweep();
+        }
     }
 
     /// Lets everything run, all targets at once, but does not wait long.
-    fn leave(mut self) -> io::Result<()> {
-        let all: Vec<u32> = self.targets.keys().copied().collect();
-        all.into_iter().for_each(|pid| self.detach(pid));
+    fn leave(self) -> io::Result<()> {
+        let mut leaving = match self {
+            Actuator::DebugTrap(debug_trap) => debug_trap.close(),
+            Actuator::Combined(combined) => vec![combined.close()],
+        };
         let deadline = Instant::now() + DETACH_TIMEOUT;
-        while !self.leaving.is_empty() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(2));
-            self.leaving.retain(|_, thread| !thread.is_finished());
+        while !leaving.is_empty() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(2));
+            leaving.retain(|thread| !thread.is_finished());
             beat()?;
         }
         Ok(())
+    }
+}
+
+/// Chooses the actuator on a thread of its own: opening the driver may take long, and the guardian expects beats.
+fn choose_with_beats(choice: ActuatorChoice) -> io::Result<Chosen<Switcher>> {
+    let (to, chosen) = mpsc::channel();
+    thread::Builder::new().name("choose".to_owned()).spawn(move || {
+        // The main thread waits for it, or this process is ending.
+        let _ = to.send(choice::choose(choice, Switcher::open));
+    })?;
+    loop {
+        match chosen.recv_timeout(PERIOD) {
+            Ok(chosen) => return chosen.map_err(io::Error::other),
+            Err(RecvTimeoutError::Timeout) => beat()?,
+            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("no actuator was chosen")),
+        }
     }
 }
 

@@ -39,9 +39,10 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use gpreempt_proto::ActuatorKind;
     use proptest::prelude::*;
 
-    use super::super::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind, TracedQueue};
+    use super::super::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind, QueueChange, TracedQueue};
     use super::*;
 
     fn queue() -> impl Strategy<Value = TracedQueue> {
@@ -54,17 +55,22 @@ mod tests {
         prop::collection::vec(any::<u32>(), 0..40)
     }
 
+    fn change() -> impl Strategy<Value = QueueChange> {
+        (any::<(u64, u32, u32, bool)>(), numbers()).prop_map(|((ticket, pid, gpu, preempt), queues)| QueueChange {
+            ticket,
+            pid,
+            gpu: kfd::GpuId(gpu),
+            queues,
+            preempt,
+        })
+    }
+
     fn command() -> impl Strategy<Value = ActuatorCommand> {
         prop_oneof![
             any::<(u32, u64)>().prop_map(|(pid, started)| ActuatorCommand::Attach { pid, started }),
             any::<u32>().prop_map(|pid| ActuatorCommand::Detach { pid }),
-            (any::<(u64, u32)>(), numbers(), any::<Option<u8>>())
-                .prop_map(|((ticket, pid), queues, grace)| ActuatorCommand::Suspend { ticket, pid, queues, grace }),
-            (any::<(u64, u32)>(), numbers()).prop_map(|((ticket, pid), queues)| ActuatorCommand::Resume {
-                ticket,
-                pid,
-                queues
-            }),
+            (prop::collection::vec(change(), 0..9), any::<Option<u8>>())
+                .prop_map(|(changes, grace)| ActuatorCommand::Switch { changes, grace }),
         ]
     }
 
@@ -79,7 +85,10 @@ mod tests {
         ];
         let queues = || prop::collection::vec(queue(), 0..9);
         prop_oneof![
-            any::<u32>().prop_map(|actuator| ActuatorEvent::Started { actuator }),
+            any::<(u32, bool)>().prop_map(|(actuator, combined)| ActuatorEvent::Started {
+                actuator,
+                kind: if combined { ActuatorKind::Combined } else { ActuatorKind::DebugTrap },
+            }),
             (any::<(u32, bool)>(), queues()).prop_map(|((pid, runtime), queues)| ActuatorEvent::Attached {
                 pid,
                 runtime,
@@ -90,9 +99,9 @@ mod tests {
                 runtime,
                 queues
             }),
-            (any::<(u64, u32, u64, u64)>(), numbers(), numbers()).prop_map(
-                |((ticket, pid, called_ns, answered_ns), queues, failed)| {
-                    ActuatorEvent::Done { ticket, pid, queues, failed, called_ns, answered_ns }
+            (any::<(u64, u32, u32, u64, u64)>(), numbers(), numbers()).prop_map(
+                |((ticket, pid, cycles, called_ns, answered_ns), queues, failed)| {
+                    ActuatorEvent::Done { ticket, pid, queues, failed, cycles, called_ns, answered_ns }
                 }
             ),
             (any::<(Option<u64>, u32, String, u64)>(), kinds).prop_map(|((ticket, pid, message, at_ns), kind)| {

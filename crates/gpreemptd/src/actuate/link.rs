@@ -8,7 +8,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,8 +20,8 @@ use nix::unistd;
 
 use super::guardian::Ending;
 use super::json_lines::{Lines, line};
-use super::{ActuatorCommand, ActuatorEvent, BEAT, SILENCE};
-use crate::inbox::Input;
+use super::{ActuatorChoice, ActuatorCommand, ActuatorEvent, BEAT, SILENCE};
+use crate::inbox::{Input, InputSender};
 
 /// How long guardian and actuator may take to end by themselves before they are ended.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -61,19 +61,20 @@ impl Processes {
 
 impl Link {
     /// Starts `program guardian`, and with it an actuator. [`ActuatorEvent::Started`] follows, or
-    /// [`ActuatorEvent::Lost`].
+    /// [`ActuatorEvent::Lost`]. The guardian expects signs of life from the first one on, which is left to the thread
+    /// that gives the others: it may be slow to take the link.
     ///
     /// # Errors
     ///
     /// If the system has no process or descriptor left, or the program cannot be executed.
-    pub fn start(program: &Path, to: Sender<Input>) -> io::Result<Link> {
+    pub fn start(program: &Path, choice: ActuatorChoice, to: InputSender) -> io::Result<Link> {
         let (orders, actuators) = UnixStream::pair()?;
         let (received, beats) = io::pipe()?;
         fcntl(&beats, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let reports = orders.try_clone()?;
         // Both ends of a terminal's or a service manager's signals are the daemon's: see `signals`.
         let guardian = Command::new(program)
-            .arg("guardian")
+            .args(["guardian", "--actuator", choice.as_str()])
             .stdin(Stdio::from(OwnedFd::from(received)))
             .stdout(Stdio::from(OwnedFd::from(actuators)))
             .process_group(0)
@@ -84,13 +85,12 @@ impl Link {
             given_up: OnceLock::new(),
         });
         let (through, over) = mpsc::channel();
-        let mut link = Link { orders, beats: Some(beats), processes: Arc::clone(&processes), over };
+        let link = Link { orders, beats: Some(beats), processes: Arc::clone(&processes), over };
         let read = move || {
             listen(reports, &processes, &to);
             drop(through);
         };
         thread::Builder::new().name("actuator-link".to_owned()).spawn(read)?;
-        link.beat();
         Ok(link)
     }
 
@@ -151,7 +151,7 @@ impl Drop for Link {
 }
 
 /// Passes reports on until there are no more, then says how it ended.
-fn listen(mut reports: UnixStream, processes: &Processes, to: &Sender<Input>) {
+fn listen(mut reports: UnixStream, processes: &Processes, to: &InputSender) {
     if let Err(error) = pass_on(&mut reports, processes, to) {
         processes.give_up(format!("its reports cannot be read: {error}"));
         // Whatever it still says is of no use, but its end is.
@@ -162,11 +162,11 @@ fn listen(mut reports: UnixStream, processes: &Processes, to: &Sender<Input>) {
     let _ = to.send(Input::Actuator(lost));
 }
 
-fn pass_on(reports: &mut UnixStream, processes: &Processes, to: &Sender<Input>) -> io::Result<()> {
+fn pass_on(reports: &mut UnixStream, processes: &Processes, to: &InputSender) -> io::Result<()> {
     let mut lines = Lines::default();
     while lines.fill(reports)? > 0 {
         while let Some(told) = lines.next::<ActuatorEvent>()? {
-            if let ActuatorEvent::Started { actuator } = told {
+            if let ActuatorEvent::Started { actuator, .. } = told {
                 processes.actuator.store(actuator, Ordering::Release);
             }
             let _ = to.send(Input::Actuator(told));
@@ -217,6 +217,7 @@ fn lost(guardian: Option<ExitStatus>, given_up: Option<&String>) -> ActuatorEven
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::channel::channel;
 
     fn ended(raw: i32) -> (String, bool) {
         match lost(Some(ExitStatus::from_raw(raw)), None) {
@@ -239,14 +240,14 @@ mod tests {
 
     #[test]
     fn a_program_that_cannot_be_executed_is_an_error_at_once() {
-        let (to, _inputs) = mpsc::channel();
-        assert!(Link::start(Path::new("/nonexistent/gpreempt"), to).is_err());
+        let (to, _inputs) = channel().unwrap();
+        assert!(Link::start(Path::new("/nonexistent/gpreempt"), ActuatorChoice::Auto, to).is_err());
     }
 
     #[test]
     fn a_program_that_leaves_at_once_is_a_loss() {
-        let (to, inputs) = mpsc::channel();
-        let mut link = Link::start(Path::new("/bin/false"), to).unwrap();
+        let (to, inputs) = channel().unwrap();
+        let mut link = Link::start(Path::new("/bin/false"), ActuatorChoice::Auto, to).unwrap();
         let Input::Actuator(ActuatorEvent::Lost { why, killed: false }) = inputs.recv().unwrap() else {
             panic!("something else")
         };

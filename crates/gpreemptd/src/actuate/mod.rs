@@ -1,8 +1,9 @@
 //! Stops and resumes queues: the actuator process, its guardian, and the link to them.
 //!
 //! The actuator is the only process that opens the driver and traces others. When it ends, for whatever reason, the
-//! driver resumes everything it had stopped. The guardian, its parent, ends it when it, or the daemon, gives no sign of
-//! life.
+//! driver resumes everything it had stopped. There are two: one over the driver's debug interface (`debug_trap`), one
+//! over that of a patched driver (`combined`); `choice` says which serves. The guardian, its parent, ends it when it,
+//! or the daemon, gives no sign of life.
 //!
 //! ```text
 //!            orders, reports: a socket
@@ -14,11 +15,16 @@
 //! and is killed with its guardian; the guardian leaves when the daemon's beats end, after the actuator.
 
 mod actuator;
+mod choice;
+mod combined;
+mod debug_trap;
 mod guardian;
 mod json_lines;
 mod link;
 mod reaper;
 mod refusal;
+mod reports;
+mod reset_queues;
 mod signals;
 mod target;
 mod wire;
@@ -26,10 +32,11 @@ mod wire;
 use std::time::Duration;
 
 pub use actuator::actuator_main;
+pub use choice::{ActuatorChoice, unavailable};
 pub use guardian::guardian_main;
 pub use link::Link;
 pub use reaper::LinkReaper;
-pub use wire::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind, TracedQueue};
+pub use wire::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind, QueueChange, TracedQueue};
 
 /// Longest time between two signs of life of the daemon, and of the actuator.
 pub const BEAT: Duration = Duration::from_millis(100);

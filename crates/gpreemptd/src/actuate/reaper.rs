@@ -62,16 +62,16 @@ fn reap(links: &Receiver<Link>) {
 mod tests {
     use std::path::Path;
 
-    use super::super::ActuatorEvent;
+    use super::super::{ActuatorChoice, ActuatorEvent};
     use super::*;
     use crate::inbox::Input;
 
     #[test]
     fn every_actuator_has_ended_when_the_reaper_is_dropped() {
-        let (to, inputs) = mpsc::channel();
+        let (to, inputs) = crate::os::channel::channel().unwrap();
         let reaper = LinkReaper::start().unwrap();
         for _ in 0..3 {
-            reaper.end(Link::start(Path::new("/bin/false"), to.clone()).unwrap());
+            reaper.end(Link::start(Path::new("/bin/false"), ActuatorChoice::Auto, to.clone()).unwrap());
         }
         drop(reaper);
         let lost = |input: &Input| matches!(input, Input::Actuator(ActuatorEvent::Lost { .. }));

@@ -18,8 +18,11 @@ pub(super) fn with_kind(ticket: Option<u64>, pid: Pid, kind: CommandRefusalKind,
 
 /// Returns the kind of an error.
 pub(super) fn kind(error: &Error) -> CommandRefusalKind {
-    if error.is_gone() {
+    if error.is_gone() || matches!(error, Error::NotOpen { .. }) {
         return CommandRefusalKind::Gone;
+    }
+    if error.is_busy() {
+        return CommandRefusalKind::Busy;
     }
     if error.is_without_runtime() {
         return CommandRefusalKind::Runtime;
@@ -34,6 +37,9 @@ pub(super) fn kind(error: &Error) -> CommandRefusalKind {
         }
         // One of its gpus is another debugger's.
         (Error::Runtime { state: RuntimeState::ENABLED_BUSY, .. }, _) => CommandRefusalKind::Debugger,
+        // Another scheduler has it; the daemon treats that as a debugger.
+        (Error::Switch { .. }, Some(Errno::EBUSY)) => CommandRefusalKind::Debugger,
+        (Error::Switch { .. }, Some(Errno::ETIME)) => CommandRefusalKind::Reset,
         (_, Some(Errno::EIO)) => CommandRefusalKind::Reset,
         (_, Some(Errno::EPERM | Errno::EACCES)) => CommandRefusalKind::Permission,
         _ => CommandRefusalKind::Other,
@@ -48,6 +54,8 @@ fn is_traced(pid: Pid) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io;
+
+    use kfd::TrapOp;
 
     use super::*;
 
@@ -64,10 +72,35 @@ mod tests {
     }
 
     #[test]
+    fn entries_of_a_switch_are_refused_as_calls_of_a_session_are() {
+        let refused = |errno: Errno| {
+            let error = io::Error::from_raw_os_error(errno as i32);
+            kind(&Error::Switch { pid: Pid(1), error })
+        };
+        assert_eq!(refused(Errno::ESRCH), CommandRefusalKind::Gone);
+        assert_eq!(refused(Errno::EPERM), CommandRefusalKind::Permission);
+        assert_eq!(refused(Errno::EBUSY), CommandRefusalKind::Debugger);
+        assert_eq!(refused(Errno::EIO), CommandRefusalKind::Reset);
+        assert_eq!(refused(Errno::ETIME), CommandRefusalKind::Reset);
+        assert_eq!(refused(Errno::EOPNOTSUPP), CommandRefusalKind::Other);
+    }
+
+    #[test]
     fn a_gpu_of_another_debugger_is_told_from_one_that_failed() {
         let refused = |state| kind(&Error::Runtime { pid: Pid(1), state });
         assert_eq!(refused(RuntimeState::ENABLED_BUSY), CommandRefusalKind::Debugger);
         assert_eq!(refused(RuntimeState::ENABLED_ERROR), CommandRefusalKind::Other);
+    }
+
+    #[test]
+    fn a_driver_without_time_is_told_from_a_gpu_of_another_debugger() {
+        let refused = |operation| {
+            let error = io::Error::from_raw_os_error(Errno::EBUSY as i32);
+            kind(&Error::Trap { operation, pid: Pid(1), error })
+        };
+        assert_eq!(refused(TrapOp::ENABLE), CommandRefusalKind::Debugger);
+        assert_eq!(refused(TrapOp::RESUME_QUEUES), CommandRefusalKind::Busy);
+        assert_eq!(kind(&Error::NotOpen { pid: Pid(1) }), CommandRefusalKind::Gone);
     }
 
     #[test]

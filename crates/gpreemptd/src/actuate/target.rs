@@ -1,8 +1,6 @@
 //! One process whose queues are stopped and resumed. The driver is called on the thread that traces it; the methods of
 //! [`Target`] only post work to that thread.
 
-use std::io::Write;
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -12,8 +10,9 @@ use kfd::{
     Batch, Calls, Error, Event, GpuId, Grace, Kfd, Pid, QueueId, QueueResult, QueueSnapshotEntry, RuntimeState, Tracer,
 };
 
-use super::json_lines::line;
 use super::refusal::{refused, with_kind};
+use super::reports::Reports;
+use super::reset_queues::ResetQueues;
 use super::{ActuatorEvent, CommandRefusalKind, TracedQueue};
 use crate::clock;
 
@@ -23,7 +22,7 @@ const STOP_TRACING_AGAIN: Duration = Duration::from_millis(500);
 /// What all targets share.
 #[derive(Debug)]
 pub(super) struct Common {
-    reports: Mutex<UnixStream>,
+    reports: Arc<Reports>,
     /// Opened by the first tracing thread that needs it: the main thread makes no calls of the driver.
     kfd: Mutex<Option<Arc<Kfd>>>,
     /// The driver wants its callers to trace.
@@ -31,14 +30,13 @@ pub(super) struct Common {
 }
 
 impl Common {
-    pub(super) fn new(reports: UnixStream) -> Common {
-        Common { reports: Mutex::new(reports), kfd: Mutex::new(None), must_trace: AtomicBool::new(false) }
+    pub(super) fn new(reports: Arc<Reports>) -> Common {
+        Common { reports, kfd: Mutex::new(None), must_trace: AtomicBool::new(false) }
     }
 
-    /// Tells the daemon. If it cannot be told it is gone, and the main thread sees that.
+    /// Tells the daemon.
     pub(super) fn tell(&self, told: &ActuatorEvent) {
-        let Ok(line) = line(told) else { return };
-        let _ = self.reports.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line);
+        self.reports.tell(told);
     }
 
     fn kfd(&self) -> kfd::Result<Arc<Kfd>> {
@@ -99,6 +97,7 @@ struct State {
     runtime: AtomicBool,
     /// The session is over, or could not begin, and the daemon was told.
     over: AtomicBool,
+    reset: ResetQueues,
 }
 
 impl Target {
@@ -178,7 +177,16 @@ impl Target {
         let (common, pid) = (Arc::clone(&self.common), self.tracer.pid());
         let ticket = Ticket { common, pid, number, answered: false };
         let queues: Vec<QueueId> = queues.iter().copied().map(QueueId).collect();
-        self.tracer.post(move |calls| execute(calls, ticket, &queues, action));
+        let state = Arc::clone(&self.state);
+        self.tracer.post(move |calls| execute(calls, &state.reset, ticket, &queues, action));
+    }
+
+    /// Lets the process destroy queues that were reset.
+    pub(super) fn release_reset(&self) {
+        if !self.state.reset.is_empty() {
+            let state = Arc::clone(&self.state);
+            self.tracer.post(move |calls| state.reset.release(calls));
+        }
     }
 
     /// Ends the session after what was ordered; everything of it runs then. The thread ends with it.
@@ -239,11 +247,11 @@ fn traced(queues: &[QueueSnapshotEntry]) -> Vec<TracedQueue> {
 }
 
 /// Makes the one call of an order and answers it.
-fn execute(calls: &Calls, ticket: Ticket, queues: &[QueueId], action: Action) {
+fn execute(calls: &Calls, reset: &ResetQueues, ticket: Ticket, queues: &[QueueId], action: Action) {
     let called_ns = clock::now().0;
     let outcome = match action {
         Action::Suspend(grace) => calls.suspend(queues, grace),
-        Action::Resume => calls.resume(queues),
+        Action::Resume => reset.resume(calls, queues),
     };
     let mut answered_ns = clock::now().0;
     let batch = match outcome {
@@ -254,16 +262,18 @@ fn execute(calls: &Calls, ticket: Ticket, queues: &[QueueId], action: Action) {
         }
     };
     let (mut done, mut failed) = sorted(&batch);
+    let mut cycles = 1;
     if let Action::Suspend(grace) = action
         && let Some(second) = suspend_new(calls, &batch, grace)
     {
         answered_ns = clock::now().0;
+        cycles += u32::from(!second.results().is_empty());
         let (more, failures) = sorted(&second);
         done.extend(more);
         failed.extend(failures);
     }
     let (number, pid) = (ticket.number, ticket.pid.0);
-    ticket.answer(&ActuatorEvent::Done { ticket: number, pid, queues: done, failed, called_ns, answered_ns });
+    ticket.answer(&ActuatorEvent::Done { ticket: number, pid, queues: done, failed, cycles, called_ns, answered_ns });
 }
 
 /// Queues that were created since the last snapshot can be stopped after another one.

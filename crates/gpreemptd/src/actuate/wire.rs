@@ -1,5 +1,6 @@
 //! Messages between daemon and actuator: one JSON document per line.
 
+use gpreempt_proto::ActuatorKind;
 use kfd::{GpuId, QueueType};
 use serde::{Deserialize, Serialize};
 
@@ -19,27 +20,30 @@ pub enum ActuatorCommand {
         /// The process.
         pid: u32,
     },
-    /// Stop queues of one process on one gpu. Answered by [`ActuatorEvent::Done`] or [`ActuatorEvent::Refused`] with
-    /// the ticket.
-    Suspend {
-        /// Repeated in the answer.
-        ticket: u64,
-        /// The process.
-        pid: u32,
-        /// Its queues.
-        queues: Vec<u32>,
-        /// In 1,000 clocks; absent: as the hardware is set.
+    /// Stop and resume queues: the changes of one plan, which the combined actuator makes with one call. Each is
+    /// answered by [`ActuatorEvent::Done`] or [`ActuatorEvent::Refused`] with its ticket.
+    Switch {
+        /// What to change.
+        changes: Vec<QueueChange>,
+        /// Of those that are stopped, in 1,000 clocks; absent: as the hardware is set.
         grace: Option<u8>,
     },
-    /// Let queues run. Answered as [`ActuatorCommand::Suspend`].
-    Resume {
-        /// Repeated in the answer.
-        ticket: u64,
-        /// The process.
-        pid: u32,
-        /// Its queues.
-        queues: Vec<u32>,
-    },
+}
+
+/// Queues of one process on one gpu that are stopped or resumed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueChange {
+    /// Repeated in the answer: the number of the entry that the change carries out, or zero.
+    pub ticket: u64,
+    /// The process.
+    pub pid: u32,
+    /// The gpu.
+    #[serde(with = "GpuNumber")]
+    pub gpu: GpuId,
+    /// The queues.
+    pub queues: Vec<u32>,
+    /// Whether they are stopped; else they are resumed.
+    pub preempt: bool,
 }
 
 /// A report of the actuator.
@@ -50,8 +54,10 @@ pub enum ActuatorEvent {
     Started {
         /// Its process.
         actuator: u32,
+        /// Which one serves.
+        kind: ActuatorKind,
     },
-    /// A session began.
+    /// A session began; or, with the combined actuator, which has none, the process can be stopped.
     Attached {
         /// The process.
         pid: u32,
@@ -79,6 +85,8 @@ pub enum ActuatorEvent {
         queues: Vec<u32>,
         /// Queues for which the gpu failed; the driver counts them as changed.
         failed: Vec<u32>,
+        /// Runlist cycles that it took. Of changes made together on one gpu, one has them.
+        cycles: u32,
         /// When the driver was called, in monotonic nanoseconds.
         called_ns: u64,
         /// When it answered, in monotonic nanoseconds.
@@ -127,6 +135,8 @@ pub enum CommandRefusalKind {
     Debugger,
     /// The daemon's user may not do that.
     Permission,
+    /// The driver has no time for the process now.
+    Busy,
     /// The gpu is being reset.
     Reset,
     /// Anything else.

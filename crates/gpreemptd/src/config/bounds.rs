@@ -6,7 +6,7 @@ use gpreempt_core::{
     Scheduler, TenantSlot,
 };
 
-use super::{ACTUATOR, Config, RuleSettings};
+use super::{Config, RuleSettings};
 
 /// Bounds for the process of a rule.
 pub(super) struct RuleBounds {
@@ -76,12 +76,12 @@ impl Config {
     }
 
     fn evaluate(&self, params: &GpuParams) -> Result<Vec<Option<RuleBounds>>, gpreempt_core::Error> {
-        let (gpu, actuator, detection) = (GpuIndex(0), ACTUATOR, self.detection());
+        let (gpu, actuator, detection) = (GpuIndex(0), self.expected_actuator(), self.detection());
         let count = self.rules.len();
         let mut core = Scheduler::new(Parts {
-            gpus: [GpuSlot::default()],
-            jobs: vec![JobSlot::default(); count],
-            tenants: vec![TenantSlot::default(); count],
+            gpus: [GpuSlot::EMPTY],
+            jobs: vec![JobSlot::EMPTY; count],
+            tenants: vec![TenantSlot::EMPTY; count],
             order: vec![0; count],
             plan: vec![Entry::EMPTY; count],
         })?;

@@ -26,6 +26,8 @@ use gpreempt_core::{ActuatorKind, GpuParams, JobParams, Level};
 use gpreempt_proto::Mode;
 use toml_source::{ReadLimits, Source};
 
+use crate::actuate::ActuatorChoice;
+
 pub use self::assign::{JOB_VARIABLE, LEVEL_VARIABLE};
 pub use self::error::ConfigError;
 pub use self::glob::Glob;
@@ -35,10 +37,6 @@ use self::accounts::Accounts;
 
 /// The commented file with the defaults that `gpreempt config init` prints.
 pub const INIT: &str = include_str!("../../../../deploy/gpreempt.toml");
-
-/// How the daemon stops processes: through the driver's debug interface. Bounds, warnings and the scheduler use its
-/// costs.
-pub(crate) const ACTUATOR: ActuatorKind = ActuatorKind::DebugTrap;
 
 /// Files that are read. Opening a pipe would wait for a writer, and the daemon reads while it runs.
 const LIMITS: ReadLimits = ReadLimits { max_bytes: 1 << 20, regular_only: true };
@@ -50,6 +48,8 @@ pub struct Config {
     pub source: Option<PathBuf>,
     /// Whether processes are stopped, or stops only reported.
     pub mode: Mode,
+    /// How processes are stopped.
+    pub actuator: ActuatorChoice,
     /// Time between two scans of all processes and queues, 1 to 10 ms.
     pub scan: Duration,
     /// Polling of queues between scans.
@@ -154,6 +154,16 @@ impl Config {
         parse::config(&Source::new(name, text))
     }
 
+    /// Returns the actuator whose costs count before one has started. What the driver has is not known then, so `auto`
+    /// counts as the debug trap, which costs more.
+    #[must_use]
+    pub fn expected_actuator(&self) -> ActuatorKind {
+        match self.actuator {
+            ActuatorChoice::Auto | ActuatorChoice::DebugTrap => ActuatorKind::DebugTrap,
+            ActuatorChoice::Combined => ActuatorKind::Combined,
+        }
+    }
+
     /// Returns the settings of the gpu with this PCI address (`0000:c1:00.0`, or `0000:c1:00.0/3` for a partition).
     #[must_use]
     pub fn gpu(&self, address: &str) -> GpuParams {
@@ -193,6 +203,7 @@ impl Default for Config {
         Config {
             source: None,
             mode: Mode::Observe,
+            actuator: ActuatorChoice::Auto,
             scan: Duration::from_millis(5),
             watch: Watch::default(),
             grace_kiloclocks: None,

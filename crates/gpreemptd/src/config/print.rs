@@ -20,6 +20,7 @@ impl Config {
             None => file.comment("Settings in effect without a file: the defaults."),
         }
         file.pair("mode", if self.mode == Mode::Enforce { "\"enforce\"" } else { "\"observe\"" });
+        file.pair("actuator", quoted(self.actuator.as_str()));
         file.pair("scan_ms", decimal(self.scan, MS));
         match self.grace_kiloclocks {
             Some(grace) => file.pair("grace_kiloclocks", grace),

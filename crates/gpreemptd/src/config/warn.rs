@@ -3,7 +3,7 @@
 use gpreempt_core::{Batch, Cost, GpuIndex, GpuParams, JobParams, Level, Permille, PolicyKind};
 use gpreempt_proto::Mode;
 
-use super::{ACTUATOR, Account, Config, Glob, GpuRule, Grouping, Requests, Rule, RuleSettings, Trusted};
+use super::{Account, Config, Glob, GpuRule, Grouping, Requests, Rule, RuleSettings, Trusted};
 use crate::identity::cgroup::USER_SLICE;
 
 impl Config {
@@ -135,7 +135,7 @@ impl Config {
             return warnings;
         }
         let one = Batch::EMPTY.and(1);
-        let needed = ACTUATOR.cycles(GpuIndex(0), one, one);
+        let needed = self.expected_actuator().cycles(GpuIndex(0), one, one);
         if params.cycle_burst < needed {
             let burst = params.cycle_burst;
             warnings

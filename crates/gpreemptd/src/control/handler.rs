@@ -13,7 +13,7 @@ use super::publisher::{Published, Publisher};
 use super::rate::{Limiter, Rate};
 use super::reload::{LoadConfig, reload};
 use crate::clock;
-use crate::inbox::{ClientRequest, Input, Responder};
+use crate::inbox::{ClientRequest, Input, InputSender, Responder};
 
 /// Longest age of a publication in an answer, and shortest time between two requests for one.
 const PUBLICATION: Nanos = Nanos::from_millis(20);
@@ -35,7 +35,7 @@ const LOG_FRAME: usize = 256;
 /// Serves requests: from the publisher, or through the host.
 pub(super) struct RequestHandler {
     publisher: Arc<Publisher>,
-    to_host: Sender<Input>,
+    to_host: InputSender,
     load: LoadConfig,
     changes: Limiter,
     notifications: Limiter,
@@ -50,7 +50,7 @@ pub(super) struct RequestHandler {
 }
 
 impl RequestHandler {
-    pub(super) fn new(publisher: Arc<Publisher>, to_host: Sender<Input>, load: LoadConfig) -> RequestHandler {
+    pub(super) fn new(publisher: Arc<Publisher>, to_host: InputSender, load: LoadConfig) -> RequestHandler {
         let (answer, answers) = channel();
         RequestHandler {
             publisher,

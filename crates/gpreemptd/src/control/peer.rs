@@ -77,6 +77,7 @@ impl Peer {
             schema: status.schema,
             daemon_pid: status.daemon_pid,
             actuator_pid: status.actuator_pid,
+            actuator: status.actuator,
             mode: status.mode,
             uptime_s: status.uptime_s,
             config: status.config.clone(),

@@ -1,19 +1,17 @@
 //! Reloads the configuration.
 
-use std::sync::mpsc::Sender;
-
 use gpreempt_proto::{Answer, Event, EventKind, Refusal, RefusalKind};
 
 use super::Publisher;
 use crate::config::Config;
-use crate::inbox::Input;
+use crate::inbox::{Input, InputSender};
 
 /// Reads the configuration from the daemon's file; the error is for the operator, with file and line.
 pub type LoadConfig = Box<dyn Fn() -> Result<Config, String> + Send>;
 
 /// Reads the configuration again and gives it to the host; one with an error is refused and the old one stays. Logs
 /// an event and a message either way.
-pub fn reload(load: &LoadConfig, publisher: &Publisher, to_host: &Sender<Input>) -> Answer {
+pub fn reload(load: &LoadConfig, publisher: &Publisher, to_host: &InputSender) -> Answer {
     let config = match load() {
         Ok(config) => config,
         Err(error) => {

@@ -7,7 +7,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ use super::publisher::Publisher;
 use super::reload::LoadConfig;
 use super::socket::{ServerError, Socket};
 use crate::clock;
-use crate::inbox::Input;
+use crate::inbox::InputSender;
 
 /// Connections at once.
 const MOST_CLIENTS: usize = 256;
@@ -59,7 +58,7 @@ impl Server {
     /// # Errors
     ///
     /// If the system has no thread left.
-    pub fn start(self, publisher: Arc<Publisher>, to_host: Sender<Input>, load: LoadConfig) -> io::Result<Handle> {
+    pub fn start(self, publisher: Arc<Publisher>, to_host: InputSender, load: LoadConfig) -> io::Result<Handle> {
         let signs = Arc::new(Signs::default());
         let loop_ = Loop {
             socket: self.socket,

@@ -68,6 +68,19 @@ impl ToWire for core::PolicyKind {
     }
 }
 
+impl ToWire for core::ActuatorKind {
+    type Wire = proto::ActuatorKind;
+
+    fn to_wire(self) -> proto::ActuatorKind {
+        match self {
+            core::ActuatorKind::DebugTrap => proto::ActuatorKind::DebugTrap,
+            core::ActuatorKind::Combined => proto::ActuatorKind::Combined,
+            // The daemon has no such actuator.
+            core::ActuatorKind::PerQueue => proto::ActuatorKind::Other,
+        }
+    }
+}
+
 impl ToWire for core::Action {
     type Wire = proto::Action;
 

@@ -26,9 +26,9 @@ use std::time::Duration;
 use gpreempt_core::Nanos;
 use kfd::{GpuId, Pid, ProcessMemory, QueueId};
 
-use crate::actuate::Link;
+use crate::actuate::{ActuatorChoice, Link};
 use crate::identity::Identity;
-use crate::inbox::Input;
+use crate::inbox::InputSender;
 
 pub(crate) use tracked::ended;
 
@@ -67,7 +67,7 @@ pub enum DiscoveryEvent {
 /// The outcome of an attempt to start the actuator.
 #[derive(Debug)]
 pub enum ActuatorStart {
-    /// It starts. What it reports comes as [`Input::Actuator`], possibly before this.
+    /// It starts. What it reports comes as [`crate::inbox::Input::Actuator`], possibly before this.
     Started(Link),
     /// Not started: this process is the actuator of another daemon on these gpus.
     OtherDaemon(Pid),
@@ -119,6 +119,9 @@ pub struct Process {
     pub tenants: Vec<Tenant>,
     /// The process that traces it, which may be our actuator.
     pub traced_by: Option<Pid>,
+    /// Contexts that it made beside its first. Their queues are in no session, and [`Tenant::compute`] does not have
+    /// them; their rings are among [`Tenant::rings`].
+    pub contexts: usize,
 }
 
 /// What a process has on one gpu.
@@ -209,6 +212,8 @@ pub enum DiscoveryRequest {
     StartActuator {
         /// The executable.
         program: PathBuf,
+        /// Which actuator.
+        choice: ActuatorChoice,
     },
     /// Report the end of these processes, and of no others, whether they have queues or not.
     Track(ProcessSet),
@@ -242,7 +247,7 @@ pub struct Discovery {
 /// # Errors
 ///
 /// If the system has no thread left.
-pub fn start(settings: Settings, to: Sender<Input>) -> io::Result<Discovery> {
+pub fn start(settings: Settings, to: InputSender) -> io::Result<Discovery> {
     let (requests, received) = mpsc::channel();
     let work = thread::Thread::new(settings, received, to);
     let thread = std::thread::Builder::new().name("discovery".to_owned()).spawn(move || work.run())?;

@@ -19,8 +19,10 @@ pub(super) struct ProcessRecord {
     pub(super) program: Option<Program>,
     /// When the program was found to have ended, while the driver still lists what it had.
     pub(super) departed: Option<Instant>,
-    /// What was told last, and the tracer at that time.
-    told: Option<(Vec<Tenant>, Option<Pid>)>,
+    /// Contexts beside the first.
+    contexts: Vec<u32>,
+    /// What was told last, with the tracer and the number of contexts at that time.
+    told: Option<(Vec<Tenant>, Option<Pid>, usize)>,
     dirty: bool,
     /// The host knows of it, whatever has to be read again meanwhile.
     announced: bool,
@@ -30,6 +32,8 @@ pub(super) struct ProcessRecord {
 #[derive(Debug, Default)]
 struct GpuUsage {
     compute: Vec<ListedQueue>,
+    /// Compute queues of contexts beside the first.
+    elsewhere: usize,
     sdma: Vec<QueueId>,
     rings: Rings,
     vram: u64,
@@ -79,13 +83,14 @@ impl ProcessRecord {
             let usage = self.usages.entry(queue.gpu).or_default();
             match queue.kind {
                 SysfsQueueType::COMPUTE => usage.compute.push(ListedQueue { id: *id, inode: *inode }),
-                _ => usage.sdma.push(*id),
+                kind if kind.is_copy() => usage.sdma.push(*id),
+                _ => {}
             }
         }
         for (gpu, usage) in &mut self.usages {
             match before.remove(gpu) {
                 Some(old) => {
-                    usage.vram = old.vram;
+                    (usage.vram, usage.elsewhere) = (old.vram, old.elsewhere);
                     if old.compute == usage.compute {
                         usage.rings = old.rings;
                     }
@@ -138,6 +143,33 @@ impl ProcessRecord {
         Ok(())
     }
 
+    /// Counts its contexts beside the first and their compute queues. Says whether any came or went.
+    pub(super) fn update_contexts(&mut self, pid: Pid, processes: &Processes) -> kfd::Result<bool> {
+        let contexts = processes.contexts(pid)?.unwrap_or_default();
+        let mut queues: BTreeMap<GpuId, usize> = BTreeMap::new();
+        for context in &contexts {
+            let all = processes.context_queues(pid, *context)?;
+            for queue in all.iter().filter(|queue| queue.kind == SysfsQueueType::COMPUTE) {
+                *queues.entry(queue.gpu).or_default() += 1;
+            }
+        }
+        let mut changed = self.contexts != contexts;
+        self.contexts = contexts;
+        for (gpu, usage) in &mut self.usages {
+            let elsewhere = queues.get(gpu).copied().unwrap_or(0);
+            if std::mem::replace(&mut usage.elsewhere, elsewhere) != elsewhere {
+                usage.rings = Rings::Unknown;
+                changed = true;
+            }
+        }
+        self.dirty |= changed;
+        Ok(changed)
+    }
+
+    pub(super) fn contexts(&self) -> usize {
+        self.contexts.len()
+    }
+
     /// Where nothing is mapped any more there is no ring: a queue was replaced by one that looks the same.
     pub(super) fn forget_rings(&mut self) {
         self.usages.values_mut().for_each(|usage| usage.rings = Rings::Unknown);
@@ -152,7 +184,12 @@ impl ProcessRecord {
         let lacking = |usage: &GpuUsage| !usage.compute.is_empty() && !usage.rings.are_known();
         let usages = self.usages.iter_mut().filter(|(_, usage)| lacking(usage));
         let wanted: Vec<Wanted<'_>> = usages
-            .map(|(gpu, GpuUsage { compute, rings, .. })| Wanted { pid, gpu: *gpu, count: compute.len(), rings })
+            .map(|(gpu, GpuUsage { compute, elsewhere, rings, .. })| Wanted {
+                pid,
+                gpu: *gpu,
+                count: compute.len() + *elsewhere,
+                rings,
+            })
             .collect();
         // What is found may have to be told.
         self.dirty |= !wanted.is_empty();
@@ -168,7 +205,8 @@ impl ProcessRecord {
         // Where it only copies there is nothing to stop and nothing to wait for.
         let computing = self.usages.iter().filter(|(_, usage)| !usage.compute.is_empty());
         let tenants: Vec<Tenant> = computing.map(|(gpu, usage)| usage.tenant(*gpu)).collect();
-        let now = (tenants.clone(), program.traced_by);
+        let contexts = self.contexts.len();
+        let now = (tenants.clone(), program.traced_by, contexts);
         if self.told.as_ref() == Some(&now) {
             return None;
         }
@@ -179,6 +217,7 @@ impl ProcessRecord {
             memory: program.memory.clone(),
             tenants,
             traced_by: program.traced_by,
+            contexts,
         })
     }
 }

@@ -40,7 +40,7 @@ impl Rings {
 pub(super) struct Wanted<'a> {
     pub(super) pid: Pid,
     pub(super) gpu: GpuId,
-    /// Its compute queues there.
+    /// Its compute queues there, those of all contexts.
     pub(super) count: usize,
     pub(super) rings: &'a mut Rings,
 }
@@ -109,9 +109,9 @@ impl Reader {
 fn fill(wanted: Vec<Wanted<'_>>, shown: &[debugfs::MqdProcess]) -> bool {
     let mut complete = true;
     for Wanted { pid, gpu, count, rings } in wanted {
-        let process = shown.iter().find(|process| process.pid == pid.0);
-        let queues = process.map_or(&[][..], |process| &process.queues);
-        let here = queues.iter().filter(|queue| queue.kind == MqdKind::Compute && queue.gpu_id == gpu.0);
+        // A process has a record for each of its contexts.
+        let queues = shown.iter().filter(|process| process.pid == pid.0).flat_map(|process| &process.queues);
+        let here = queues.filter(|queue| queue.kind == MqdKind::Compute && queue.gpu_id == gpu.0);
         let found: Option<Vec<Ring>> = here.map(ring).collect();
         *rings = match found.filter(|found| found.len() == count) {
             Some(found) => Rings::Known(found),

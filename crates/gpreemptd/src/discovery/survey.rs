@@ -120,6 +120,12 @@ impl Survey {
             known.departed = None;
         }
         let mut changed = known.update_queues(pid, &listing, &self.processes, depth.thorough)?;
+        if changed || depth.slow {
+            changed |= known.update_contexts(pid, &self.processes)?;
+            if known.contexts() > 0 {
+                warnings.warn(uncontrollable(pid));
+            }
+        }
         if !known.has_compute() {
             known.leave(pid, found);
             if known.program.is_some() {
@@ -153,6 +159,13 @@ fn is_due(due: &mut Option<Instant>, period: Duration, now: Instant) -> bool {
         *due = Some(now + period);
     }
     is_due
+}
+
+fn uncontrollable(pid: Pid) -> String {
+    format!(
+        "process {pid} has contexts beside its first (`context_*` in sysfs), whose queues no debug session reaches: it is not \
+         stopped"
+    )
 }
 
 fn unknown_process(pid: Pid, error: &io::Error) -> String {

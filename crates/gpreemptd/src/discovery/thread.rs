@@ -1,7 +1,7 @@
 //! The discovery thread: scans at its period, and serves requests at once.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use kfd::{GpuId, Pid, Processes};
@@ -13,9 +13,9 @@ use super::survey::Survey;
 use super::tracked::Tracked;
 use super::warn_once::WarnOnce;
 use super::{ActuatorStart, DiscoveryEvent, DiscoveryRequest, OccupancySample, Settings};
-use crate::actuate::Link;
+use crate::actuate::{ActuatorChoice, Link};
 use crate::clock;
-use crate::inbox::Input;
+use crate::inbox::{Input, InputSender};
 
 /// Time between two scans while no process has the driver open. A program that opens it takes longer than that until it
 /// has a queue.
@@ -33,11 +33,11 @@ pub(super) struct Thread {
     tracked: Tracked,
     warnings: WarnOnce,
     requests: Receiver<DiscoveryRequest>,
-    to: Sender<Input>,
+    to: InputSender,
 }
 
 impl Thread {
-    pub(super) fn new(settings: Settings, requests: Receiver<DiscoveryRequest>, to: Sender<Input>) -> Thread {
+    pub(super) fn new(settings: Settings, requests: Receiver<DiscoveryRequest>, to: InputSender) -> Thread {
         let processes = Processes::default();
         Thread {
             scan: settings.scan,
@@ -104,8 +104,8 @@ impl Thread {
             }
             DiscoveryRequest::RingsLost(pid) => self.survey.find_rings_again(pid),
             DiscoveryRequest::Stopped(pids) => self.stopped.set(pids),
-            DiscoveryRequest::StartActuator { program } => {
-                let outcome = self.start_actuator(&program);
+            DiscoveryRequest::StartActuator { program, choice } => {
+                let outcome = self.start_actuator(&program, choice);
                 return self.tell(DiscoveryEvent::ActuatorStart(outcome));
             }
             DiscoveryRequest::Track(processes) => self.tracked.set(processes),
@@ -117,11 +117,11 @@ impl Thread {
         Ok(())
     }
 
-    fn start_actuator(&self, program: &Path) -> ActuatorStart {
+    fn start_actuator(&self, program: &Path, choice: ActuatorChoice) -> ActuatorStart {
         if let Some(pid) = other_daemon::find_actuator(&self.processes) {
             return ActuatorStart::OtherDaemon(pid);
         }
-        match Link::start(program, self.to.clone()) {
+        match Link::start(program, choice, self.to.clone()) {
             Ok(link) => ActuatorStart::Started(link),
             Err(error) => ActuatorStart::Failed(error),
         }

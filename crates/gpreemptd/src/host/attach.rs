@@ -1,6 +1,6 @@
 //! Decides which processes need a debug session: only potential victims, only under contention, only in enforce mode.
 
-use gpreempt_core::{GpuIndex, JobId, Nanos};
+use gpreempt_core::{ActuatorKind, GpuIndex, JobId, Nanos, Report};
 use gpreempt_proto::{EventKind, Mode};
 use kfd::Pid;
 
@@ -23,7 +23,7 @@ impl Host {
     /// Notes where jobs compete, begins the sessions that are needed, and tells the core which tenants can be
     /// stopped. Called after every change.
     pub(super) fn apply_changes(&mut self, now: Nanos) {
-        self.world.classify_tenants(&mut self.core);
+        self.world.classify_tenants(&self.core);
         self.pending.core_informed();
         for index in self.world.gpus.indices() {
             let contested = self.is_contested(index);
@@ -72,18 +72,26 @@ impl Host {
         for pid in wanted {
             let Some(process) = self.world.processes.get_mut(&pid) else { continue };
             process.session = Session::Asked { at: now };
+            self.ask_for_queues(pid, now);
+        }
+    }
+
+    /// Asks the actuator to take a process for a target, or to tell the queues of one that it has.
+    pub(super) fn ask_for_queues(&mut self, pid: Pid, now: Nanos) {
+        if let Some(process) = self.world.processes.get(&pid) {
             let order = ActuatorCommand::Attach { pid: pid.0, started: process.identity.started };
             self.send(&order, now);
         }
     }
 
-    /// Returns the processes that need a session: all of a job of which a member is held or could be stopped, and those
-    /// whose rings only a session can find.
+    /// Returns the processes that need a session: all of a job of which a member is held or could be stopped, except
+    /// those that a session cannot stop, and those whose rings only a session can find.
     pub(super) fn needing_sessions(&self) -> Vec<Pid> {
         let mut needing: Vec<Pid> = Vec::new();
         for job in self.world.jobs.values() {
             if job.held_until.is_some() || self.could_be_stopped(job.core) {
-                needing.extend(job.pids.iter().copied());
+                let reachable = |pid: &Pid| self.world.processes.get(pid).is_none_or(|process| process.contexts == 0);
+                needing.extend(job.pids.iter().copied().filter(reachable));
             }
         }
         // Where the driver's files may not be read, the process to be protected needs a session, too.
@@ -117,7 +125,10 @@ impl Host {
     fn ensure_actuator(&mut self, now: Nanos) -> bool {
         match self.sessions.begin_start(now) {
             Ok(true) => {
-                self.discovery.tell(DiscoveryRequest::StartActuator { program: self.program.clone() });
+                self.discovery.tell(DiscoveryRequest::StartActuator {
+                    program: self.program.clone(),
+                    choice: self.config.actuator,
+                });
                 false
             }
             Ok(false) => self.sessions.is_up(),
@@ -268,7 +279,10 @@ impl Host {
             self.record_stop_end(key, now);
             match ordered {
                 // Its answer does not come any more, and the core would wait for it.
-                Some(action) => self.answer_for(key, action, Some(0), now),
+                Some(entry) => {
+                    let report = Report { at: now, took: Nanos::ZERO, cycles: None, stopped_queues: Some(0) };
+                    self.answer_for(key, entry, report);
+                }
                 None => self.observe_again(key, now),
             }
         }
@@ -294,8 +308,12 @@ impl Host {
         }
     }
 
-    /// Returns the tracer, unless it is our actuator.
+    /// Returns the tracer, unless it is our actuator. The combined actuator traces nothing, so that no
+    /// debugger is in its way.
     pub(super) fn debugger(&self, tracer: Option<Pid>) -> Option<Pid> {
+        if self.actuator_kind() == ActuatorKind::Combined {
+            return None;
+        }
         tracer.filter(|tracer| self.sessions.actuator_pid() != Some(tracer.0))
     }
 
@@ -307,6 +325,12 @@ impl Host {
         }
         if let Some(debugger) = self.debugger(process.traced_by) {
             return Some(format!("debugger {debugger} is attached"));
+        }
+        if process.contexts > 0 {
+            return Some(format!("{} of its contexts are out of reach of a debug session", process.contexts));
+        }
+        if let Some((answer, _)) = process.busy.as_ref().filter(|(_, until)| now < *until) {
+            return Some(format!("the driver is busy with it: {answer}"));
         }
         if now < process.leaving_until {
             return Some("it wants to end, or to destroy a queue".into());

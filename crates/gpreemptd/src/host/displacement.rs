@@ -24,7 +24,7 @@ pub(super) struct Displacements {
 
 impl Displacements {
     /// Asks the core about all pairs of `jobs`, which have tenants on `gpu`.
-    pub(super) fn ask(core: &mut Core, gpu: GpuIndex, jobs: &HashSet<JobId>) -> Displacements {
+    pub(super) fn ask(core: &Core, gpu: GpuIndex, jobs: &HashSet<JobId>) -> Displacements {
         let mut answers = Displacements::default();
         for &lower in jobs {
             if core.could_throttle(lower, gpu) {

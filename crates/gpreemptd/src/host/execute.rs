@@ -1,29 +1,40 @@
 //! Executes plans: entries become commands to the actuator, its answers become reports to the core.
 
-use gpreempt_core::{Action, Entry, GpuIndex, Nanos, Reason, Report};
-use gpreempt_proto::{EventKind, Mode};
+use gpreempt_core::{Action, ActuatorKind, Entry, EntryNumber, Error, GpuIndex, Nanos, Reason, Report, TenantId};
+use gpreempt_proto::{self as proto, EventKind, Mode};
 use kfd::{GpuId, Pid};
 
-use crate::actuate::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind};
+use crate::actuate::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind, QueueChange};
 use crate::clock;
-use crate::config::ACTUATOR;
 use crate::control::wire::ToWire as _;
 
-use super::sessions::{Loss, Ticket};
+use super::sessions::{Loss, NO_TICKET, Ticket};
 use super::world::{TenantKey, World};
 use super::{Host, must_succeed};
 
 /// How long a gpu is left alone after the driver said that it is being reset.
 const RESET: Nanos = Nanos::from_secs(1);
 
+/// How long a process is not stopped after the driver had no time for it.
+const BUSY: Nanos = Nanos::from_secs(2);
+
+/// What is known of the driver's call that executed a change.
+#[derive(Clone, Copy, Debug)]
+struct DriverCall {
+    called: Nanos,
+    answered: Nanos,
+    /// Runlist cycles that count for this change.
+    cycles: u32,
+}
+
 impl Host {
     /// Asks the core and carries out what it says. `seen` is when the last look began.
     pub(super) fn decide(&mut self, seen: Nanos, now: Nanos) {
         // Where nothing is new the core says so at once, which would hide what a decision costs.
         let weighs = self.pending.take_core_informed() || self.timers.is_core_due(now);
-        let plan = self.core.decide(now, &ACTUATOR);
+        let kind = self.actuator_kind();
+        let plan = self.core.decide(now, &kind);
         self.timers.set_core_wake(plan.wake);
-        self.overcommitted = plan.overcommitted;
         let entries = plan.entries.to_vec();
         if weighs {
             self.publisher.daemon().decision.note(clock::now().since(now));
@@ -33,8 +44,25 @@ impl Host {
             return;
         }
         self.publisher.daemon().decisions += 1;
-        for entry in &entries {
-            self.order(entry, seen);
+        self.carry_out(&entries, seen);
+    }
+
+    /// Sends the changes of a plan as one command: an actuator that can makes them together.
+    pub(super) fn carry_out(&mut self, entries: &[Entry], seen: Nanos) {
+        let changes: Vec<QueueChange> = entries.iter().filter_map(|entry| self.order(entry)).collect();
+        if changes.is_empty() {
+            return;
+        }
+        let stopped: Vec<GpuId> = changes.iter().filter(|change| change.preempt).map(|change| change.gpu).collect();
+        let sent_at = clock::now();
+        if !self.send(&ActuatorCommand::Switch { changes, grace: self.config.grace_kiloclocks }, sent_at) {
+            // Everything runs, or soon will: the loss of the actuator is told by itself.
+            return;
+        }
+        for gpu in stopped {
+            if let Some(gpu) = self.world.gpus.find(gpu).and_then(|gpu| self.world.gpus.get(gpu)) {
+                self.publisher.gpu(&gpu.about).plan.note(sent_at.since(seen));
+            }
         }
     }
 
@@ -57,59 +85,70 @@ impl Host {
         }
     }
 
-    fn order(&mut self, entry: &Entry, seen: Nanos) {
-        let Some(key) = self.world.by_core(entry.tenant) else { return };
+    /// Returns the change that an entry asks for; `None` if there is nothing to change.
+    fn order(&mut self, entry: &Entry) -> Option<QueueChange> {
+        let key = self.world.by_core(entry.tenant)?;
         let noticed = entry.why.cause.and_then(|cause| self.noticed(self.world.job_name(cause)?, key.gpu));
-        let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
+        let tenant = self.world.tenants.get_mut(&key)?;
         let preempt = entry.action == Action::Preempt;
         let running = tenant.about.compute.iter().map(|queue| queue.0).filter(|queue| !tenant.stopped.contains(queue));
         let queues: Vec<u32> = if preempt { running.collect() } else { tenant.stopped.iter().copied().collect() };
         if queues.is_empty() || !self.sessions.is_up() {
             // There is nothing to call the driver for, or no actuator that could.
             let stopped_queues = queues.is_empty().then_some(tenant.stopped_queues());
-            return self.answer_for(key, entry.action, stopped_queues, clock::now());
+            let report = Report { at: clock::now(), took: Nanos::ZERO, cycles: Some(0), stopped_queues };
+            self.answer_for(key, entry.number, report);
+            return None;
         }
-        tenant.ordered = Some(entry.action);
-        let gpu = tenant.gpu;
-        let (pid, sent_at) = (key.pid.0, clock::now());
-        let record = Ticket { key, action: entry.action, why: entry.why, queues: queues.clone(), sent_at, noticed };
-        let ticket = self.sessions.open_ticket(record);
-        let command = match entry.action {
-            Action::Preempt => ActuatorCommand::Suspend { ticket, pid, queues, grace: self.config.grace_kiloclocks },
-            Action::Resume => ActuatorCommand::Resume { ticket, pid, queues },
-        };
-        if !self.send(&command, sent_at) {
-            // Everything runs, or soon will: the loss of the actuator is told by itself.
-            return;
-        }
-        if let Some(gpu) = self.world.gpus.get(gpu).filter(|_| preempt) {
-            self.publisher.gpu(&gpu.about).plan.note(sent_at.since(seen));
-        }
+        tenant.ordered = Some(entry.number);
+        let change =
+            QueueChange { ticket: entry.number.0, pid: key.pid.0, gpu: key.gpu, queues: queues.clone(), preempt };
+        let (Entry { number, action, why, .. }, sent_at) = (*entry, clock::now());
+        self.sessions.open_ticket(Ticket { key, entry: number, action, why, queues, sent_at, noticed });
+        Some(change)
     }
 
     /// Tells the core what became of an order that the actuator gives no answer to.
-    pub(super) fn answer_for(&mut self, key: TenantKey, action: Action, stopped_queues: Option<u16>, now: Nanos) {
-        self.observe_again(key, now);
+    pub(super) fn answer_for(&mut self, key: TenantKey, entry: EntryNumber, report: Report) {
+        self.observe_again(key, report.at);
         if let Some(id) = self.world.tenants.get(&key).and_then(|tenant| tenant.core) {
-            must_succeed(self.core.report(id, action, Report { at: now, took: Nanos::ZERO, stopped_queues }));
+            self.report(id, entry, report);
+        }
+    }
+
+    /// Tells the core the result of an entry.
+    fn report(&mut self, id: TenantId, entry: EntryNumber, report: Report) {
+        match self.core.report(id, entry, report) {
+            // The answer came after the core had planned anew, or after the loss of the session had been taken for it.
+            // What is stopped now is observed.
+            Err(Error::StaleEntry) => tracing::debug!("a late answer to entry {}", entry.0),
+            outcome => drop(must_succeed(outcome)),
         }
     }
 
     /// A message of the actuator.
     pub(super) fn actuator_event(&mut self, told: ActuatorEvent, now: Nanos) {
         match told {
-            ActuatorEvent::Started { actuator } => {
-                self.sessions.set_actuator_pid(actuator);
+            ActuatorEvent::Started { actuator, kind } => {
+                let (kind, name) = match kind {
+                    proto::ActuatorKind::Combined => (ActuatorKind::Combined, "combined"),
+                    proto::ActuatorKind::DebugTrap | proto::ActuatorKind::Other => {
+                        (ActuatorKind::DebugTrap, "debug trap")
+                    }
+                };
+                self.sessions.set_actuator(actuator, kind);
+                self.publisher.daemon().actuator = Some(kind.to_wire());
                 // Processes that it traces may have been reported before, and taken for those of another debugger.
                 self.pending.members_changed();
-                self.note_daemon(EventKind::Actuator { message: format!("started as process {actuator}") });
+                self.note_daemon(EventKind::Actuator { message: format!("started as process {actuator} ({name})") });
             }
             ActuatorEvent::Attached { pid, runtime, queues } | ActuatorEvent::Changed { pid, runtime, queues } => {
                 self.session_open(Pid(pid), runtime, &queues, now);
                 self.note_cycle(Pid(pid), now);
             }
-            ActuatorEvent::Done { ticket, queues, failed, called_ns, answered_ns, .. } => {
-                self.command_done(ticket, &queues, &failed, Nanos(called_ns), Nanos(answered_ns), now);
+            ActuatorEvent::Done { ticket, queues, failed, cycles, called_ns, answered_ns, .. } => {
+                let call = DriverCall { called: Nanos(called_ns), answered: Nanos(answered_ns), cycles };
+                self.command_done(ticket, &queues, &failed, call, now);
             }
             ActuatorEvent::Refused(refused) => self.command_refused(&refused, now),
             ActuatorEvent::Ended { pid } => self.session_ended(Pid(pid), now),
@@ -117,24 +156,17 @@ impl Host {
         }
     }
 
-    fn command_done(
-        &mut self,
-        ticket: u64,
-        queues: &[u32],
-        failed: &[u32],
-        called: Nanos,
-        answered: Nanos,
-        now: Nanos,
-    ) {
+    fn command_done(&mut self, ticket: u64, queues: &[u32], failed: &[u32], call: DriverCall, now: Nanos) {
+        let DriverCall { called, answered, .. } = call;
         let Some(ticket) = self.sessions.close_ticket(ticket) else { return };
         let by = ticket.why.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned);
         let Some(tenant) = self.world.tenants.get_mut(&ticket.key) else {
             if ticket.action == Action::Preempt {
-                self.resume_stray(ticket.key.pid, queues.iter().chain(failed).copied().collect());
+                self.resume_stray(ticket.key, queues.iter().chain(failed).copied().collect());
             }
             return;
         };
-        tenant.ordered = None;
+        tenant.ordered.take_if(|ordered| *ordered == ticket.entry);
         let changed = |queue: &u32| queues.contains(queue) || failed.contains(queue);
         for queue in &ticket.queues {
             match ticket.action {
@@ -155,14 +187,13 @@ impl Host {
         let stopped_queues = Some(tenant.stopped_queues());
         let (core, count) = (tenant.core, u32::from(tenant.stopped_queues()));
         if let Some(id) = core {
-            must_succeed(self.core.report(id, ticket.action, Report { at: now, took, stopped_queues }));
+            self.report(id, ticket.entry, Report { at: now, took, cycles: Some(call.cycles), stopped_queues });
         }
-        self.record_call(&ticket, by, gpu, called, answered, count);
+        self.record_call(&ticket, by, gpu, call, count);
         self.note_cycle(ticket.key.pid, answered);
         self.record_stop_end(ticket.key, answered);
         self.observe_again(ticket.key, now);
         let Some(place) = self.world.gpus.get_mut(gpu) else { return };
-        place.measured = true;
         let mut trip = place.breaker.took(took, now, &self.config.breaker);
         if !failed.is_empty() {
             trip = trip.or(place.breaker.failed(now, &self.config.breaker));
@@ -172,25 +203,18 @@ impl Host {
 
     /// Queues were stopped for a tenant that ended meanwhile: they are new ones with the numbers of the old. The
     /// answer is not waited for.
-    fn resume_stray(&mut self, pid: Pid, queues: Vec<u32>) {
+    fn resume_stray(&mut self, key: TenantKey, queues: Vec<u32>) {
         if !queues.is_empty() && self.sessions.is_up() {
-            let ticket = self.sessions.next_ticket();
-            self.send(&ActuatorCommand::Resume { ticket, pid: pid.0, queues }, clock::now());
+            let change = QueueChange { ticket: NO_TICKET, pid: key.pid.0, gpu: key.gpu, queues, preempt: false };
+            self.send(&ActuatorCommand::Switch { changes: vec![change], grace: None }, clock::now());
         }
     }
 
-    fn record_call(
-        &mut self,
-        ticket: &Ticket,
-        by: Option<String>,
-        gpu: GpuIndex,
-        called: Nanos,
-        answered: Nanos,
-        queues: u32,
-    ) {
+    fn record_call(&mut self, ticket: &Ticket, by: Option<String>, gpu: GpuIndex, call: DriverCall, queues: u32) {
+        let DriverCall { called, answered, cycles } = call;
         let Some(place) = self.world.gpus.get(gpu) else { return };
         let record = self.publisher.gpu(&place.about);
-        record.cycles += 1;
+        record.cycles += u64::from(cycles);
         let took_us = answered.since(called).0 as f64 / 1e3;
         let reason = ticket.why.reason.to_wire();
         let victim = self.world.tenants.get(&ticket.key);
@@ -231,11 +255,10 @@ impl Host {
             return;
         };
         let Some(tenant) = self.world.tenants.get_mut(&ticket.key) else { return };
-        tenant.ordered = None;
+        tenant.ordered.take_if(|ordered| *ordered == ticket.entry);
         let gpu = tenant.gpu;
         if let Some(id) = tenant.core {
-            let report = Report { at: now, took: Nanos::ZERO, stopped_queues: None };
-            must_succeed(self.core.report(id, ticket.action, report));
+            self.report(id, ticket.entry, Report { at: now, took: Nanos::ZERO, cycles: None, stopped_queues: None });
         }
         match refused.kind {
             CommandRefusalKind::Gone => {
@@ -249,6 +272,8 @@ impl Host {
                 self.session_refused(refused, now);
             }
             CommandRefusalKind::Reset => self.reset(gpu, now),
+            // The core tries it again; until then the process is not stopped, or not stopped any longer.
+            CommandRefusalKind::Busy => return self.busy(&ticket, refused, now),
             CommandRefusalKind::Other => {}
         }
         let Some(place) = self.world.gpus.get_mut(gpu) else { return };
@@ -257,6 +282,18 @@ impl Host {
         let message = refused.message.clone();
         self.note(ticket.key, EventKind::Failed { action: ticket.action.to_wire(), message });
         trip.into_iter().for_each(|trip| self.tripped(gpu, trip));
+        self.pending.members_changed();
+    }
+
+    /// The driver had no time for a process: that is no failure of the gpu. Told once while it lasts.
+    fn busy(&mut self, ticket: &Ticket, refused: &CommandRefusal, now: Nanos) {
+        let message = refused.message.clone();
+        let Some(process) = self.world.processes.get_mut(&ticket.key.pid) else { return };
+        let before = process.busy.replace((message.clone(), now.plus(BUSY)));
+        self.timers.wake_at(now.plus(BUSY));
+        if before.is_none_or(|(_, until)| now >= until) {
+            self.note(ticket.key, EventKind::Failed { action: ticket.action.to_wire(), message });
+        }
         self.pending.members_changed();
     }
 
@@ -313,7 +350,8 @@ impl Host {
         let controls = self.bursts.control_ends().map(Some);
         let holds = jobs.values().map(|job| job.held_until);
         let leaving = processes.values().map(|process| Some(process.leaving_until));
-        let next = gpus.chain(controls).chain(holds).chain(leaving).flatten().filter(|&at| at > now).min();
+        let busy = processes.values().map(|process| process.busy.as_ref().map(|(_, until)| *until));
+        let next = gpus.chain(controls).chain(holds).chain(leaving).chain(busy).flatten().filter(|&at| at > now).min();
         next.into_iter().for_each(|at| self.timers.wake_at(at));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use gpreempt_core::{GpuIndex, GpuSet, Level, Nanos};
+use gpreempt_core::{ActuatorKind, GpuIndex, GpuSet, Level, Nanos};
 use gpreempt_proto::EventKind;
 use kfd::{GpuId, Pid, ProcessMemory, QueueId, QueueType};
 
@@ -71,6 +71,7 @@ impl Host {
                 *retry_at = now;
             }
             process.traced_by = found.traced_by;
+            process.contexts = found.contexts;
             process.unreadable = unreadable;
             process.memory = found.memory.as_ref().ok().cloned();
         }
@@ -85,9 +86,22 @@ impl Host {
         for key in gone {
             self.remove_tenant(key, now);
         }
+        if open && self.actuator_kind() == ActuatorKind::Combined && !self.has_queues(pid, &found.tenants) {
+            // There is no session that tells of changes: they have to be asked for.
+            self.ask_for_queues(pid, now);
+        }
         for tenant in found.tenants {
             self.set_tenant(pid, tenant, now);
         }
+    }
+
+    /// Returns whether the compute queues of a process are known to be these.
+    fn has_queues(&self, pid: Pid, tenants: &[discovery::Tenant]) -> bool {
+        let known = |tenant: &discovery::Tenant| tenant.compute.iter().map(|&queue| (tenant.gpu, queue)).collect();
+        let found: Vec<BTreeSet<(GpuId, QueueId)>> = tenants.iter().map(known).collect();
+        let known: Vec<BTreeSet<(GpuId, QueueId)>> =
+            self.world.tenants_of(pid).map(|tenant| known(&tenant.about)).collect();
+        found.into_iter().flatten().collect::<BTreeSet<_>>() == known.into_iter().flatten().collect()
     }
 
     fn add_process(&mut self, found: &discovery::Process) {
@@ -108,6 +122,8 @@ impl Host {
             unreadable: None,
             memory: None,
             leaving_until: Nanos::ZERO,
+            contexts: found.contexts,
+            busy: None,
         };
         self.world.processes.insert(found.identity.pid(), process);
     }

@@ -7,8 +7,9 @@
 //! Its parts keep their own state behind a few methods: `Timers`, `Sessions`, `BurstLog`, `StatusPublisher`,
 //! `OverrideStore` and the marks of `Pending`.
 //!
-//! The thread waits for its inbox. It opens no file, starts no process, waits for none, and takes no lock that is held
-//! during a system call that may wait. Two of its system calls can be delayed from outside all the same:
+//! The thread waits for its inbox, without a lock that a sender of lower priority could hold (`os::channel`). It opens
+//! no file, starts no process, waits for none, and takes no lock that is held during a system call that may wait. Two
+//! of its system calls can be delayed from outside all the same:
 //!
 //! - Reading the memory of a tenant, through a descriptor that the discovery thread has opened. It takes the lock of
 //!   the tenant's address space and faults pages in, which a file system of the tenant's (FUSE) can delay.
@@ -38,10 +39,10 @@ mod world;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-use gpreempt_core::{GpuSet, Nanos};
+use gpreempt_core::{ActuatorKind, Nanos};
 use gpreempt_proto::Mode;
 use kfd::Pid;
 
@@ -50,7 +51,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::control::Publisher;
 use crate::discovery::{Discovery, DiscoveryEvent, DiscoveryRequest, ResumeCause};
-use crate::inbox::Input;
+use crate::inbox::{Inbox, Input};
 
 use burst_log::BurstLog;
 use overrides::OverrideStore;
@@ -102,8 +103,6 @@ pub struct Host {
     pending: Pending,
     own_uid: u32,
     started: Nanos,
-    /// Gpus whose deadline jobs ask for more than the gpu has, as of the last decision.
-    overcommitted: GpuSet,
     /// Stopped processes, as the discovery thread was last told.
     stopped: Vec<Pid>,
 }
@@ -132,13 +131,12 @@ impl Host {
             pending: Pending::new(),
             own_uid: nix::unistd::geteuid().as_raw(),
             started,
-            overcommitted: GpuSet::EMPTY,
             stopped: Vec::new(),
         })
     }
 
     /// Decides until it is told to stop. Then everything runs and no process is traced.
-    pub fn run(mut self, inbox: &Receiver<Input>) {
+    pub fn run(mut self, inbox: &Inbox) {
         self.prepare_thread();
         loop {
             let due = self.next_due();
@@ -182,7 +180,7 @@ impl Host {
     }
 
     /// The next message, `Some(None)` when something is due, `None` when all senders are gone.
-    fn wait(&self, inbox: &Receiver<Input>, due: Nanos) -> Option<Option<Input>> {
+    fn wait(&self, inbox: &Inbox, due: Nanos) -> Option<Option<Input>> {
         if self.config.watch.spin_core.is_some() && self.timers.is_polling() {
             return match inbox.try_recv() {
                 Ok(input) => Some(Some(input)),
@@ -201,7 +199,7 @@ impl Host {
     }
 
     /// Takes what else is there. False if the host is to stop.
-    fn drain(&mut self, inbox: &Receiver<Input>, now: &mut Nanos) -> bool {
+    fn drain(&mut self, inbox: &Inbox, now: &mut Nanos) -> bool {
         for _ in 0..BATCH {
             let Ok(input) = inbox.try_recv() else { return true };
             *now = clock::now();
@@ -268,15 +266,25 @@ impl Host {
     }
 
     fn configure(&mut self, config: Config, now: Nanos) {
-        let was = self.config.mode;
+        let (was, actuator) = (self.config.mode, self.config.actuator);
         self.config = config;
         self.discovery.tell(DiscoveryRequest::Configure { scan: self.config.scan, variables: self.config.variables() });
         self.reapply_rules(now);
-        if was == Mode::Enforce && self.config.mode == Mode::Observe {
-            let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
-            pids.into_iter().for_each(|pid| self.close_session(pid));
-            self.dismiss_actuator(Dismissal::Observing);
-        }
+        let dismissal = match was {
+            Mode::Enforce if self.config.mode == Mode::Observe => Dismissal::Observing,
+            Mode::Enforce if self.config.actuator != actuator => Dismissal::Replaced,
+            _ => return,
+        };
+        let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
+        pids.into_iter().for_each(|pid| self.close_session(pid));
+        self.dismiss_actuator(dismissal);
+        self.sessions.forget_kind();
+        self.pending.members_changed();
+    }
+
+    /// Returns the actuator whose costs count.
+    fn actuator_kind(&self) -> ActuatorKind {
+        self.sessions.kind().unwrap_or_else(|| self.config.expected_actuator())
     }
 
     /// Does what is due, and what follows from the messages taken.

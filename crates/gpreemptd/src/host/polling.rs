@@ -117,7 +117,7 @@ impl Host {
         }
         self.tell_core(key);
         self.note_index(key);
-        if look.unsure {
+        if look.unsure || self.decision_hangs_on(key) {
             self.sample(key, now);
         }
     }
@@ -170,7 +170,13 @@ impl Host {
         (tenant.last.at.since(at) <= SAMPLE_VALID).then_some(share)
     }
 
-    /// Asks the driver how much of the gpu a tenant holds, if a decision hangs on it: where jobs compete.
+    /// Returns whether the core's next decision depends on how much of the gpu a tenant holds.
+    fn decision_hangs_on(&self, key: TenantKey) -> bool {
+        let id = self.world.tenants.get(&key).and_then(|tenant| tenant.core);
+        id.is_some_and(|id| self.core.wants_occupancy(id))
+    }
+
+    /// Asks the driver how much of the gpu a tenant holds, where jobs compete.
     fn sample(&mut self, key: TenantKey, now: Nanos) {
         let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         let contested = self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested);

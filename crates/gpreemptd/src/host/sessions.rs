@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpreempt_core::{Action, Nanos, Why};
+use gpreempt_core::{Action, ActuatorKind, EntryNumber, Nanos, Why};
 use kfd::Pid;
 
 use crate::actuate::{ActuatorCommand, Link, LinkReaper};
@@ -16,10 +16,15 @@ const IDLE: Nanos = Nanos::from_secs(5);
 pub(super) const RESTART: Nanos = Nanos::from_millis(50);
 const RESTART_LONGEST: Nanos = Nanos::from_secs(2);
 
+/// Of a command whose answer does not matter: the number of no entry.
+pub(super) const NO_TICKET: u64 = 0;
+
 /// A command to stop or resume queues that is under way.
 #[derive(Clone, Debug)]
 pub(super) struct Ticket {
     pub(super) key: TenantKey,
+    /// The entry of the plan that it carries out.
+    pub(super) entry: EntryNumber,
     pub(super) action: Action,
     pub(super) why: Why,
     pub(super) queues: Vec<u32>,
@@ -56,6 +61,8 @@ pub(super) enum Dismissal {
     Idle,
     /// The mode is observe now.
     Observing,
+    /// The configuration names another actuator.
+    Replaced,
     /// The daemon ends.
     Shutdown,
 }
@@ -65,6 +72,7 @@ impl Dismissal {
         match self {
             Dismissal::Idle => "no process to manage",
             Dismissal::Observing => "the daemon only observes now",
+            Dismissal::Replaced => "the configuration names another actuator",
             Dismissal::Shutdown => "the daemon ends",
         }
     }
@@ -87,6 +95,8 @@ pub(super) struct Sessions {
     state: State,
     reaper: LinkReaper,
     actuator_pid: Option<u32>,
+    /// The one that serves, or served last.
+    kind: Option<ActuatorKind>,
     /// The actuator of another daemon, as of the last attempt to start ours.
     other_daemon: Option<Pid>,
     start_at: Nanos,
@@ -96,8 +106,7 @@ pub(super) struct Sessions {
     /// Actuators that were dismissed and not yet reported lost, and when the last was.
     dismissed: u32,
     dismissed_at: Nanos,
-    tickets: BTreeMap<u64, Ticket>,
-    next_ticket: u64,
+    tickets: BTreeMap<EntryNumber, Ticket>,
 }
 
 impl Sessions {
@@ -107,6 +116,7 @@ impl Sessions {
             state: State::Down,
             reaper,
             actuator_pid: None,
+            kind: None,
             other_daemon: None,
             start_at: Nanos::ZERO,
             delay: Nanos::ZERO,
@@ -115,7 +125,6 @@ impl Sessions {
             dismissed: 0,
             dismissed_at: Nanos::ZERO,
             tickets: BTreeMap::new(),
-            next_ticket: 0,
         }
     }
 
@@ -129,9 +138,19 @@ impl Sessions {
         self.actuator_pid
     }
 
-    /// Notes the actuator's process.
-    pub(super) fn set_actuator_pid(&mut self, pid: u32) {
-        self.actuator_pid = Some(pid);
+    /// Notes the actuator's process, and which actuator it is.
+    pub(super) fn set_actuator(&mut self, pid: u32, kind: ActuatorKind) {
+        (self.actuator_pid, self.kind) = (Some(pid), Some(kind));
+    }
+
+    /// Returns which actuator serves, or served last.
+    pub(super) fn kind(&self) -> Option<ActuatorKind> {
+        self.kind
+    }
+
+    /// Forgets which actuator served: the next may be another.
+    pub(super) fn forget_kind(&mut self) {
+        self.kind = None;
     }
 
     /// Returns the actuator of another daemon on these gpus, if that is why ours was not started.
@@ -251,22 +270,14 @@ impl Sessions {
         }
     }
 
-    /// Returns a number for a command whose answer does not matter.
-    pub(super) fn next_ticket(&mut self) -> u64 {
-        self.next_ticket += 1;
-        self.next_ticket
-    }
-
-    /// Notes a command under way. Returns its number.
-    pub(super) fn open_ticket(&mut self, ticket: Ticket) -> u64 {
-        let number = self.next_ticket();
-        self.tickets.insert(number, ticket);
-        number
+    /// Notes a command under way, by the number of its entry.
+    pub(super) fn open_ticket(&mut self, ticket: Ticket) {
+        self.tickets.insert(ticket.entry, ticket);
     }
 
     /// Returns the command that an answer is about, which is no longer under way.
     pub(super) fn close_ticket(&mut self, number: u64) -> Option<Ticket> {
-        self.tickets.remove(&number)
+        self.tickets.remove(&EntryNumber(number))
     }
 
     /// Forgets the commands for a process.
@@ -278,13 +289,13 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::sync::mpsc;
 
     use super::*;
+    use crate::actuate::ActuatorChoice;
 
     fn link() -> Link {
-        let (to, _inbox) = mpsc::channel();
-        Link::start(Path::new("/bin/false"), to).unwrap()
+        let (to, _inbox) = crate::os::channel::channel().unwrap();
+        Link::start(Path::new("/bin/false"), ActuatorChoice::Auto, to).unwrap()
     }
 
     fn loss() -> Loss {

@@ -1,17 +1,16 @@
 //! Builds the status snapshot from what is known. It polls nothing and tells the core nothing: a client that asks for
 //! the status changes no decision, and no memory is read that is not read anyway.
 
-use gpreempt_core::{Activity, GpuIndex, Level, Nanos, bounds};
+use gpreempt_core::{Activity, JobId, Level, Nanos, bounds};
 use gpreempt_proto::{
     Bounds, Breaker, GpuStatus, JobStatus, QueueClass, QueueStatus, State, Status, TenantStatus, VERSION, Why,
 };
 
-use crate::config::ACTUATOR;
-use crate::control::wire::ToWire as _;
+use crate::control::wire::ToWire;
 use crate::record::CpuTimes;
 
 use super::Host;
-use super::world::{Gpu, Tenant};
+use super::world::{Gpu, Job, Tenant};
 
 fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
@@ -29,11 +28,11 @@ impl Host {
         self.publisher.publish(status, now, CpuTimes::read(self.sessions.actuator_pid()));
     }
 
-    pub(super) fn status(&mut self, now: Nanos) -> Status {
-        let present: Vec<GpuIndex> = self.world.gpus.iter().filter(|gpu| gpu.present).map(|gpu| gpu.index).collect();
-        let gpus = present.into_iter().filter_map(|gpu| self.gpu_status(gpu, now)).collect();
-        let names: Vec<String> = self.world.jobs.keys().cloned().collect();
-        let mut jobs: Vec<JobStatus> = names.iter().filter_map(|name| self.job_status(name, now)).collect();
+    pub(super) fn status(&self, now: Nanos) -> Status {
+        let present = self.world.gpus.iter().filter(|gpu| gpu.present);
+        let gpus = present.map(|gpu| self.gpu_status(gpu, now)).collect();
+        let mut jobs: Vec<JobStatus> =
+            self.world.jobs.iter().map(|(name, job)| self.job_status(name, job, now)).collect();
         jobs.sort_by_key(|job| std::cmp::Reverse(job.level));
         let mut tenants: Vec<TenantStatus> =
             self.world.tenants.values().map(|tenant| self.tenant_status(tenant, now)).collect();
@@ -42,6 +41,7 @@ impl Host {
             schema: VERSION,
             daemon_pid: std::process::id(),
             actuator_pid: self.sessions.actuator_pid(),
+            actuator: self.sessions.actuator_pid().and(self.sessions.kind()).map(ToWire::to_wire),
             mode: self.config.mode,
             uptime_s: seconds(now.since(self.started)),
             config: self.config.source.as_ref().map(|path| path.display().to_string()),
@@ -51,55 +51,44 @@ impl Host {
         }
     }
 
-    fn gpu_status(&mut self, index: GpuIndex, now: Nanos) -> Option<GpuStatus> {
-        let core = self.core.gpu(index);
+    fn gpu_status(&self, gpu: &Gpu, now: Nanos) -> GpuStatus {
+        let Gpu { about, params, breaker, index, resetting_until, .. } = gpu;
+        let core = self.core.gpu(*index);
         let holder = core.and_then(|gpu| gpu.holder).and_then(|job| self.world.job_name(job)).map(str::to_owned);
-        let Gpu { about, params, breaker, measured, resetting_until, .. } = self.world.gpus.get(index)?;
-        Some(GpuStatus {
+        GpuStatus {
             gpu: about.address.clone(),
             gpu_id: about.id.0,
             name: about.name.clone(),
             policy: params.policy.to_wire(),
             holder,
             cycle_us: core.map_or(0.0, |gpu| gpu.cycle.0 as f64 / 1e3),
-            cycle_measured: *measured,
+            cycle_measured: core.is_some_and(|gpu| gpu.measured),
             breaker: breaker
                 .open()
                 .map(|(reason, until)| Breaker { message: reason.into(), retry_in_s: seconds(until.since(now)) }),
             resetting: resetting_until.is_some(),
-            overcommitted: self.overcommitted.has(index),
-        })
+            overcommitted: core.is_some_and(|gpu| gpu.overcommitted),
+        }
     }
 
-    fn job_status(&mut self, name: &str, now: Nanos) -> Option<JobStatus> {
-        let job = self.world.jobs.get(name)?;
-        let (core, level, max_level) = (job.core, job.level(), job.max_level);
-        let (rule, pids) = (job.rule.clone(), job.pids.iter().map(|pid| pid.0).collect());
-        let (level_set, held) = (job.level.is_some(), job.held_until);
-        Some(JobStatus {
+    fn job_status(&self, name: &str, job: &Job, now: Nanos) -> JobStatus {
+        JobStatus {
             job: name.into(),
-            level: level.get(),
-            max_level: max_level.get(),
-            level_set,
-            rule,
-            pids,
-            held_s: held.map(|until| seconds(until.since(now))),
-            bounds: Some(self.bounds(name, core)),
-        })
+            level: job.level().get(),
+            max_level: job.max_level.get(),
+            level_set: job.level.is_some(),
+            rule: job.rule.clone(),
+            pids: job.pids.iter().map(|pid| pid.0).collect(),
+            held_s: job.held_until.map(|until| seconds(until.since(now))),
+            bounds: Some(self.bounds(job.core)),
+        }
     }
 
-    fn bounds(&mut self, name: &str, job: gpreempt_core::JobId) -> Bounds {
+    fn bounds(&self, job: JobId) -> Bounds {
         let detection = self.timers.poll_period().unwrap_or_else(|| Nanos::from(self.config.scan));
-        let gpus: Vec<_> = self
-            .world
-            .tenants
-            .values()
-            .filter(|tenant| tenant.job.as_deref() == Some(name))
-            .filter_map(|tenant| self.world.gpus.get(tenant.gpu).map(|gpu| gpu.index))
-            .collect();
-        let longest = gpus
-            .into_iter()
-            .filter_map(|gpu| self.core.inversion_bound(gpu, job, detection, &ACTUATOR))
+        let members = self.core.tenants().filter_map(|id| self.core.tenant(id)).filter(|tenant| tenant.job == job);
+        let longest = members
+            .filter_map(|tenant| self.core.inversion_bound(tenant.gpu, job, detection, &self.actuator_kind()))
             .map(|terms| bounds::inversion(&terms))
             .max();
         let starvation = self.core.starvation_bound(job, detection).map(|terms| bounds::starvation(&terms));

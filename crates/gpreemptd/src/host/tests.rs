@@ -1,5 +1,7 @@
 //! The host without a driver: membership, timers, requests.
 
+use std::sync::mpsc::Receiver;
+
 use gpreempt_core::GpuIndex;
 use gpreempt_proto::{Answer, EventKind, RefusalKind, Request, Target};
 use kfd::GpuId;
@@ -10,6 +12,7 @@ use crate::discovery::{self, ActuatorStart};
 use crate::identity::Identity;
 use crate::inbox::{ClientRequest, Responder};
 
+mod combined;
 mod policies;
 mod status;
 
@@ -40,7 +43,7 @@ struct Fixture {
     host: Host,
     now: Nanos,
     requests: Receiver<DiscoveryRequest>,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 fn gpu(id: GpuId) -> discovery::DiscoveredGpu {
@@ -67,7 +70,7 @@ fn world_with(rules: &str) -> Fixture {
     let mut host = Host::new(setup).unwrap();
     host.own_uid = 0;
     host.set_gpus(vec![gpu(GPU)]);
-    Fixture { host, now: clock::now(), requests, _directory: directory }
+    Fixture { host, now: clock::now(), requests, directory }
 }
 
 impl Fixture {
@@ -81,7 +84,8 @@ impl Fixture {
         let identity = Identity { pid, started: 1, uid, gid, environment, ..Identity::default() };
         let compute = vec![kfd::QueueId(1)];
         let tenants = vec![discovery::Tenant { compute, ..discovery::Tenant::on(gpu) }];
-        let process = discovery::Process { identity, memory: Err("a test".into()), tenants, traced_by: None };
+        let process =
+            discovery::Process { identity, memory: Err("a test".into()), tenants, traced_by: None, contexts: 0 };
         self.host.take(Input::Discovery(DiscoveryEvent::Process(Box::new(process))), self.now);
     }
 
@@ -277,7 +281,7 @@ fn an_answer_that_does_not_come_any_more_keeps_no_tenant_waiting() {
     world.process(10, OWNER, &[]);
     let key = tenant(10);
     let tenant = world.host.world.tenants.get_mut(&key).unwrap();
-    tenant.ordered = Some(gpreempt_core::Action::Preempt);
+    tenant.ordered = Some(gpreempt_core::EntryNumber(1));
     tenant.stopped.insert(1);
     world.host.world.processes.get_mut(&Pid(10)).unwrap().session = Session::Open { runtime: true };
     world.host.close_session(Pid(10));
@@ -368,8 +372,10 @@ fn a_job_that_meets_another_on_one_gpu_is_watched_on_all_its_gpus() {
 fn the_log_says_why_an_actuator_was_dismissed() {
     let dismissed = |end: fn(&mut Fixture)| {
         let mut world = world();
-        let (to, _inputs) = std::sync::mpsc::channel();
-        let link = crate::actuate::Link::start(std::path::Path::new("/bin/false"), to).unwrap();
+        let (to, _inputs) = crate::os::channel::channel().unwrap();
+        let link =
+            crate::actuate::Link::start(std::path::Path::new("/bin/false"), crate::actuate::ActuatorChoice::Auto, to)
+                .unwrap();
         world.host.take(Input::Discovery(DiscoveryEvent::ActuatorStart(ActuatorStart::Started(link))), world.now);
         world.host.act(world.now);
         end(&mut world);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use gpreempt_core::{
-    Action, Activity, Entry, GpuIndex, GpuParams, GpuSet, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Parts,
+    Activity, Entry, EntryNumber, GpuIndex, GpuParams, GpuSet, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Parts,
     Permille, Scheduler, TenantId, TenantSlot, Why,
 };
 use kfd::{GpuId, Pid, ProcessMemory};
@@ -80,9 +80,9 @@ impl Gpus {
 /// A core with no jobs.
 pub(super) fn new_core() -> Result<Core, gpreempt_core::Error> {
     Scheduler::new(Parts {
-        gpus: vec![GpuSlot::default(); GpuSet::CAPACITY],
-        jobs: vec![JobSlot::default(); JOBS],
-        tenants: vec![TenantSlot::default(); TENANTS],
+        gpus: vec![GpuSlot::EMPTY; GpuSet::CAPACITY],
+        jobs: vec![JobSlot::EMPTY; JOBS],
+        tenants: vec![TenantSlot::EMPTY; TENANTS],
         order: vec![0; JOBS],
         plan: vec![Entry::EMPTY; TENANTS],
     })
@@ -100,8 +100,6 @@ pub(super) struct Gpu {
     pub(super) breaker: Breaker,
     /// While the driver resets it: until when nothing is tried.
     pub(super) resetting_until: Option<Nanos>,
-    /// A call to the driver was measured.
-    pub(super) measured: bool,
     /// When the last cycle that we know of ended: it took all waves off the gpu for a moment.
     pub(super) cycle_ended_at: Nanos,
     /// The read index of a queue was seen to wait for the end of packets.
@@ -129,7 +127,6 @@ impl Gpu {
             managed,
             breaker: Breaker::default(),
             resetting_until: None,
-            measured: false,
             cycle_ended_at: Nanos::ZERO,
             index_retires: false,
             index_passes_unfinished: false,
@@ -173,6 +170,10 @@ pub(super) struct Process {
     pub(super) unreadable: Option<String>,
     /// It wants to go: until when it is not stopped.
     pub(super) leaving_until: Nanos,
+    /// Contexts that it made beside its first.
+    pub(super) contexts: usize,
+    /// The driver had no time for it: what it answered, and until when it is not stopped.
+    pub(super) busy: Option<(String, Nanos)>,
 }
 
 /// All compute queues of a process on a gpu.
@@ -198,8 +199,8 @@ pub(super) struct Tenant {
     pub(super) why: Option<Why>,
     /// On whose account, in words: the job may end before the stop does.
     pub(super) cause: Option<String>,
-    /// The order that is under way.
-    pub(super) ordered: Option<Action>,
+    /// The entry that is being carried out: the last of them, if the core has given an earlier one up.
+    pub(super) ordered: Option<EntryNumber>,
     /// As the core was told.
     pub(super) stoppable: bool,
     pub(super) preempted: u64,
@@ -337,7 +338,7 @@ impl World {
 
     /// Asks the core which jobs could displace which, and divides the tenants of each gpu accordingly. Called after
     /// members, levels or parameters changed.
-    pub(super) fn classify_tenants(&mut self, core: &mut Core) {
+    pub(super) fn classify_tenants(&mut self, core: &Core) {
         let World { gpus, tenants, jobs, .. } = self;
         for tenant in tenants.values_mut() {
             tenant.level = tenant.job.as_ref().and_then(|job| jobs.get(job)).map(Job::level);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpreempt_core::Nanos;
-use gpreempt_proto::{Actuation, DaemonStats, GpuStats, Stats};
+use gpreempt_proto::{Actuation, ActuatorKind, DaemonStats, GpuStats, Stats};
 use kfd::GpuId;
 
 use super::{CpuTimes, Times};
@@ -89,6 +89,8 @@ pub struct DaemonRecord {
     pub poll: Times,
     /// How long the core took to decide.
     pub decision: Times,
+    /// Which actuator served last.
+    pub actuator: Option<ActuatorKind>,
     /// Starts of the actuator.
     pub actuator_starts: u64,
     /// How often the guardian had to end it.
@@ -141,6 +143,7 @@ impl Recorder {
                 wakeup: daemon.wakeup.distribution(),
                 poll: daemon.poll.distribution(),
                 decision: daemon.decision.distribution(),
+                actuator: daemon.actuator,
                 actuator_starts: daemon.actuator_starts,
                 actuator_kills: daemon.actuator_kills,
             },

@@ -16,7 +16,7 @@ pub use operations::{
     SetWaveLaunchOverride, SuspendQueues,
 };
 pub use runtime::{RuntimeEnableArgs, RuntimeInfo, RuntimeMode, RuntimeState};
-pub use snapshot::{DeviceSnapshotEntry, QueueSnapshotEntry};
+pub use snapshot::{DeviceSnapshotEntry, LaterDeviceSnapshotEntry, QueueSnapshotEntry};
 pub use waves::{LaunchMode, OverrideMode, TrapFlags, TrapMask, WatchMode};
 
 numbers! {

@@ -123,6 +123,19 @@ plain!(DeviceSnapshotEntry {
     debug_prop
 });
 
+/// An entry of Linux 7.2. The driver writes as much of it as the caller's entries have room for.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaterDeviceSnapshotEntry {
+    /// What earlier drivers write.
+    pub entry: DeviceSnapshotEntry,
+    /// More capabilities.
+    pub capability2: u32,
+    /// Zero.
+    pub pad: u32,
+}
+plain!(LaterDeviceSnapshotEntry { entry, capability2, pad });
+
 #[cfg(test)]
 mod tests {
     use super::*;

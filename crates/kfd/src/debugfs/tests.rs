@@ -17,7 +17,7 @@ fn compute(xcc: u32) -> Vec<u32> {
     let mut words = vec![0; mqd::SIZE / 4];
     let values = [
         (mqd::ACTIVE, 1),
-        (mqd::QUEUE_PRIORITY, 11),
+        (mqd::PIPE_PRIORITY, 2),
         (mqd::PQ_BASE, 0x41B5_2000),
         (mqd::PQ_BASE + 4, 0x7F),
         (mqd::PQ_RPTR_REPORT_ADDR, 0xC157_6080),
@@ -55,14 +55,14 @@ fn queues_are_read_from_both_forms_of_the_text() {
     dump(&mut text, &compute(0));
 
     let processes = parse_queues(&text);
-    assert_eq!(
-        processes.iter().map(|process| (process.pid, process.pasid)).collect::<Vec<_>>(),
-        [(17, 0x8001), (18, 0x8001)]
-    );
+    assert!(processes.iter().map(|process| process.pid).eq([17, 18]));
     assert!(processes[1].queues.is_empty());
     let [queue, copies] = &processes[0].queues[..] else { panic!("{processes:?}") };
     assert_eq!((queue.kind, queue.gpu_id, queue.descriptors.len()), (MqdKind::Compute, 0xF7BC, 2));
-    assert_eq!((queue.ring(), queue.priority(), queue.is_active()), (Some(0x7F41_B520_0000), Some(11), Some(true)));
+    assert_eq!(
+        (queue.ring(), queue.pipe_priority(), queue.is_active()),
+        (Some(0x7F41_B520_0000), Some(PipePriority::HIGH), Some(true))
+    );
     assert_eq!(queue.rptr_address(), Some(0x7F61_C157_6080));
     assert_eq!(queue.wptr_address(), Some(0x7F61_C157_6038));
     assert_eq!(queue.save_area(1), Some((0x7F41_A400_1000, 0x1000)));
@@ -71,7 +71,7 @@ fn queues_are_read_from_both_forms_of_the_text() {
     assert_eq!((copies.ring_bytes(), copies.is_aql()), (None, None));
     assert_eq!((copies.kind, copies.descriptors.len()), (MqdKind::Sdma, 1));
     assert_eq!((copies.ring(), copies.rptr_address()), (Some(0x12_3400), Some(0x7F00_0000_0080)));
-    assert_eq!((copies.wptr_address(), copies.priority(), copies.is_active()), (None, None, None));
+    assert_eq!((copies.wptr_address(), copies.pipe_priority(), copies.is_active()), (None, None, None));
 }
 
 #[test]
@@ -117,10 +117,10 @@ fn a_real_gpu_can_be_read() {
     let read = |name: &str| std::fs::read_to_string(Path::new(&fixtures).join("mi308x").join(name)).unwrap();
     let processes = parse_queues(&read("debugfs-kfd-mqds.txt"));
     let [process] = &processes[..] else { panic!("{} processes", processes.len()) };
-    assert_eq!((process.pid, process.pasid, process.queues.len()), (94314, 94314, 5));
+    assert_eq!((process.pid, process.queues.len()), (94314, 5));
     for queue in &process.queues {
         assert_eq!((queue.kind, queue.gpu_id, queue.descriptors.len()), (MqdKind::Compute, 0xF7BC, 4));
-        assert_eq!((queue.priority(), queue.is_active()), (Some(7), Some(true)));
+        assert_eq!((queue.pipe_priority(), queue.is_active()), (Some(PipePriority::MEDIUM), Some(true)));
         // ROCr's queue structure begins a page.
         let indices = (queue.rptr_address().unwrap(), queue.wptr_address().unwrap());
         assert_eq!((indices.0 % 4096, indices.1 % 4096), (0x80, 0x38));

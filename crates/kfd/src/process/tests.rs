@@ -29,6 +29,22 @@ fn processes_and_queues_are_read_from_the_drivers_files() {
     assert_eq!(found[0].queues, [queue]);
     assert_eq!(found[0].usage, [Usage { gpu: GpuId(51234), vram: 4096, evicted_ms: Some(12) }]);
     assert!(found[1].queues.is_empty() && found[1].usage.is_empty());
+    assert!(found.iter().all(|process| process.contexts.is_empty()));
+}
+
+#[test]
+fn contexts_are_listed_with_their_own_queues() {
+    let root = tempfile::tempdir().unwrap();
+    process_with_queue(root.path(), "7");
+    process_with_queue(&root.path().join("7"), "context_3");
+    fs::create_dir_all(root.path().join("7/context_0/queues")).unwrap();
+    let processes = Processes::at(root.path());
+    let found = processes.find(Pid(7)).unwrap().unwrap();
+    assert_eq!((found.queues.len(), &found.contexts[..]), (1, &[0, 3][..]));
+    let queues = |context| processes.context_queues(Pid(7), context).unwrap();
+    assert_eq!((queues(0), queues(3), queues(9)), (Vec::new(), found.queues, Vec::new()));
+    assert!(processes.is_open_by(Pid(7)) && !processes.is_open_by(Pid(9)));
+    assert_eq!(processes.contexts(Pid(9)).unwrap(), None);
 }
 
 #[test]

@@ -18,19 +18,18 @@ use kfd_abi::debug::{DbgTrapArgs, RuntimeState, TrapArgs, TrapFlags, TrapOp};
 use kfd_abi::exception::ExceptionMask;
 
 use super::process::is_user_address;
-use super::{Call, Cause, DeviceEffect, Driver, Errno, ProcessKey};
+use super::{Call, Cause, DeviceEffect, Driver, Errno, Mutant, ProcessKey};
 pub(super) use events::Source;
 pub(super) use runtime::Runtime;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 pub use waves::WaveControl;
 
 /// Which check the driver makes before one process may debug another. Kernels differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DebugPermission {
     /// As Linux 6.12 checks it: the first call must come from the thread that traces the process, later ones from its
     /// process.
-    #[default]
     Current,
     /// As the first version of the interface checked it: every call must come from the thread that traces the process.
     Original,
@@ -54,6 +53,8 @@ pub(super) struct Debug {
     flags: TrapFlags,
     /// What the debugger wants of the waves.
     pub(super) waves: WaveControl,
+    /// Until when it samples program counters.
+    samples_until_ns: u64,
 }
 
 /// Memory of the caller that came with a call, taken out of it: whatever is not put back is not copied out.
@@ -78,21 +79,30 @@ impl Driver {
         call: &mut Call,
     ) -> Result<i64, Errno> {
         let memory = call.buffers.first_mut().map(std::mem::take);
+        if caller.is_secondary() {
+            return Err(Errno::EOPNOTSUPP);
+        }
         let target = self.debug_target(args, call)?;
         let process = self.process(target)?;
         let allowed = target == caller
             || call.traces_target
-            || match self.debug_permission {
+            || self.has(Mutant::PermissionForAll)
+            || match self.kernel.debug_permission {
+                DebugPermission::Current if self.has(Mutant::SessionNeedsTracing) => false,
                 DebugPermission::Current => process.debug.debugger == Some(caller),
                 DebugPermission::Original => args.op == TrapOp::DISABLE,
             };
         if !allowed {
             return Err(Errno::EPERM);
         }
-        if args.op != TrapOp::ENABLE && !process.debug.enabled {
+        if self.kernel.sampling_excludes_debugging && call.clocks.monotonic_raw_ns < process.debug.samples_until_ns {
+            return Err(Errno::EBUSY);
+        }
+        if args.op != TrapOp::ENABLE && !process.debug.enabled && !self.has(Mutant::EnableNotNeeded) {
             return Err(Errno::EINVAL);
         }
-        if args.op.needs_runtime() && process.runtime.state != RuntimeState::ENABLED {
+        let needs_runtime = args.op.needs_runtime() && !self.has(Mutant::RuntimeNotNeeded);
+        if needs_runtime && process.runtime.state != RuntimeState::ENABLED {
             return Err(Errno::EPERM);
         }
         match args.op {
@@ -121,8 +131,11 @@ impl Driver {
     /// The process that a call names. A debugger may come before its target has opened the driver: the target then has
     /// everything as if it had.
     fn debug_target(&mut self, args: &DbgTrapArgs, call: &Call) -> Result<ProcessKey, Errno> {
-        let with_pid = |start| ProcessKey { pid: args.pid, start };
-        let newest = || self.processes.range(with_pid(0)..=with_pid(u64::MAX)).next_back().map(|(key, _)| *key);
+        let with_pid = |start| ProcessKey::new(args.pid, start);
+        let newest = || {
+            let mut known = self.processes.range(with_pid(0)..=with_pid(u64::MAX)).map(|(key, _)| *key);
+            known.rfind(|key| !key.is_secondary())
+        };
         let known = match call.target {
             Some(key) => self.processes.contains_key(&key).then_some(key),
             None => newest(),

@@ -4,7 +4,7 @@ use kfd_abi::debug::{RuntimeEnableArgs, RuntimeInfo, RuntimeMode, RuntimeState};
 use kfd_abi::exception::ExceptionMask;
 
 use super::super::process::Process;
-use super::super::{Blocked, Call, Driver, Errno, ProcessEffect, ProcessKey};
+use super::super::{Blocked, Call, Driver, Errno, Mutant, ProcessEffect, ProcessKey};
 use super::Source;
 
 /// The runtime of a process.
@@ -56,6 +56,7 @@ impl Driver {
         if !args.mode_mask.has(RuntimeMode::ENABLE) {
             return self.disable_runtime(caller, waited, call);
         }
+        let (twice, late) = (self.has(Mutant::RuntimeTwice), self.has(Mutant::RuntimeAfterQueue));
         let process = self.process_mut(caller)?;
         if waited {
             process.runtime.wait(call);
@@ -67,10 +68,10 @@ impl Driver {
             }
             return Ok(0);
         }
-        if process.runtime.state != RuntimeState::DISABLED {
+        if process.runtime.state != RuntimeState::DISABLED && !twice {
             return Err(Errno::EBUSY);
         }
-        if !process.queues.is_empty() {
+        if !process.queues.is_empty() && !late {
             return Err(Errno::EEXIST);
         }
         let ttmp_setup = args.mode_mask.has(RuntimeMode::TTMP_SAVE);
@@ -79,9 +80,12 @@ impl Driver {
         call.effects.process.push(ProcessEffect::RuntimeMode { enabled: true, ttmp_setup, r_debug: args.r_debug });
         if process.debug.enabled {
             self.activate(caller, &mut call.effects.device);
+            let waits = !self.has(Mutant::RuntimeNeverWaits);
             let process = self.process_mut(caller)?;
             process.raise_runtime(caller, call);
-            process.runtime.wait(call);
+            if waits {
+                process.runtime.wait(call);
+            }
         }
         Ok(0)
     }

@@ -5,7 +5,7 @@ use kfd_abi::debug::{Enable, RuntimeInfo, RuntimeState, TrapFlags};
 use kfd_abi::exception::ExceptionMask;
 
 use super::super::call::encode;
-use super::super::{Call, DeviceEffect, Driver, Errno, ProcessKey};
+use super::super::{Call, DeviceEffect, Driver, Errno, Mutant, ProcessKey};
 use super::{Memory, WaveControl, room};
 
 impl Driver {
@@ -17,12 +17,13 @@ impl Driver {
         memory: Memory,
         call: &mut Call,
     ) -> Result<i64, Errno> {
+        let (twice, undone) = (self.has(Mutant::EnableTwice), self.has(Mutant::TakeOverUndone));
         let process = self.process_mut(target)?;
         // The real driver notes the caller before it checks for another debugger, and does not undo that.
-        if target != caller {
+        if target != caller && !(undone && process.debug.enabled) {
             process.debug.debugger = Some(caller);
         }
-        if process.debug.enabled {
+        if process.debug.enabled && !twice {
             return Err(Errno::EALREADY);
         }
         if call.fd.is_none() {
@@ -33,7 +34,7 @@ impl Driver {
         let debugger = process.debug.debugger;
         self.count_target(debugger, 1);
         // Otherwise the runtime does it when it comes.
-        if info.runtime_state == RuntimeState::ENABLED {
+        if info.runtime_state == RuntimeState::ENABLED && !self.has(Mutant::EnableWithoutCycle) {
             self.activate(target, &mut call.effects.device);
         }
         let copied = (args.rinfo_size as usize).min(RuntimeInfo::SIZE);
@@ -46,8 +47,10 @@ impl Driver {
             }
             Err(errno) => {
                 self.deactivate(target, &mut call.effects.device);
-                self.count_target(debugger, -1);
-                self.process_mut(target)?.debug.enabled = false;
+                if self.kernel.undoes_failed_enable {
+                    self.count_target(debugger, -1);
+                    self.process_mut(target)?.debug.enabled = false;
+                }
                 return Err(errno);
             }
         }
@@ -65,7 +68,9 @@ impl Driver {
     /// What a debugger changed about the gpus is undone, one thing after the other as in the real driver: its queues
     /// go on, then how waves start, then flags, then debugging itself.
     pub(super) fn deactivate(&mut self, target: ProcessKey, effects: &mut Vec<DeviceEffect>) {
-        self.resume_all(target, effects);
+        if !self.has(Mutant::DisableKeepsStopped) {
+            self.resume_all(target, effects);
+        }
         self.refresh_runlists(effects);
         if let Some(process) = self.processes.get_mut(&target) {
             process.debug.flags = TrapFlags::EMPTY;
@@ -82,11 +87,14 @@ impl Driver {
             self.deactivate(target, effects);
         }
         effects.push(DeviceEffect::DebuggerFile { target, keep: false });
+        let forgets = !self.has(Mutant::DisableKeepsExceptions);
         let Some(process) = self.processes.get_mut(&target) else { return };
         process.debug.enabled = false;
         process.debug.exceptions = ExceptionMask::EMPTY;
         process.gpus.iter_mut().for_each(|gpu| gpu.exceptions = ExceptionMask::EMPTY);
-        process.queues.values_mut().for_each(|queue| queue.exceptions = ExceptionMask::EMPTY);
+        if forgets {
+            process.queues.values_mut().for_each(|queue| queue.exceptions = ExceptionMask::EMPTY);
+        }
         let debugger = process.debug.debugger.take();
         self.count_target(debugger, -1);
     }
@@ -97,7 +105,8 @@ impl Driver {
         let of_it = self.processes.iter().filter(|(_, process)| process.debug.debugger == Some(key));
         for target in of_it.map(|(target, _)| *target).collect::<Vec<_>>() {
             // A process that only tried, while another debugger was there, is counted as having none.
-            if self.processes.get(&key).is_some_and(|process| process.debug.targets > 0) {
+            let counted = self.processes.get(&key).is_some_and(|process| process.debug.targets > 0);
+            if counted && !self.has(Mutant::DeathKeepsStopped) {
                 self.debug_disable(target, effects);
             }
         }

@@ -1,18 +1,21 @@
 //! Lists of what a process has, for its debugger.
 
 use kfd_abi::Abi;
-use kfd_abi::debug::{DeviceSnapshotEntry, GetDeviceSnapshot, GetQueueSnapshot, QueueSnapshotEntry};
+use kfd_abi::debug::{
+    DeviceSnapshotEntry, GetDeviceSnapshot, GetQueueSnapshot, LaterDeviceSnapshotEntry, QueueSnapshotEntry,
+};
+use kfd_abi::exception::ExceptionMask;
 use kfd_abi::memory::DeviceApertures;
 
 use super::super::call::encode;
-use super::super::{Call, Driver, Errno, GpuState, ProcessKey};
+use super::super::{Call, Driver, Errno, GpuState, Mutant, ProcessKey};
 use super::{Memory, room};
 use crate::sysfs;
 
-/// Puts entries at their stride into the caller's memory. Entries longer than the caller's are cut; what lies between
-/// shorter ones stays as it was.
-fn fill<T: Abi>(entries: &[T], stride: usize, address: u64, memory: Memory) -> Result<Vec<u8>, Errno> {
-    let copied = stride.min(T::SIZE);
+/// Puts entries of this size at their stride into the caller's memory. Entries longer than the caller's are cut; what
+/// lies between shorter ones stays as it was.
+fn fill<T: Abi>(entries: &[T], (stride, size): (usize, usize), address: u64, memory: Memory) -> Result<Vec<u8>, Errno> {
+    let copied = stride.min(size);
     let len = if entries.is_empty() { 0 } else { (entries.len() - 1).saturating_mul(stride).saturating_add(copied) };
     let mut bytes = room(memory, address, len)?;
     for (at, entry) in entries.iter().enumerate() {
@@ -33,14 +36,20 @@ impl Driver {
     ) -> Result<i64, Errno> {
         let most = std::mem::take(&mut args.num_queues) as usize;
         let stride = args.entry_size as usize;
-        if stride == 0 {
+        if stride == 0 && !self.has(Mutant::SnapshotSizeZero) {
             return Err(Errno::EINVAL);
         }
         args.entry_size = stride.min(QueueSnapshotEntry::SIZE) as u32;
         let gpu_ids: Vec<u32> = self.gpus.iter().map(|state| state.gpu.gpu_id).collect();
+        let oldest_first = self.has(Mutant::SnapshotOldestFirst);
+        let cleared = if self.has(Mutant::SnapshotClearsNothing) { ExceptionMask::EMPTY } else { args.exception_mask };
         let process = self.process_mut(target)?;
         let mut entries = Vec::new();
-        for id in process.newest_first().into_iter().take(most) {
+        let mut order = process.newest_first();
+        if oldest_first {
+            order.reverse();
+        }
+        for id in order.into_iter().take(most) {
             let Some(queue) = process.queues.get_mut(&id) else { continue };
             let (spec, settings) = (&queue.spec, &queue.spec.settings);
             entries.push(QueueSnapshotEntry {
@@ -57,10 +66,11 @@ impl Driver {
                 ctx_save_restore_area_size: spec.ctx_save_size,
                 reserved: 0,
             });
-            queue.exceptions = queue.exceptions.without(args.exception_mask);
+            queue.exceptions = queue.exceptions.without(cleared);
         }
         let total = process.queues.len() as u32;
-        let bytes = fill(&entries, stride, args.snapshot_buf_ptr, memory)?;
+        let size = (stride, QueueSnapshotEntry::SIZE);
+        let bytes = fill(&entries, size, args.snapshot_buf_ptr, memory)?;
         call.answer(0, bytes)?;
         args.num_queues = total;
         Ok(0)
@@ -79,20 +89,26 @@ impl Driver {
         let stride = args.entry_size as usize;
         let most = args.num_devices as usize;
         args.num_devices = self.gpus.len() as u32;
-        args.entry_size = stride.min(DeviceSnapshotEntry::SIZE) as u32;
+        let size = self.kernel.device_entry_bytes;
+        args.entry_size = stride.min(size) as u32;
         let known = self.gpus.iter().zip(self.apertures()).take(most);
-        let mut entries: Vec<_> = known.map(|(state, apertures)| self.device_entry(state, &apertures)).collect();
+        let mut entries: Vec<_> = known.map(|(state, apertures)| self.later_entry(state, &apertures)).collect();
         let process = self.process_mut(target)?;
         for (entry, gpu) in entries.iter_mut().zip(&mut process.gpus) {
-            entry.exception_status = gpu.exceptions;
+            entry.entry.exception_status = gpu.exceptions;
             gpu.exceptions = gpu.exceptions.without(args.exception_mask);
         }
-        let bytes = fill(&entries, stride, args.snapshot_buf_ptr, memory)?;
+        let bytes = fill(&entries, (stride, size), args.snapshot_buf_ptr, memory)?;
         call.answer(0, bytes)?;
         Ok(0)
     }
 
     /// A gpu as its topology node has it.
+    /// An entry as large as any kernel has it; no gpu here has one of the capabilities that came later.
+    fn later_entry(&self, state: &GpuState, apertures: &DeviceApertures) -> LaterDeviceSnapshotEntry {
+        LaterDeviceSnapshotEntry { entry: self.device_entry(state, apertures), ..LaterDeviceSnapshotEntry::ZERO }
+    }
+
     fn device_entry(&self, state: &GpuState, apertures: &DeviceApertures) -> DeviceSnapshotEntry {
         let profile = &self.profile;
         let geometry = profile.geometry();
@@ -114,7 +130,9 @@ impl Driver {
             gfx_target_version: profile.gfx.version(),
             simd_count: profile.simd_count(),
             max_waves_per_simd: profile.waves_per_simd,
-            array_count: geometry.array_count,
+            // Of one XCC: only sysfs multiplies.
+            array_count: geometry.array_count
+                / if self.has(Mutant::DevicesCountAllArrays) { 1 } else { profile.xcc.max(1) },
             simd_arrays_per_engine: geometry.simd_arrays_per_engine,
             num_xcc: profile.xcc,
             capability: sysfs::capability(profile.gfx),

@@ -4,7 +4,7 @@ use kfd_abi::debug::{GRACE_PERIOD_DEFAULT, QueueStatus, ResumeQueues, SuspendQue
 use kfd_abi::exception::ExceptionMask;
 use kfd_abi::queue::MAX_QUEUES_PER_PROCESS;
 
-use super::super::{Call, Cause, DeviceEffect, Driver, Errno, FollowUp, ProcessKey};
+use super::super::{Call, Cause, DeviceEffect, Driver, Errno, FollowUp, Mutant, ProcessKey};
 use super::Memory;
 
 /// The queues that a call lists. Each entry is marked as invalid until its queue is dealt with.
@@ -40,24 +40,33 @@ impl Driver {
         call: &mut Call,
     ) -> Result<i64, Errno> {
         if args.queue_array_ptr == 0 && args.num_queues > 0 {
-            return Err(Errno::EINVAL);
+            return if self.has(Mutant::NullListAccepted) { Ok(0) } else { Err(Errno::EINVAL) };
         }
         let mut listed = Listed::read(args.num_queues, memory)?;
-        let grace = (args.grace_period != GRACE_PERIOD_DEFAULT).then_some(args.grace_period);
+        let graced = args.grace_period != GRACE_PERIOD_DEFAULT && !self.has(Mutant::SuspendGraceLost);
+        let grace = graced.then_some(args.grace_period);
+        let (stops_new, again_free) = (self.has(Mutant::SuspendNewQueue), self.has(Mutant::SuspendAgainFree));
+        let (in_time, keeps_mark) = (self.has(Mutant::SuspendMaskInTime), self.has(Mutant::SuspendKeepsMark));
+        let sampling_ns = self.sampling_after_stop_ns;
         let process = self.process_mut(target)?;
         let newest_first = process.newest_first();
         let mut total = 0;
         for gpu in 0..process.gpus.len() as u32 {
             let mut handled = 0;
+            let mut changed = false;
             let mut on_gpu = Vec::new();
             for id in &newest_first {
                 let Some(queue) = process.queues.get_mut(id).filter(|queue| queue.spec.gpu == gpu) else { continue };
                 let Some(entry) = listed.entry(*id) else { continue };
                 on_gpu.push(*id);
-                let refused = queue.exceptions.has(ExceptionMask::QUEUE_NEW) || queue.being_destroyed;
-                if queue.suspended || !refused {
+                if in_time {
+                    queue.exceptions = queue.exceptions.without(args.exception_mask);
+                }
+                let is_new = queue.exceptions.has(ExceptionMask::QUEUE_NEW) && !stops_new;
+                changed |= !queue.suspended;
+                if queue.suspended || !(is_new || queue.being_destroyed) {
                     queue.suspended = true;
-                    *entry &= !QueueStatus::INVALID;
+                    *entry &= if keeps_mark { u32::MAX } else { !QueueStatus::INVALID };
                     handled += 1;
                 }
             }
@@ -65,7 +74,9 @@ impl Driver {
             if handled == 0 {
                 continue;
             }
-            call.effects.device.push(DeviceEffect::Cycle { gpu, cause: Cause::Suspend, grace });
+            if changed || !again_free {
+                call.effects.device.push(DeviceEffect::Cycle { gpu, cause: Cause::Suspend, grace });
+            }
             total += handled;
             for id in on_gpu {
                 if let Some(queue) = process.queues.get_mut(&id) {
@@ -74,6 +85,7 @@ impl Driver {
             }
         }
         if total > 0 {
+            process.debug.samples_until_ns = call.clocks.monotonic_raw_ns.saturating_add(sampling_ns);
             call.effects.device.push(FollowUp::CopyWaveStates { process: target }.into());
         }
         call.answer(0, listed.bytes())?;
@@ -103,6 +115,7 @@ impl Driver {
 
     /// Lets queues go on, all of them if none is listed. Answers how many were dealt with, stopped or not.
     fn resume(&mut self, target: ProcessKey, mut listed: Option<&mut Listed>, effects: &mut Vec<DeviceEffect>) -> i64 {
+        let (only_stopped, free) = (self.has(Mutant::ResumeCountsStopped), self.has(Mutant::ResumeWithoutCycle));
         let Some(process) = self.processes.get_mut(&target) else { return 0 };
         let mut total = 0;
         for gpu in 0..process.gpus.len() as u32 {
@@ -112,11 +125,13 @@ impl Driver {
                     let Some(entry) = listed.entry(queue.spec.id) else { continue };
                     *entry &= !QueueStatus::INVALID;
                 }
+                handled += i64::from(queue.suspended || !only_stopped);
                 queue.suspended = false;
-                handled += 1;
             }
             if handled > 0 {
-                effects.push(DeviceEffect::Cycle { gpu, cause: Cause::Resume, grace: None });
+                if !free {
+                    effects.push(DeviceEffect::Cycle { gpu, cause: Cause::Resume, grace: None });
+                }
                 total += handled;
             }
         }

@@ -46,7 +46,6 @@ const OWN_QUEUE: &[(usize, u32)] = &[
     (mqd::QUEUE_PRIORITY, 1),
     (mqd::QUANTUM, 0x111),
     (mqd::PQ_BASE, 0xFCC0),
-    (mqd::PQ_RPTR, 8),
     (mqd::PQ_RPTR_REPORT_ADDR, 0xFC_D800),
     (mqd::PQ_WPTR_POLL_ADDR, 0xFC_DA00),
     (mqd::PQ_DOORBELL_CONTROL, 0x6000_3000),
@@ -57,7 +56,6 @@ const OWN_QUEUE: &[(usize, u32)] = &[
     (mqd::EOP_CONTROL, 9),
     (mqd::EOP_RPTR, 0x4000_0000),
     (mqd::EOP_WPTR, 0x03FF_8000),
-    (mqd::PQ_WPTR, 8),
 ];
 /// Its ring's control word on the first XCC, which reports for all, and on the others.
 const OWN_QUEUE_CONTROL: (u32, u32) = (0xD000_8508, 0xD800_8508);
@@ -83,7 +81,7 @@ impl Driver {
         for xcc in 0..self.profile.xcc {
             let inst = first_xcc + xcc;
             line(text, format_args!("   Inst {inst}, HIQ on MEC 2 Pipe 0 Queue 0"));
-            compute_registers(text, inst, &own_queue(xcc));
+            compute_registers(text, inst, &self.own_queue(gpu, xcc));
             for pipe in 0..PIPES {
                 for queue in kernel_slots..QUEUES_PER_PIPE {
                     line(text, format_args!(" Inst {inst},  CP Pipe {pipe}, Queue {queue}"));
@@ -94,6 +92,17 @@ impl Driver {
             }
         }
         self.sdma_slots(text, gpu, observed);
+    }
+
+    fn own_queue(&self, gpu: u32, xcc: u32) -> Descriptor {
+        let mut descriptor = filled(mqd::SIZE, OWN_QUEUE);
+        descriptor.set(mqd::MQD_BASE, Descriptors::own_queue(xcc) as u32);
+        let control = if xcc == 0 { OWN_QUEUE_CONTROL.0 } else { OWN_QUEUE_CONTROL.1 };
+        descriptor.set(mqd::PQ_CONTROL, control);
+        let pointer = self.gpus.get(gpu as usize).map_or(0, |state| state.own_queue.pointer());
+        descriptor.set(mqd::PQ_RPTR, pointer);
+        descriptor.set(mqd::PQ_WPTR, pointer);
+        descriptor
     }
 
     fn sdma_slots(&self, text: &mut String, gpu: u32, observed: &dyn Observed) {
@@ -137,14 +146,6 @@ impl Driver {
             rows(text, base + start, &stretch);
         }
     }
-}
-
-fn own_queue(xcc: u32) -> Descriptor {
-    let mut descriptor = filled(mqd::SIZE, OWN_QUEUE);
-    descriptor.set(mqd::MQD_BASE, Descriptors::own_queue(xcc) as u32);
-    let control = if xcc == 0 { OWN_QUEUE_CONTROL.0 } else { OWN_QUEUE_CONTROL.1 };
-    descriptor.set(mqd::PQ_CONTROL, control);
-    descriptor
 }
 
 fn compute_registers(text: &mut String, inst: u32, registers: &Descriptor) {

@@ -1,4 +1,4 @@
-//! `/sys/kernel/debug/kfd`: descriptors, slots, runlists and memory in use, in the text of Linux 6.12.
+//! `/sys/kernel/debug/kfd`: descriptors, slots, runlists and memory in use, in the text of the kernel.
 //!
 //! Source: `kfd_debugfs.c`, `pqm_debugfs_mqds`, `dqm_debugfs_hqds`, `pm_debugfs_runlist` and
 //! `kfd_debugfs_kfd_mem_limits`. Only the superuser can read the real directory.
@@ -67,7 +67,11 @@ impl Driver {
     fn mqds(&self) -> String {
         let mut text = String::new();
         for (key, process) in &self.processes {
-            line(&mut text, format_args!("Process {} PASID 0x{:x}:", key.pid, process.pasid));
+            if self.kernel.shows_pasid {
+                line(&mut text, format_args!("Process {} PASID 0x{:x}:", key.pid, process.pasid));
+            } else {
+                line(&mut text, format_args!("Process {0} PASID {0}:", key.pid));
+            }
             self.process_mqds(&mut text, process);
         }
         text

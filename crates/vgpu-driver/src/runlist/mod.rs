@@ -136,8 +136,12 @@ impl Driver {
             groups.add(process);
         }
         groups.finish_group();
+        // Those of other contexts take the hardware's room, and have no executors.
+        let mut groups = groups.done;
+        groups.iter_mut().for_each(|group| group.retain(|mapped| !mapped.process.is_secondary()));
+        groups.retain(|group| !group.is_empty());
         let packets = if is_idle { Vec::new() } else { self.runlist_packets(gpu, &scheduled, over_subscribed, limits) };
-        Runlist { groups: groups.done, over_subscribed, packets }
+        Runlist { groups, over_subscribed, packets }
     }
 
     /// The processes with queues on a gpu, newest first. Some may have no active one.

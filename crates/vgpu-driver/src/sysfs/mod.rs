@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::Profile;
+use crate::{Behaviours, KernelProfile};
 pub(crate) use topology::{AMD_VENDOR_ID, capability, debug_properties};
 
 /// Major number of DRM devices.
@@ -128,14 +129,14 @@ impl Tree {
     /// The files of a profile on a small host.
     #[must_use]
     pub fn new(profile: &Profile) -> Tree {
-        Tree::with_host(profile, Host::default())
+        Tree::of(profile, Host::default(), &KernelProfile::default().behaviours())
     }
 
-    /// The files of a profile on this host.
+    /// The files of a profile on this host, as a kernel shows them.
     #[must_use]
-    pub fn with_host(profile: &Profile, host: Host) -> Tree {
+    pub fn of(profile: &Profile, host: Host, kernel: &Behaviours) -> Tree {
         let mut tree = Tree { items: BTreeMap::from([("/".to_owned(), Item::Dir)]), roots: Vec::new() };
-        topology::build(&mut tree, profile, host);
+        topology::build(&mut tree, profile, host, kernel);
         device::build(&mut tree, profile);
         tree
     }

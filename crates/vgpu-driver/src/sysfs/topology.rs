@@ -9,6 +9,7 @@ use kfd_abi::sysfs::{self, CACHE_PROPERTIES, IO_LINK_PROPERTIES, MEM_BANK_PROPER
 use kfd_abi::topology::{CacheType, Capability, HeapType, IoLinkFlags, IoLinkType};
 
 use super::{Host, KFD_DEVICE_DIR, KFD_MAJOR, Tree};
+use crate::Behaviours;
 use crate::profile::{Gfx, Gpu, Profile};
 
 /// Where the driver starts to number SIMDs and compute units, so that they do not look like processors.
@@ -24,7 +25,7 @@ const INTRA_SOCKET_LINK: (u64, u64) = (13, 819_200);
 /// The same between devices one hop apart.
 const XGMI_LINK: (u64, u64) = (15, 64_000);
 
-pub(super) fn build(tree: &mut Tree, profile: &Profile, host: Host) {
+pub(super) fn build(tree: &mut Tree, profile: &Profile, host: Host, kernel: &Behaviours) {
     tree.own(KFD_DEVICE_DIR);
     tree.own("/sys/class/kfd");
     tree.own(sysfs::DEBUG_DIR);
@@ -43,7 +44,7 @@ pub(super) fn build(tree: &mut Tree, profile: &Profile, host: Host) {
     let nodes = format!("{dir}/{}", file::NODES);
     processor(tree, &format!("{nodes}/0"), &gpus, host);
     for gpu in &gpus {
-        gpu_node(tree, &format!("{nodes}/{}", gpu.node), profile, gpu, &gpus);
+        gpu_node(tree, &format!("{nodes}/{}", gpu.node), (profile, kernel), gpu, &gpus);
     }
 }
 
@@ -71,7 +72,8 @@ fn processor(tree: &mut Tree, dir: &str, gpus: &[Gpu], host: Host) {
     finish(tree, dir, 0, "", text);
 }
 
-fn gpu_node(tree: &mut Tree, dir: &str, profile: &Profile, gpu: &Gpu, gpus: &[Gpu]) {
+fn gpu_node(tree: &mut Tree, dir: &str, machine: (&Profile, &Behaviours), gpu: &Gpu, gpus: &[Gpu]) {
+    let (profile, kernel) = machine;
     memory_bank(
         tree,
         dir,
@@ -137,7 +139,12 @@ fn gpu_node(tree: &mut Tree, dir: &str, profile: &Profile, gpu: &Gpu, gpus: &[Gp
             _ => 0,
         }
     };
-    let text = node_text(node::EVERY, value) + &node_text(node::GPU, value);
+    let mut names = node::GPU.to_vec();
+    if kernel.capability2 {
+        let after = names.iter().position(|name| *name == node::CAPABILITY).map_or(0, |at| at + 1);
+        names.insert(after, node::CAPABILITY2);
+    }
+    let text = node_text(node::EVERY, value) + &node_text(&names, value);
     let name = match profile.gfx {
         // The driver knows chips that tell it what they are only by this name.
         Gfx::Gfx942 => "ip discovery",

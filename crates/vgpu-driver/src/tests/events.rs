@@ -17,11 +17,11 @@ fn signal_events_have_slots_and_others_do_not() {
     assert_eq!(signal.call.effects.process, [effect]);
     let signal = signal.ok();
     assert_eq!((signal.event_id, signal.event_slot_index, signal.event_trigger_data), (1, 1, 1));
-    assert_eq!(signal.event_page_offset, layout::EVENT_PAGE);
+    assert_eq!(signal.event_page_offset, 2 << 62);
     let memory = create(&mut machine, EventType::MEMORY, 0);
-    let effect = ProcessEffect::CreateEvent { id: 4096, kind: EventType::MEMORY, auto_reset: true, slot: None };
+    let effect = ProcessEffect::CreateEvent { id: 0x4000_0000, kind: EventType::MEMORY, auto_reset: true, slot: None };
     assert_eq!(memory.call.effects.process, [effect]);
-    assert_eq!((memory.args.event_id, memory.args.event_page_offset), (4096, 0));
+    assert_eq!((memory.args.event_id, memory.args.event_page_offset), (0x4000_0000, 0));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn the_event_page_is_a_large_enough_buffer_given_once() {
     assert_eq!(machine.free(ALICE, right).errno(), Some(Errno::EPERM));
     let other = CreateEventArgs { event_page_offset: right, ..CreateEventArgs::ZERO };
     assert_eq!(machine.run(BOB, other).errno(), Some(Errno::EINVAL));
-    let carol = ProcessKey { pid: 300, start: 3 };
+    let carol = ProcessKey::new(300, 3);
     machine.driver.open(carol).unwrap();
     assert_eq!(machine.run(carol, other).errno(), Some(Errno::ENODEV));
 }

@@ -223,7 +223,7 @@ fn addresses_and_flags_are_checked() {
 #[test]
 fn only_the_acquired_address_space_is_the_gpus() {
     let mut machine = Machine::new("mi300x");
-    let carol = ProcessKey { pid: 300, start: 3 };
+    let carol = ProcessKey::new(300, 3);
     machine.driver.open(carol).unwrap();
     let args = GemCreateArgs { bo_size: PAGE, domains: GemDomains::GTT.0, ..GemCreateArgs::ZERO };
     let mut handle_on = |file: u64| {

@@ -11,7 +11,7 @@ use kfd_abi::smi::SmiEventsArgs;
 
 use super::*;
 
-const CAROL: ProcessKey = ProcessKey { pid: 300, start: 3 };
+const CAROL: ProcessKey = ProcessKey::new(300, 3);
 
 /// A machine on which Carol has opened the driver and nothing else.
 fn machine(profile: &str) -> Machine {

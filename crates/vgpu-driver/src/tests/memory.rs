@@ -1,4 +1,5 @@
 use kfd_abi::memory::{AvailableMemoryArgs, ExportDmabufArgs, GetDmabufInfoArgs, ImportDmabufArgs};
+use kfd_abi::memory::{MmapKind, MmapOffset};
 
 use super::*;
 
@@ -47,7 +48,7 @@ fn every_kind_says_where_it_is_mapped() {
         machine.run(ALICE, args).ok().mmap_offset
     };
     assert_eq!(offset(AllocFlags::DOORBELL, 8192, 0), layout::doorbells(1));
-    assert_eq!(offset(AllocFlags::MMIO_REMAP, PAGE, 0), layout::mmio(1));
+    assert_eq!(offset(AllocFlags::MMIO_REMAP, PAGE, 0), MmapOffset::new(MmapKind::MMIO, gpu_id).0);
     assert_eq!(offset(AllocFlags::USERPTR, PAGE, 0x5000), 0x5000);
     let (vram, gtt) = (offset(AllocFlags::VRAM, 3 * PAGE, 0), offset(AllocFlags::GTT, PAGE, 0));
     assert_eq!(gtt, vram + 3 * PAGE);
@@ -92,7 +93,7 @@ fn allocations_that_cannot_be_are_refused() {
     ] {
         assert_eq!(machine.run(ALICE, broken).errno(), Some(errno), "{broken:?}");
     }
-    let carol = ProcessKey { pid: 300, start: 3 };
+    let carol = ProcessKey::new(300, 3);
     machine.driver.open(carol).unwrap();
     assert_eq!(machine.run(carol, fine).errno(), Some(Errno::ENODEV));
 }
@@ -172,7 +173,7 @@ fn lists_of_gpus_are_done_one_by_one() {
     assert_eq!(machine.unmap(ALICE, handle + 1, &[first]).errno(), Some(Errno::ENOMEM));
     assert_eq!(machine.map(ALICE, 1, &[first]).errno(), Some(Errno::EINVAL));
     assert_eq!(machine.map(BOB, handle, &[first]).errno(), Some(Errno::ENOMEM));
-    let carol = ProcessKey { pid: 300, start: 3 };
+    let carol = ProcessKey::new(300, 3);
     machine.driver.open(carol).unwrap();
     assert_eq!(machine.map(carol, handle, &[first]).errno(), Some(Errno::ENODEV));
     machine.acquire(carol, 0).ok();

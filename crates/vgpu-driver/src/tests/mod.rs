@@ -1,12 +1,14 @@
 //! The driver as programs see it.
 
 mod complete;
+mod contexts;
 mod debug;
 mod events;
 mod gem;
 mod gws;
 mod hardware;
 mod info;
+mod kernels;
 mod memory;
 mod queues;
 mod random;
@@ -21,8 +23,8 @@ use kfd_abi::process::AcquireVmArgs;
 
 use super::*;
 
-pub(super) const ALICE: ProcessKey = ProcessKey { pid: 100, start: 1 };
-pub(super) const BOB: ProcessKey = ProcessKey { pid: 200, start: 2 };
+pub(super) const ALICE: ProcessKey = ProcessKey::new(100, 1);
+pub(super) const BOB: ProcessKey = ProcessKey::new(200, 2);
 pub(super) const PAGE: u64 = 4096;
 pub(super) const RW: AllocFlags = AllocFlags(AllocFlags::WRITABLE.0 | AllocFlags::EXECUTABLE.0);
 
@@ -56,7 +58,12 @@ impl Machine {
     }
 
     pub(super) fn with(profile: Profile) -> Machine {
-        let mut machine = Machine { driver: Driver::new(profile) };
+        Machine::of(profile, KernelProfile::default())
+    }
+
+    /// One with the driver of a kernel.
+    pub(super) fn of(profile: Profile, kernel: KernelProfile) -> Machine {
+        let mut machine = Machine { driver: Driver::of(profile, kernel) };
         for process in [ALICE, BOB] {
             machine.driver.open(process).unwrap();
             for gpu in 0..machine.driver.gpus.len() {
@@ -143,7 +150,7 @@ fn numbers_outside_the_table_are_no_commands() {
 #[test]
 fn only_processes_that_opened_the_driver_may_call_it() {
     let mut machine = Machine::new("mi300x");
-    let stranger = ProcessKey { pid: ALICE.pid, start: 99 };
+    let stranger = ProcessKey::new(ALICE.pid, 99);
     assert_eq!(machine.driver.ioctl(stranger, 1, &mut Call::default()), Err(Errno::EBADF));
     assert!(machine.driver.close(stranger).is_empty());
 }

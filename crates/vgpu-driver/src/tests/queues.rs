@@ -1,3 +1,4 @@
+use kfd_abi::memory::{MmapKind, MmapOffset};
 use kfd_abi::queue::{
     CreateQueueArgs, DestroyQueueArgs, GetQueueWaveStateArgs, QueueType, SetCuMaskArgs, UpdateQueueArgs,
 };
@@ -43,6 +44,12 @@ pub(super) fn args(machine: &Machine) -> CreateQueueArgs {
     }
 }
 
+/// What the driver answers for the doorbells of the first gpu.
+fn slice(machine: &Machine) -> u64 {
+    let MmapOffset(offset) = MmapOffset::new(MmapKind::DOORBELL, machine.gpu_id(0));
+    offset
+}
+
 #[test]
 fn a_queue_lives_from_creation_to_destruction() {
     let mut machine = Machine::new("mi300x");
@@ -59,12 +66,12 @@ fn a_queue_lives_from_creation_to_destruction() {
         QueueSettings { ring: RING, ring_size: 0x10000, percent: 100, priority: 7, target_xcc: 0, active: true };
     assert_eq!(spec.settings, active);
     let answer = create.ok();
-    assert_eq!((answer.queue_id, answer.doorbell_offset), (0, layout::doorbells(0)));
+    assert_eq!((answer.queue_id, answer.doorbell_offset), (0, slice(&machine)));
     let second = machine.run(ALICE, args).ok();
-    assert_eq!((second.queue_id, second.doorbell_offset), (1, layout::doorbells(0) + 8));
+    assert_eq!((second.queue_id, second.doorbell_offset), (1, slice(&machine) + 8));
     // Another process starts at the beginning of its own doorbells.
     let other = prepare(&mut machine, BOB);
-    assert_eq!(machine.run(BOB, other).ok().doorbell_offset, layout::doorbells(0));
+    assert_eq!(machine.run(BOB, other).ok().doorbell_offset, slice(&machine));
 
     let dir = "/sys/class/kfd/kfd/proc/100/queues";
     let file = |name: &str| machine.driver.sysfs(&format!("{dir}/1/{name}"));
@@ -117,7 +124,7 @@ fn only_what_is_on_the_gpu_has_to_leave_it() {
 fn buffers_of_a_queue_must_fit_exactly() {
     let mut machine = Machine::new("mi300x");
     let fine = prepare(&mut machine, ALICE);
-    let carol = ProcessKey { pid: 300, start: 3 };
+    let carol = ProcessKey::new(300, 3);
     machine.driver.open(carol).unwrap();
     assert_eq!(machine.run(carol, fine).errno(), Some(Errno::ESRCH));
     for (broken, errno) in [
@@ -197,7 +204,7 @@ fn copy_queues_have_slots_of_their_engines() {
         panic!("{first:?}")
     };
     assert_eq!((spec.kind, spec.ctx_save, spec.eop), (QueueKind::Sdma { engine: 0 }, 0, 0));
-    assert_eq!(first.args.doorbell_offset, layout::doorbells(0) + 0x100 * 8);
+    assert_eq!(first.args.doorbell_offset, slice(&machine) + 0x100 * 8);
     for _ in 1..16 {
         machine.run(ALICE, args).ok();
     }
@@ -209,7 +216,7 @@ fn copy_queues_have_slots_of_their_engines() {
     // The second queue of all is the first one of the second engine.
     machine.run(ALICE, DestroyQueueArgs { queue_id: 1, pad: 0 }).ok();
     let chosen = machine.run(BOB, by_engine);
-    assert_eq!(chosen.args.doorbell_offset, layout::doorbells(0) + (0x100 + 10) * 8);
+    assert_eq!(chosen.args.doorbell_offset, slice(&machine) + (0x100 + 10) * 8);
     chosen.ok();
     let xgmi = machine.run(BOB, CreateQueueArgs { queue_type: QueueType::SDMA_XGMI, ..other });
     let [DeviceEffect::Queue(QueueChange::Create(spec)), _] = &xgmi.call.effects.device[..] else { panic!("{xgmi:?}") };
@@ -375,7 +382,7 @@ fn a_gpu_has_4096_queues_of_all_processes_together() {
     let mut machine = Machine::new("mi300x");
     let mut made = 0;
     for pid in 1000.. {
-        let process = ProcessKey { pid, start: 1 };
+        let process = ProcessKey::new(pid, 1);
         machine.driver.open(process).unwrap();
         machine.acquire(process, 0).ok();
         let args = prepare(&mut machine, process);

@@ -116,7 +116,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn crowd(profile: &str) -> (Machine, Vec<(ProcessKey, CreateQueueArgs)>) {
     let mut machine = Machine { driver: Driver::new(Profile::load(profile).unwrap()) };
     let processes = (0..16_u32).map(|n| {
-        let key = ProcessKey { pid: 100 + n * 7 % 16, start: n.into() };
+        let key = ProcessKey::new(100 + n * 7 % 16, n.into());
         machine.driver.open(key).unwrap();
         machine.acquire(key, 0).ok();
         let args = prepare(&mut machine, key);

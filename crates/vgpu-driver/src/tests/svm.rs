@@ -157,7 +157,7 @@ fn impossible_ranges_and_attributes_are_refused_and_change_nothing() {
             assert_eq!(answer.errno(), Some(Errno::EFAULT), "{broken:?}");
         }
     }
-    let carol = ProcessKey { pid: 300, start: 3 };
+    let carol = ProcessKey::new(300, 3);
     machine.driver.open(carol).unwrap();
     // A process without a gpu shares nothing.
     assert_eq!(machine.run(carol, fine).errno(), Some(Errno::EINVAL));

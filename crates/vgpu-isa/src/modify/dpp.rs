@@ -3,7 +3,7 @@
 //! The fields of the control word that follows the instruction, and the routes of DPP_CTRL, are those of section "DPP"
 //! in chapter "Microcode Formats" of the MI300 ISA reference guide.
 
-use crate::operand::{pack, write_masked};
+use crate::operand::{Aligned, LaneBuffer, pack, write_masked};
 use crate::wave::{LANES, Lanes};
 
 /// Position and mask of DPP_CTRL, which selects the route.
@@ -22,13 +22,12 @@ static ROUTES: [[u8; LANES]; CONTROLS] = routes().0;
 /// The lanes whose source exists.
 static EXISTING: [u64; CONTROLS] = routes().1;
 
-/// Returns the values of lanes after they have moved along the route of `control`. What lanes get that are
-/// [`skipped`] means nothing.
+/// Moves the values of lanes along the route of `control`. What lanes get that are [`skipped`] means nothing.
 #[inline(always)]
-pub(super) fn reroute(from: &Lanes, control: u32, exec: u64) -> Lanes {
-    let mut to = [0; LANES];
+pub(super) fn reroute<'a>(from: &Lanes, control: u32, exec: u64, to: &'a mut LaneBuffer) -> &'a Lanes {
+    let to = &mut to.write(Aligned([0; LANES])).0;
     let Some(route) = ROUTES.get(select(control)) else { return to };
-    if !permute_rows(from, route, select(control), &mut to) {
+    if !across_rows(from, select(control), to) && !permute_rows(from, route, to) {
         for lane in 0..LANES {
             to[lane] = from[usize::from(route[lane]) % LANES];
         }
@@ -37,25 +36,43 @@ pub(super) fn reroute(from: &Lanes, control: u32, exec: u64) -> Lanes {
     if control & BOUND_CTRL != 0 {
         let arrived = arrived(control, exec);
         if arrived != !0 {
-            let moved = std::mem::replace(&mut to, [0; LANES]);
-            write_masked(&mut to, &moved, arrived);
+            write_masked(to, &[0; LANES], !arrived);
         }
     }
     to
 }
 
+/// Moves values along a route that leaves the rows: to the next lane, or one lane to many. Returns whether `select` is
+/// such a route.
+#[inline(always)]
+fn across_rows(from: &Lanes, select: usize, to: &mut Lanes) -> bool {
+    match select {
+        0x130 | 0x134 => {
+            to[..LANES - 1].copy_from_slice(&from[1..]);
+            to[LANES - 1] = from[0];
+        }
+        0x138 | 0x13C => {
+            to[1..].copy_from_slice(&from[..LANES - 1]);
+            to[0] = from[LANES - 1];
+        }
+        0x142 => (1..4).for_each(|row| to[16 * row..][..16].fill(from[16 * row - 1])),
+        0x143 => to[32..].fill(from[31]),
+        _ => return false,
+    }
+    true
+}
+
 /// Moves values along a route that does not leave the rows, if the CPU has an instruction for it. Returns whether it
 /// has done so.
 #[inline(always)]
-fn permute_rows(from: &Lanes, route: &[u8; LANES], select: usize, to: &mut Lanes) -> bool {
-    let stays_in_row = !matches!(select, 0x130..=0x13F | 0x142 | 0x143);
+fn permute_rows(from: &Lanes, route: &[u8; LANES], to: &mut Lanes) -> bool {
     #[cfg(target_arch = "x86_64")]
-    if stays_in_row && crate::table::is_wide() {
+    if crate::table::is_wide() {
         // SAFETY: the CPU has AVX2.
         unsafe { avx2::permute_rows(from, route, to) };
         return true;
     }
-    let _ = (from, route, to, stays_in_row);
+    let _ = (from, route, to);
     false
 }
 
@@ -118,14 +135,25 @@ fn select(control: u32) -> usize {
 /// Returns the lanes that the row and bank masks enable: a row is 16 lanes, a bank four lanes of each row.
 #[inline(always)]
 fn enabled(control: u32) -> u64 {
-    let (bank_mask, row_mask) = ((control >> BANK_MASK_SHIFT) & 0xF, (control >> ROW_MASK_SHIFT) & 0xF);
-    let mut lanes = 0;
-    for group in 0..16 {
-        if row_mask >> (group / 4) & bank_mask >> (group % 4) & 1 != 0 {
-            lanes |= 0xF << (4 * group);
+    let (banks, rows) = ((control >> BANK_MASK_SHIFT) & 0xF, (control >> ROW_MASK_SHIFT) & 0xF);
+    ENABLED_BANKS[banks as usize] & ENABLED_ROWS[rows as usize]
+}
+
+/// The lanes of each set of banks, and of each set of rows.
+static ENABLED_BANKS: [u64; 16] = lanes_of_sets(0x000F_000F_000F_000F, 4);
+static ENABLED_ROWS: [u64; 16] = lanes_of_sets(0xFFFF, 16);
+
+/// Returns the lanes of all sets of four, of which one has the lanes `first` and the next ones follow by `step`.
+const fn lanes_of_sets(first: u64, step: usize) -> [u64; 16] {
+    let mut sets = [0; 16];
+    let mut at = 0;
+    while at < 16 * 4 {
+        if (at / 4) >> (at % 4) & 1 != 0 {
+            sets[at / 4] |= first << (step * (at % 4));
         }
+        at += 1;
     }
-    lanes
+    sets
 }
 
 /// Returns the routes of all controls, and the lanes whose source exists.

@@ -1,6 +1,7 @@
 //! Sub-dword addressing: parts of sources and of the destination.
 
-use super::Change;
+use super::Part;
+use crate::operand::write_masked;
 use crate::wave::{LANES, Lanes};
 
 /// Position and bits of a selected part; nothing for the whole dword.
@@ -15,22 +16,22 @@ fn part(select: u32) -> Option<(u32, u32)> {
 
 /// Picks a byte or word of the source; bit 3 of `control` asks for sign extension.
 #[inline(always)]
-pub(super) fn select(control: u32) -> Change {
-    let Some((shift, bits)) = part(control) else { return Change::default() };
-    // Up to the top and down again: the part loses its neighbours and gets its extension.
-    Change { left: 32 - bits - shift, right: 32 - bits, signed: control & 8 != 0, ..Change::default() }
+pub(super) fn select(control: u32) -> Option<Part> {
+    let (shift, bits) = part(control)?;
+    let sign = if control & 8 != 0 { 1 << (bits - 1) } else { 0 };
+    Some(Part { left: 32 - bits - shift, right: 32 - bits, sign })
 }
 
-/// The destination select: which part is written and what happens to the rest. `significant` are the bits of `new` that
-/// count.
+/// Writes the lanes named by `exec` as the destination select says: which part is written and what happens to the rest.
+/// `significant` are the bits of `new` that count.
 #[inline(always)]
-pub(super) fn merge(old: &Lanes, new: &Lanes, significant: u32, control: u32) -> Lanes {
-    let mut merged = [0; LANES];
+pub(super) fn merge(to: &mut Lanes, new: &Lanes, significant: u32, control: u32, exec: u64) {
     let Some((shift, bits)) = part(control >> 8) else {
-        for lane in 0..LANES {
-            merged[lane] = new[lane] & significant;
-        }
-        return merged;
+        return if significant == !0 {
+            write_masked(to, new, exec);
+        } else {
+            write_masked(to, &new.map(|word| word & significant), exec);
+        };
     };
     let mask = ((1_u32 << bits) - 1) << shift;
     // Sign extension fills the bits above; those below are zero.
@@ -40,10 +41,11 @@ pub(super) fn merge(old: &Lanes, new: &Lanes, significant: u32, control: u32) ->
         _ => (0, !mask),
     };
     let top = 32 - shift - bits;
+    let mut merged = [0; LANES];
     for lane in 0..LANES {
         let value = ((new[lane] & significant) << shift) & mask;
         let sign = ((value << top) as i32 >> 31) as u32;
-        merged[lane] = value | sign & extended | old[lane] & kept;
+        merged[lane] = value | sign & extended | to[lane] & kept;
     }
-    merged
+    write_masked(to, &merged, exec);
 }

@@ -141,8 +141,10 @@ impl Case {
         if usize::from(inst.size) != words.len() * 4 {
             return Err(format!("{}: decoded {} bytes of {}", self.asm, inst.size, words.len() * 4));
         }
-        let wide = vgpu_isa::table::is_wide().then_some(("wide", inst.op.wide));
-        for (which, handler) in [("portable", inst.op.portable)].into_iter().chain(wide) {
+        let modified = inst.op.modified.filter(|_| !inst.plain);
+        let [portable, wide] = modified.unwrap_or([inst.op.portable, inst.op.wide]);
+        let wide = vgpu_isa::table::is_wide().then_some(("wide", wide));
+        for (which, handler) in [("portable", portable)].into_iter().chain(wide) {
             let mut machine = Machine::new(target);
             (self.setup)(&mut machine);
             let mut before = Machine::new(target);

@@ -10,7 +10,7 @@ use kfd_abi::exception::ExceptionCode;
 use vgpu_isa::memory::{Access, Fault, Space};
 
 use super::events::Events;
-use super::files::RENDER;
+use super::files::{KFD, RENDER};
 use super::memory::{Memory, wait_until_unused};
 use super::session::Session;
 use crate::control::Control;
@@ -31,6 +31,8 @@ pub(super) struct Attached {
     pub(super) control: Arc<Control>,
     /// The supervisor's key of this process.
     pub(super) process: ProcessKey,
+    /// Ids of the gpus, in their order.
+    gpu_ids: Vec<u32>,
 }
 
 impl Attached {
@@ -39,7 +41,7 @@ impl Attached {
         let file = |path: &str, size: u64| {
             sys::memfd(&format!("{FILE_PREFIX}{path}"), size).and_then(sys::dup_above).map_err(failed)
         };
-        let kfd = file("/dev/kfd", layout::kfd_file_size())?;
+        let kfd = file(KFD, layout::kfd_file_size())?;
         let render = file(RENDER, layout::BUFFERS_END)?;
         let (control, control_file) = Control::new().map_err(failed)?;
         let (reply, files) = session
@@ -68,6 +70,7 @@ impl Attached {
             Ok(executor::ProcessGpu::new(gpu.gpu_id, ProcessDevice::new(config, interrupts, Arc::new(slots))))
         };
         let list = profile.gpu_list();
+        let gpu_ids = list.iter().map(|gpu| gpu.gpu_id).collect();
         let memory = Arc::new(Memory::new(kfd, render, list.len()));
         let gpus = Arc::new(ProcessGpus::new(
             list.into_iter().map(gpu).collect::<Result<_, i32>>()?,
@@ -88,7 +91,7 @@ impl Attached {
             lost: AtomicBool::new(false),
         };
         executor::start(&Arc::new(shared))?;
-        Ok(Self { memory, events, gpus, control, process })
+        Ok(Self { memory, events, gpus, control, process, gpu_ids })
     }
 
     /// The file behind this process's `/dev/kfd`.
@@ -99,12 +102,30 @@ impl Attached {
         self.memory.kfd().map(AsFd::as_fd)
     }
 
+    /// Returns the file and the offset in it that an offset of `/dev/kfd` leads to.
+    ///
+    /// # Errors
+    /// As the driver answers.
+    pub(super) fn part_of_kfd(&self, offset: u64, size: u64) -> Result<(OwnedFd, u64), i32> {
+        let size = size.next_multiple_of(4096);
+        let at = layout::kfd_offset(offset, size, &self.gpu_ids).map_err(|errno| errno.0)?;
+        Ok((self.open_kfd()?, at))
+    }
+
     /// Another descriptor of `/dev/kfd`.
     ///
     /// # Errors
     /// What the operating system says.
     pub(super) fn open_kfd(&self) -> Result<OwnedFd, i32> {
         self.memory.kfd()?.try_clone().map_err(|error| error.raw_os_error().unwrap_or(libc::EMFILE))
+    }
+
+    /// A descriptor of `/dev/kfd`: an opening of its own, told by the file position.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(super) fn open_kfd_anew(&self) -> Result<OwnedFd, i32> {
+        opened_anew(self.memory.kfd()?.as_fd(), 0)
     }
 
     /// Another descriptor of the file of buffers.
@@ -126,11 +147,7 @@ impl Attached {
     /// # Errors
     /// What the operating system says.
     pub(super) fn open_render(&self, minor: u32) -> Result<OwnedFd, i32> {
-        let failed = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EMFILE);
-        let file = sys::reopen(self.memory.render()?.as_fd()).map_err(failed)?;
-        // SAFETY: moves the position of a descriptor of ours.
-        unsafe { libc::lseek(file.as_raw_fd(), super::files::next_opening(minor), libc::SEEK_SET) };
-        Ok(file)
+        opened_anew(self.memory.render()?.as_fd(), minor)
     }
 
     /// Applies the effects of a call to this process. `args` is the argument structure, for the effects that answer in
@@ -218,6 +235,14 @@ impl Attached {
         wait_until_unused(&old);
         Ok(())
     }
+}
+
+/// Opens the file of a device again, with a position of its own.
+fn opened_anew(file: BorrowedFd<'_>, minor: u32) -> Result<OwnedFd, i32> {
+    let file = sys::reopen(file).map_err(|error| error.raw_os_error().unwrap_or(libc::EMFILE))?;
+    // SAFETY: moves the position of a descriptor of ours.
+    unsafe { libc::lseek(file.as_raw_fd(), super::files::next_opening(minor), libc::SEEK_SET) };
+    Ok(file)
 }
 
 /// Gives the program a descriptor that stands for a buffer.

@@ -1,7 +1,7 @@
 //! Sends an ioctl to the supervisor and applies its answer.
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kfd_abi::Abi;
 use kfd_abi::debug::{self, DbgTrapArgs, TrapOp};
@@ -14,7 +14,7 @@ use kfd_abi::svm::{SvmArgs, SvmOp};
 use super::session::{self, Session};
 use super::shared::Range;
 use super::{files, user};
-use crate::driver::{self, Blocked, BufferDirection, BufferSpec, Call, FdKind, ProcessKey};
+use crate::driver::{self, BufferDirection, BufferSpec, Call, FdKind, ProcessKey};
 use crate::kill_points::{self, Point};
 use crate::protocol::{DMABUF, Device, Reply, Site, SupervisorRequest};
 use crate::sys;
@@ -85,7 +85,12 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
     // SAFETY: takes no argument and cannot fail.
     let tid = unsafe { libc::gettid() }.cast_unsigned();
     let site = Site { tid, fd, request, argument };
-    let call = Call { args, buffers, fd: on, named: named_kind, tid, ..Call::default() };
+    let opening = if device == Device::Kfd { files::opening_of(fd).map_or(0, |(_, opening)| opening) } else { 0 };
+    if device == Device::Kfd && number == u32::from(numbers::CREATE_PROCESS.nr) {
+        // The supervisor notices by this when the last copy of the descriptor is closed.
+        sys::lock_number(fd, opening).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
+    }
+    let call = Call { args, buffers, fd: on, named: named_kind, tid, opening, ..Call::default() };
     let along = match (exports(device, number), kind) {
         (true, _) => Some(attached.buffers()?),
         // The driver keeps the descriptor after the call: a debugger is told of events there.
@@ -96,9 +101,9 @@ fn call(device: Device, fd: RawFd, request: u64, argument: u64) -> Result<i32, i
     let request = SupervisorRequest::Call { device, number, call, site };
     let apart = debugs.then_some(attached.process);
     let (mut result, mut call, mut file) = ask(session, apart, &request, along.as_ref())?;
-    while let Some(blocked) = call.blocked {
+    if call.blocked.is_some() {
         drop(turn.take());
-        (result, call, file) = wait_and_retry(session, attached, Waiting { number, call, site, blocked })?;
+        (result, call, file) = wait_and_retry(session, attached, Waiting { number, call, site })?;
     }
     kill_points::hit(Point::IoctlReplied);
     let effects = std::mem::take(&mut call.effects.process);
@@ -203,32 +208,43 @@ struct Waiting {
     number: u32,
     call: Call,
     site: Site,
-    blocked: Blocked,
 }
 
-/// Sleeps until a call that waits may go on, and repeats it.
+/// How often a call that waits looks for a signal.
+const SIGNALS: Duration = Duration::from_millis(10);
+/// How often a call that waits is repeated although nothing has changed: the driver may be gone.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Sleeps until a call that waits may go on, and repeats it until it need not wait any more.
+///
+/// A signal ends the wait, whenever it comes. In the kernel that is so from the first moment of a call. Here a handler
+/// may run during a question to the driver and leave no trace, so signals are held back from before the driver lists
+/// the thread among those that wait.
 fn wait_and_retry(
     session: &'static Session,
     attached: &super::attached::Attached,
     waiting: Waiting,
 ) -> Result<Answered, i32> {
-    /// The driver may be gone.
-    const LOOK: Duration = Duration::from_millis(100);
-    let Waiting { number, mut call, site, blocked } = waiting;
-    let seen = attached.control.changes();
-    // Effects of the part that is done.
-    attached.apply(std::mem::take(&mut call.effects.process), &mut call.args, None)?;
-    // The wait may have ended between the answer and here.
-    let request = SupervisorRequest::Retry { number, call, site };
-    let answered = ask(session, None, &request, None)?;
-    if answered.1.blocked.is_none() {
-        return Ok(answered);
+    let Waiting { number, mut call, site } = waiting;
+    let held = sys::HeldSignals::hold();
+    loop {
+        let seen = attached.control.changes();
+        // Effects of the part that is done.
+        attached.apply(std::mem::take(&mut call.effects.process), &mut call.args, None)?;
+        // The wait may have ended between the answer and here.
+        let request = SupervisorRequest::Retry { number, call, site };
+        let answered = ask(session, None, &request, None)?;
+        let Some(blocked) = answered.1.blocked else { return Ok(answered) };
+        let begun = Instant::now();
+        while attached.control.changes() == seen && begun.elapsed() < LOOK {
+            if held.deliver() {
+                session.ask(&SupervisorRequest::Abandon { blocked, site }, &[]);
+                return Err(libc::EINTR);
+            }
+            attached.control.wait_for_change(seen, SIGNALS);
+        }
+        call = answered.1;
     }
-    if attached.control.wait_for_change(seen, LOOK) {
-        session.ask(&SupervisorRequest::Abandon { blocked, site }, &[]);
-        return Err(libc::EINTR);
-    }
-    Ok(answered)
 }
 
 /// Whether a call makes a DMA buffer: the supervisor keeps the file of buffers then.

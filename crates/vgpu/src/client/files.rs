@@ -144,7 +144,7 @@ fn device(kind: DeviceKind) -> Result<OwnedFd, i32> {
     let session: &'static Session = session::get().ok_or(libc::ENODEV)?;
     let attached = session.attach()?;
     match kind {
-        DeviceKind::Kfd => attached.open_kfd(),
+        DeviceKind::Kfd => attached.open_kfd_anew(),
         DeviceKind::Render(minor) => attached.open_render(minor),
     }
 }
@@ -152,17 +152,20 @@ fn device(kind: DeviceKind) -> Result<OwnedFd, i32> {
 /// Name of the file behind all render nodes of a process; which one a descriptor is says its file position, which
 /// copies of the descriptor share and which nothing else uses.
 pub(super) const RENDER: &str = "/dev/dri/renderD";
+/// The path of the driver, and the name of its file.
+pub(super) const KFD: &str = "/dev/kfd";
 
 /// Bits of the position that are the minor number. Those above tell one opening from another.
 const MINOR_BITS: u32 = 16;
 
-/// The file position of the next opening of a render node.
+/// The file position of the next opening of a render node; of `/dev/kfd`, whose minor number is 0. The first files of a
+/// process have position 0, which is none.
 pub(super) fn next_opening(minor: u32) -> i64 {
-    static OPENINGS: AtomicU32 = AtomicU32::new(0);
+    static OPENINGS: AtomicU32 = AtomicU32::new(1);
     i64::from(OPENINGS.fetch_add(1, Ordering::Relaxed)) << MINOR_BITS | i64::from(minor)
 }
 
-/// Minor number and opening of a descriptor of a render node.
+/// Minor number and opening of a descriptor of a device.
 pub(super) fn opening_of(fd: RawFd) -> Option<(u32, u64)> {
     // SAFETY: asks for the position of a descriptor.
     let position = u64::try_from(unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }).ok()?;

@@ -47,15 +47,17 @@ pub fn unmapped(start: u64, length: u64) {
 }
 
 /// Returns what a program that maps `size` bytes of a descriptor at `offset` gets to see, if that is another process's
-/// memory: the file and the offset there.
+/// memory, or a part of `/dev/kfd`: the file and the offset there.
 ///
 /// # Errors
-/// ENODEV for the descriptor of a DMA buffer: memory is mapped through the render node that imported it.
+/// What the driver answers to offsets of `/dev/kfd`, and ENODEV for the descriptor of a DMA buffer: memory is mapped
+/// through the render node that imported it.
 pub fn mapped_file(fd: RawFd, offset: u64, size: u64) -> Result<Option<(OwnedFd, u64)>, i32> {
     let Some(Ok(attached)) = current().and_then(|session| session.attached.get()) else { return Ok(None) };
     match files::path_of(fd) {
         Some(path) if path.starts_with(DMABUF) => Err(libc::ENODEV),
         Some(path) if path.starts_with(files::RENDER) => Ok(attached.window(offset, size)),
+        Some(path) if path == files::KFD => attached.part_of_kfd(offset, size).map(Some),
         _ => Ok(None),
     }
 }

@@ -210,9 +210,9 @@ impl Control {
         self.words().changes.load(Ordering::SeqCst)
     }
 
-    /// Sleeps until something may have changed since `seen`; whether a signal ended the sleep.
-    pub(crate) fn wait_for_change(&self, seen: u32, limit: Duration) -> bool {
-        sys::wait(&self.words().changes, seen, Some(limit))
+    /// Sleeps until something may have changed since `seen`, at most `limit`.
+    pub(crate) fn wait_for_change(&self, seen: u32, limit: Duration) {
+        sys::wait(&self.words().changes, seen, Some(limit));
     }
 }
 

@@ -48,6 +48,7 @@ use vgpu_isa::memory::Fault;
 use crate::driver::profile::ReadIndexKind;
 
 pub use cu_mask::{CuMask, MOST_CUS};
+pub(crate) use errors::is_of_packet;
 pub use gws::GwsWait;
 pub use kernel_launch::KernelLaunch;
 pub use process_device::{DeviceActivity, ProcessDevice};

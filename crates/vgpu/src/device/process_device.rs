@@ -226,6 +226,12 @@ impl ProcessDevice {
         if self.runnable() { pulse.max(DeviceActivity::Waiting) } else { pulse }
     }
 
+    /// Returns how many waves of a queue are on the device, without those that workers hold.
+    pub(crate) fn resident_waves(&self, id: QueueId) -> u32 {
+        let groups = self.ready.iter().chain(&self.halted).filter(|group| group.queue == id);
+        groups.map(|group| group.waves.len() as u32).sum()
+    }
+
     /// Returns whether waves could run now.
     pub(crate) fn runnable(&self) -> bool {
         !self.ready.is_empty()

@@ -120,6 +120,11 @@ impl Geometry {
         Self { cus, xccs, engines, waves: 8, vgprs: 512, sgprs: 800, lds: 64 << 10 }
     }
 
+    /// Returns where a compute unit is, as the placement of a workgroup that needs nothing.
+    pub(crate) fn location(&self, cu: u32) -> CuPlacement {
+        self.place(cu, [0; MAX_WAVES], Need { waves: 0, vgprs: 0, sgprs: 0, lds: 0 })
+    }
+
     /// Returns a placement on a compute unit. Compute units are numbered so that neighbours lie on different XCCs, then
     /// on different shader engines.
     pub(super) fn place(&self, cu: u32, simds: [u8; MAX_WAVES], need: Need) -> CuPlacement {

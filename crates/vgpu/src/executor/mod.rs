@@ -177,20 +177,14 @@ impl ExecutorState {
 
     /// Executes waves while this process holds a token and there are any, at most until the time at which queues must
     /// leave or come back: no other code watches that clock. Returns after [`LOOK`] at the latest, because a kernel
-    /// that no other process interrupts may run for ever. The time counts from the token: a process that waited for it
-    /// gets its whole slice.
+    /// that no other process interrupts may run for ever.
     fn execute(
         &self,
         workers: &mut [Worker],
         mut fuzzer: Option<&mut PreemptionFuzzer>,
         until: Option<Instant>,
     ) -> DeviceActivity {
-        let Some(token) = self.chip.acquire(self.process_slot, until, || self.control.has_orders()) else {
-            return DeviceActivity::Waiting;
-        };
-        let begun = Instant::now();
-        let mut most = DeviceActivity::Waiting;
-        loop {
+        let turn = || {
             let mut pulse = DeviceActivity::Idle;
             for (worker, gpu) in workers.iter_mut().zip(self.gpus.iter()) {
                 if let Some(fuzzer) = &mut fuzzer {
@@ -201,12 +195,9 @@ impl ExecutorState {
                     fuzzer.preempt_all(&gpu.device);
                 }
             }
-            most = most.max(pulse);
-            let due = begun.elapsed() >= LOOK || until.is_some_and(|until| Instant::now() >= until);
-            if pulse < DeviceActivity::Busy || due || self.control.has_orders() || token.should_yield() {
-                return most;
-            }
-        }
+            pulse
+        };
+        self.chip.execute(self.process_slot, until, LOOK, || self.control.has_orders(), turn)
     }
 
     /// Publishes what was saved, restored and copied.

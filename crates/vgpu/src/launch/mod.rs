@@ -22,9 +22,10 @@ pub use library::{BUILD_ID, LibraryError, MARK, find as find_library};
 pub use running::Running;
 pub use setup::{Explicit, Name, NameError, Setup};
 
-pub use crate::options::{DebugPermission, Options, Storm};
+pub use crate::options::{Mutant, Options, Storm};
 use crate::protocol::{Reply, SOCKET_VARIABLE, Status, SupervisorRequest};
 use crate::sys;
+pub use vgpu_driver::{KernelError, KernelProfile};
 
 /// Environment variable with a few words for a shell's prompt.
 pub const PROMPT_VARIABLE: &str = "GPREEMPT_VGPU_PROMPT";

@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::{BUILD_ID, LaunchError};
 use crate::options::Options;
 use crate::profile::Profile;
+use vgpu_driver::KernelProfile;
 
 /// Longest name.
 const LONGEST: usize = 64;
@@ -50,6 +51,9 @@ pub struct Explicit {
     /// The kind of read index.
     #[serde(default)]
     pub read_index: bool,
+    /// The kernel.
+    #[serde(default)]
+    pub kernel: bool,
     /// The options.
     pub options: bool,
 }
@@ -61,6 +65,9 @@ pub struct Setup {
     build: String,
     /// What gpu it is, with the wanted numbers of gpus and compute units.
     pub profile: Profile,
+    /// Whose driver it has.
+    #[serde(default)]
+    pub kernel: KernelProfile,
     /// How it behaves.
     pub options: Options,
     /// The name to join it by; a gpu without one is for one program and what that starts.
@@ -79,6 +86,7 @@ impl Setup {
         Self {
             build: BUILD_ID.to_owned(),
             profile,
+            kernel: KernelProfile::default(),
             options: Options::default(),
             name: None,
             shared: false,
@@ -94,7 +102,7 @@ impl Setup {
         if self.build != running.build {
             return Err(LaunchError::OtherBuild.to_string());
         }
-        let mut differences = self.differences(&running.profile, &running.options);
+        let mut differences = self.differences(running);
         if self.shared && !running.shared {
             differences.push("it is not shared with other users".to_owned());
         }
@@ -109,7 +117,8 @@ impl Setup {
         ))
     }
 
-    fn differences(&self, running: &Profile, options: &Options) -> Vec<String> {
+    fn differences(&self, other: &Setup) -> Vec<String> {
+        let running = &other.profile;
         let mut found = Vec::new();
         let mut differs = |asked: bool, what: &str, running: &dyn fmt::Display, wanted: &dyn fmt::Display| {
             if asked {
@@ -130,7 +139,9 @@ impl Setup {
         differs(explicit.gpus && running.gpus != wanted.gpus, "--gpus", &running.gpus, &wanted.gpus);
         let kinds = (running.read_index.name(), read_index.name());
         differs(explicit.read_index && kinds.0 != kinds.1, "--read-index", &kinds.0, &kinds.1);
-        if explicit.options && *options != self.options {
+        let kernels = (other.kernel.name(), self.kernel.name());
+        differs(explicit.kernel && kernels.0 != kernels.1, "--kernel", &kernels.0, &kernels.1);
+        if explicit.options && other.options != self.options {
             found.push("its options for fault injection are different".to_owned());
         }
         found
@@ -195,6 +206,16 @@ mod tests {
         wanted.explicit.read_index = true;
         let error = wanted.accepts(&running).expect_err("another");
         assert!(error.contains("--read-index retire, asked for was fetch"), "{error}");
+    }
+
+    #[test]
+    fn the_kernel_is_compared_only_if_asked_for() {
+        let running = setup("mi300x");
+        let mut wanted = Setup { kernel: KernelProfile::Linux7_2, ..setup("mi300x") };
+        assert_eq!(wanted.accepts(&running), Ok(()));
+        wanted.explicit.kernel = true;
+        let error = wanted.accepts(&running).expect_err("another");
+        assert!(error.contains("--kernel 6.12.115, asked for was 7.2"), "{error}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::options::Options;
 pub use vgpu_driver::profile::ReadIndexKind;
-pub use vgpu_driver::{QueueKindStatus, QueueSnapshot, QueueState};
+pub use vgpu_driver::{KernelProfile, QueueKindStatus, QueueSnapshot, QueueState};
 
 /// A virtual gpu at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +19,8 @@ pub struct Status {
     pub cus: u32,
     /// When the read index of an AQL queue passes a packet.
     pub read_index: ReadIndexKind,
+    /// Whose driver it has.
+    pub kernel: KernelProfile,
     /// Pid of the supervisor.
     pub supervisor: u32,
     /// Options it was started with.

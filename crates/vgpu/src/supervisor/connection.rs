@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use kfd_abi::debug::DbgTrapArgs;
+use kfd_abi::debug::{DbgTrapArgs, TrapOp};
 use kfd_abi::drm;
 use kfd_abi::ioctl::{self, Lookup};
 use linux_host::process::ProcStatus;
@@ -38,8 +38,8 @@ pub(super) fn serve(supervisor: &Arc<Supervisor>, stream: &UnixStream) {
     }
     // After an exec the same process comes with a new connection, perhaps before the old one is seen to be closed.
     let start = supervisor.accepted.fetch_add(1, Ordering::Relaxed);
-    let key = ProcessKey { pid: pid.cast_unsigned(), start };
-    let mut client = Client { supervisor, stream, key, uid, attached: false, passed: None };
+    let key = ProcessKey::new(pid.cast_unsigned(), start);
+    let mut client = Client { supervisor, stream, key, uid, attached: false, passed: None, kfd: None };
     while let Ok(Some(frame)) = sys::receive(stream) {
         let reply = client.answer(frame);
         let Ok(bytes) = serde_json::to_vec(&reply) else { break };
@@ -96,6 +96,8 @@ struct Client<'a> {
     attached: bool,
     /// A file that goes with the answer.
     passed: Option<OwnedFd>,
+    /// The kfd file of a process that has attached.
+    kfd: Option<OwnedFd>,
 }
 
 impl Client<'_> {
@@ -138,7 +140,8 @@ impl Client<'_> {
             SupervisorRequest::Call { device: target, number, call, site } => {
                 let file = frame.fds.into_iter().next();
                 let (result, call) = self.call(device, &Made { target, number, again: false }, call, file);
-                self.supervisor.waiting.set(self.key.pid, site, call.blocked.is_some());
+                // A call that has to wait is repeated at once: only then can a signal end its wait.
+                self.supervisor.waiting.set(self.key.pid, site, false);
                 Reply::Returned(result, Box::new(call))
             }
             SupervisorRequest::Retry { number, call, site } => {
@@ -181,6 +184,8 @@ impl Client<'_> {
         if !sys::is_as_long_as(kfd.as_fd(), layout::kfd_file_size()) {
             return Reply::Refused("the kfd file has no room for doorbells".into());
         }
+        // A debugger may have named the process before.
+        self.key = self.supervisor.awaited.find(self.key.pid).unwrap_or(self.key);
         let channel = Control::open(control.as_fd())
             .and_then(|control| Ok(ProcessChannel::new(self.key, control, self.stream.try_clone()?, &device.chip)));
         let channel = match channel {
@@ -200,8 +205,11 @@ impl Client<'_> {
             return Reply::Refused(format!("the driver refuses: {errno:?}"));
         }
         self.attached = true;
+        self.kfd = kfd.try_clone().ok();
         self.supervisor.poller.add(self.key, kfd, Arc::clone(&channel));
-        self.supervisor.lock_members().insert(self.key, Arc::new(Member::new(channel)));
+        let member = Member::new(channel);
+        member.keep_file(self.supervisor.awaited.take(self.key));
+        self.supervisor.lock_members().insert(self.key, Arc::new(member));
         Reply::Attached(Box::new(Welcome {
             profile: driver.profile().clone(),
             options: device.setup.options.clone(),
@@ -217,6 +225,7 @@ impl Client<'_> {
         let progress = own.as_deref().map(|member| member.begin_call(made.name()));
         let stage = |stage| progress.iter().for_each(|progress: &CallGuard<'_>| progress.stage(stage));
         let debugged = self.find_target(made, &mut call);
+        let foreseen = self.foresee(made, &mut call);
         if made.asks_for_memory() {
             self.supervisor.close_dmabufs();
         }
@@ -230,14 +239,21 @@ impl Client<'_> {
         let mut driver = device.driver();
         // The target may have ended since it was found. The driver would open the gpu for it again, as for a target
         // that a debugger knows first, and that entry would stay: no thread watches the process any more.
-        call.target = call.target.filter(|target| driver.processes().any(|known| known == *target));
+        let is_known = |driver: &Driver, key: ProcessKey| driver.processes().any(|known| known == key);
+        call.target = call.target.filter(|target| Some(*target) == foreseen || is_known(&driver, *target));
         let result = match made.target {
             protocol::Device::Kfd if made.again => driver.retry(self.key, made.number, &mut call),
             protocol::Device::Kfd => driver.ioctl(self.key, made.number, &mut call),
             protocol::Device::Render => driver.drm_ioctl(self.key, made.number, &mut call),
         };
         let (result, file) = self.share(&mut driver, &mut call, result, file);
+        let awaited = foreseen.filter(|key| is_known(&driver, *key));
         drop(driver);
+        awaited.into_iter().for_each(|key| self.supervisor.await_process(key));
+        if made.number == u32::from(ioctl::CREATE_PROCESS.nr) && result.is_ok() {
+            let kfd = self.kfd.as_ref().and_then(|kfd| kfd.try_clone().ok());
+            kfd.into_iter().for_each(|kfd| self.supervisor.watch_opening(self.key, kfd, call.opening));
+        }
         self.pass_points(&call.effects.device);
         stage(CallStage::Executing);
         let outcome = execute(self.supervisor, self.key, std::mem::take(&mut call.effects.device), file);
@@ -323,9 +339,25 @@ impl Client<'_> {
         let is_own = ProcStatus::read(call.tid).is_some_and(|thread| thread.thread_group == self.key.pid);
         let tracer = ProcStatus::read(args.pid).and_then(|target| target.tracer);
         call.traces_target = is_own && tracer == Some(call.tid);
-        let (key, member) = self.supervisor.newest(args.pid)?;
+        let Some((key, member)) = self.supervisor.newest(args.pid) else {
+            call.target = self.supervisor.awaited.find(args.pid);
+            return None;
+        };
         call.target = Some(key);
         Some(member)
+    }
+
+    /// Names an entry for a process that has none, if a debugger begins a session with it: the driver then makes it.
+    fn foresee(&self, made: &Made, call: &mut Call) -> Option<ProcessKey> {
+        if made.number != u32::from(ioctl::DBG_TRAP.nr) || made.target != protocol::Device::Kfd {
+            return None;
+        }
+        let args: DbgTrapArgs = call.decode();
+        if call.target.is_some() || !call.traces_target || args.op != TrapOp::ENABLE {
+            return None;
+        }
+        call.target = Some(self.supervisor.foresee(args.pid));
+        call.target
     }
 }
 
@@ -396,7 +428,7 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("a process");
         let join = |pid| {
             let (ours, theirs) = UnixStream::pair().expect("sockets");
-            let process = ProcessKey { pid, start: 0 };
+            let process = ProcessKey::new(pid, 0);
             let control = Control::new().expect("a page").0;
             let channel = Arc::new(ProcessChannel::new(process, control, ours, &device.chip).expect("room"));
             let member = Arc::new(Member::new(channel));
@@ -419,6 +451,7 @@ mod tests {
                     uid: 0,
                     attached: false,
                     passed: None,
+                    kfd: None,
                 };
                 let enable = kfd_abi::debug::Enable::default();
                 // SAFETY: takes no argument and cannot fail.

@@ -101,7 +101,7 @@ mod tests {
         fn join(supervisor: &Supervisor) -> Self {
             let device = supervisor.device().expect("configured");
             let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a process");
-            let process = ProcessKey { pid: child.id(), start: 0 };
+            let process = ProcessKey::new(child.id(), 0);
             let (ours, stream) = UnixStream::pair().expect("sockets");
             let (control, page) = Control::new().expect("a page");
             let theirs = Control::open(page.as_fd()).expect("a page");

@@ -41,8 +41,10 @@ pub(super) fn execute(
             }
             DeviceEffect::Cycle { gpu, cause, grace } => work.cycles.push((gpu, cause, grace)),
             DeviceEffect::DebuggerFile { target, keep } => {
-                if let Some(target) = supervisor.member(target) {
-                    target.keep_file(if keep { file.take() } else { None });
+                let kept = if keep { file.take() } else { None };
+                match supervisor.member(target) {
+                    Some(target) => target.keep_file(kept),
+                    None => supervisor.awaited.keep_file(target, kept),
                 }
             }
             DeviceEffect::Then(follow_up) => work.follow_ups.push(follow_up),

@@ -175,6 +175,10 @@ impl Hws {
         let queues = departures.iter().flat_map(|(_, departure)| &departure.queues);
         let waves = queues.filter(|queue| queue.written).map(|queue| u64::from(queue.saved.waves)).sum();
         let stopped = stopping_time(&departures, begun);
+        if cause != Cause::Quantum {
+            // The firmware takes turns by itself; the driver sends nothing for them.
+            supervisor.with_driver(|driver| driver.cycled(self.gpu, grace.is_some()));
+        }
         let restored = self.map(state, supervisor, group);
         let restoring = self.model.restore(&restored);
         let cycle = tally::Cycle {

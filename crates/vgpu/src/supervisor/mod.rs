@@ -5,14 +5,19 @@
 //! program does not reach it. One thread for each connection; the driver's state is behind one lock, like the real
 //! one's.
 
+mod awaited;
 mod cgroup;
 mod connection;
+mod door;
 mod ending;
 mod execute;
+#[cfg(test)]
+mod few_descriptors;
 mod hws;
 mod interrupts;
 mod member;
 mod observe;
+mod openings;
 mod poller;
 mod process_channel;
 mod sharing;
@@ -26,15 +31,16 @@ use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
-use crate::device::chip::Chip;
+use crate::device::chip::{self, Chip};
 use crate::device::{Geometry, SaveCounters};
 use crate::driver::{Driver, ProcessKey};
 use crate::launch::Setup;
 use crate::profile::{MAX_GPUS, Profile};
 use crate::{kill_points, sys};
 
+use awaited::Awaited;
+use door::Door;
 use ending::Ended;
 use hws::{Fault, Hws};
 use member::Member;
@@ -59,6 +65,7 @@ pub struct Supervisor {
     /// Processes that have the driver open.
     members: Mutex<BTreeMap<ProcessKey, Arc<Member>>>,
     waiting: Waiting,
+    awaited: Awaited,
     /// Buffers that processes share. Its lock may be taken while the driver is locked, not the other way round.
     sharing: Sharing,
     ended: Ended,
@@ -89,15 +96,9 @@ pub fn main() -> io::Result<()> {
     detach();
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     let supervisor = Arc::new(Supervisor::new()?);
-    let mut spare = listener.try_clone().ok();
+    let door = Door::new(listener)?;
     loop {
-        let stream = match listener.accept() {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                turn_away(&listener, &mut spare, error)?;
-                continue;
-            }
-        };
+        let stream = door.next()?;
         let clone = Arc::clone(&supervisor);
         // Without a thread for it the connection closes.
         let _ = supervisor.attend("connection", move || connection::serve(&clone, &stream));
@@ -108,26 +109,6 @@ pub fn main() -> io::Result<()> {
 fn say(text: &str) {
     // It may be closed or full, which is no reason to fail.
     let _ = writeln!(io::stderr(), "vgpu: {text}");
-}
-
-/// Handles a connection that cannot be accepted. Connected processes must not lose their gpu because there are too
-/// many; the new one is accepted and closed, which takes a spare descriptor, so that it learns that there is no gpu for
-/// it.
-fn turn_away(listener: &UnixListener, spare: &mut Option<UnixListener>, error: io::Error) -> io::Result<()> {
-    match error.raw_os_error() {
-        Some(libc::EINTR | libc::ECONNABORTED) => return Ok(()),
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {}
-        _ => return Err(error),
-    }
-    match spare.take() {
-        Some(descriptor) => {
-            drop(descriptor);
-            drop(listener.accept());
-        }
-        None => std::thread::sleep(Duration::from_millis(10)),
-    }
-    *spare = listener.try_clone().ok();
-    Ok(())
 }
 
 /// Leaves the launcher's session and its signals, and raises the priority where that is permitted.
@@ -163,6 +144,7 @@ impl Supervisor {
             accepted: 0.into(),
             members: Mutex::default(),
             waiting: Waiting::default(),
+            awaited: Awaited::default(),
             sharing: Sharing::default(),
             ended: Ended::default(),
             gone: Mutex::default(),
@@ -273,7 +255,7 @@ impl Supervisor {
         let supervisor = Arc::clone(self);
         self.holders.fetch_add(1, Ordering::Relaxed);
         let watched = self.attend("hold", move || {
-            sys::wait_for_exit(&process);
+            sys::wait_for_input(process.as_fd());
             supervisor.holders.fetch_sub(1, Ordering::Relaxed);
         });
         watched.map_err(|error| error.to_string())
@@ -295,14 +277,14 @@ impl Drop for Attended {
 
 impl Device {
     fn new(setup: Setup) -> io::Result<Self> {
-        let mut driver = Driver::new(setup.profile.clone());
-        driver.set_debug_permission(setup.options.debug_permission);
+        let mut driver = Driver::of(setup.profile.clone(), setup.kernel);
+        let sampling_ms = setup.options.sampling_after_stop_ms.unwrap_or(0);
+        driver.set_sampling_after_stop(u64::from(sampling_ms) * 1_000_000);
+        driver.set_mutant(setup.options.mutant);
         let gpus = 0..setup.profile.gpus;
         let fault = Arc::new(Fault::new(setup.options.hang_at_cycle));
         let schedulers = gpus.map(|gpu| Hws::new(gpu, &setup.profile, &setup.options, &fault)).collect();
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let tokens = u32::try_from(cores.saturating_sub(1)).unwrap_or(u32::MAX).max(1);
-        let (chip, chip_file) = Chip::create(geometry(&setup.profile), setup.profile.gpus, tokens)?;
+        let (chip, chip_file) = Chip::create(geometry(&setup.profile), setup.profile.gpus, chip::tokens_of_machine())?;
         Ok(Self { driver: Mutex::new(driver), chip: Arc::new(chip), chip_file, schedulers, setup })
     }
 

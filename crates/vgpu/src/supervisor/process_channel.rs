@@ -55,15 +55,21 @@ pub(super) struct ProcessChannel {
 }
 
 impl ProcessChannel {
-    /// Creates the channel of a process; `None` if the chip has no free slot.
+    /// Creates the channel of a process; `None` if the chip has no free slot, or the supervisor no descriptor left with
+    /// which it could watch the process.
     pub(super) fn new(process: ProcessKey, control: Control, stream: UnixStream, chip: &Arc<Chip>) -> Option<Self> {
+        let pidfd = match sys::pidfd(process.pid) {
+            Ok(pidfd) => Some(pidfd),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => None,
+            Err(_) => return None,
+        };
         let slot = chip.add_process()?;
         Some(Self {
             process,
             control,
             chip: Arc::clone(chip),
             slot,
-            pidfd: sys::pidfd(process.pid).ok(),
+            pidfd,
             stream,
             gone: AtomicBool::new(false),
             released: AtomicBool::new(false),
@@ -256,7 +262,7 @@ impl ProcessChannel {
         self.gone.store(true, Ordering::SeqCst);
         self.chip.close(self.slot);
         if !self.executors_end() {
-            for executor in self.executors().filter(|executor| executor.parent == self.process.pid) {
+            for executor in self.executors().filter(|executor| executor.parent == Some(self.process.pid)) {
                 // SAFETY: sends a signal to an executor of this process, which would harm the next owner of its slot.
                 unsafe { libc::kill(executor.pid.cast_signed(), libc::SIGKILL) };
             }
@@ -277,7 +283,7 @@ impl ProcessChannel {
 
     /// Whether an executor that ran at the last check has ended. A process that is stopped does not report that itself.
     fn misses_any(&self, before: &mut Vec<u32>) -> bool {
-        let own = self.executors().filter(|executor| executor.parent == self.process.pid);
+        let own = self.executors().filter(|executor| executor.parent.is_none_or(|parent| parent == self.process.pid));
         let now: Vec<u32> = own.map(|executor| executor.pid).collect();
         let misses = before.iter().any(|pid| !now.contains(pid));
         *before = now;
@@ -314,17 +320,21 @@ impl Drop for ProcessChannel {
 /// A process that has not ended.
 struct Running {
     pid: u32,
-    parent: u32,
+    /// Not known of a process whose state cannot be read.
+    parent: Option<u32>,
     stopped: bool,
 }
 
 impl Running {
     /// Returns the executor with this pid, unless it has ended: its pid may belong to another program by now, and the
-    /// process that inherited it may be slow to reap it.
+    /// process that inherited it may be slow to reap it. One whose state cannot be read, for lack of descriptors, runs
+    /// as far as this can tell.
     fn executor(pid: u32) -> Option<Self> {
-        let stat = ProcStat::read(pid)?;
+        let Some(stat) = ProcStat::read(pid) else {
+            return sys::exists(pid).then_some(Self { pid, parent: None, stopped: false });
+        };
         let runs = stat.comm == crate::executor::NAME && !stat.is_dead();
-        runs.then_some(Self { pid, parent: stat.parent, stopped: stat.is_halted() })
+        runs.then_some(Self { pid, parent: Some(stat.parent), stopped: stat.is_halted() })
     }
 }
 
@@ -333,6 +343,7 @@ mod tests {
     use std::io::Read;
     use std::process::{Command, Stdio};
 
+    use super::super::few_descriptors::{take_all, with_few_descriptors};
     use super::*;
     use crate::device::Geometry;
     use crate::driver::WaveControl;
@@ -347,7 +358,7 @@ mod tests {
 
     fn client(chip: &Arc<Chip>) -> Client {
         let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a process");
-        let key = ProcessKey { pid: child.id(), start: 0 };
+        let key = ProcessKey::new(child.id(), 0);
         let (ours, theirs) = UnixStream::pair().expect("sockets");
         let (control, page) = Control::new().expect("a page");
         let channel = ProcessChannel::new(key, Control::open(page.as_fd()).expect("a page"), ours, chip).expect("room");
@@ -414,24 +425,50 @@ mod tests {
         child.wait().expect("ends");
     }
 
-    #[test]
-    fn an_executor_that_died_is_missed_although_its_process_says_nothing() {
-        let chip = chip();
+    /// A process that is named like an executor, and the channel of this process with it as its only executor.
+    fn with_executor(chip: &Arc<Chip>) -> (std::process::Child, ProcessChannel, UnixStream) {
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join(crate::executor::NAME);
         std::fs::copy("/bin/cat", &program).expect("a copy");
-        let mut executor = Command::new(program).stdin(Stdio::piped()).spawn().expect("a process");
-        let (ours, _theirs) = UnixStream::pair().expect("sockets");
+        let executor = Command::new(program).stdin(Stdio::piped()).spawn().expect("a process");
+        let (ours, theirs) = UnixStream::pair().expect("sockets");
         let control = Control::new().expect("a page").0;
-        let key = ProcessKey { pid: std::process::id(), start: 0 };
-        let channel = ProcessChannel::new(key, control, ours, &chip).expect("room");
+        let key = ProcessKey::new(std::process::id(), 0);
+        let channel = ProcessChannel::new(key, control, ours, chip).expect("room");
         assert!(chip.register_worker(channel.slot, executor.id()));
+        (executor, channel, theirs)
+    }
+
+    #[test]
+    fn an_executor_that_died_is_missed_although_its_process_says_nothing() {
+        let chip = chip();
+        let (mut executor, channel, _theirs) = with_executor(&chip);
         let mut running = Vec::new();
         assert!(!channel.misses_any(&mut running) && !channel.misses_any(&mut running));
         assert_eq!(running, [executor.id()]);
         executor.kill().expect("can be killed");
         executor.wait().expect("ends");
         assert!(channel.misses_any(&mut running));
+    }
+
+    #[test]
+    fn no_executor_is_missed_because_there_is_no_descriptor_to_look_at_it_with() {
+        with_few_descriptors("no_executor_is_missed_because", || {
+            let chip = chip();
+            let (mut executor, channel, theirs) = with_executor(&chip);
+            let mut running = Vec::new();
+            assert!(!channel.misses_any(&mut running));
+            let (stream, control) = (theirs.try_clone().expect("a copy"), Control::new().expect("a page").0);
+            let taken = take_all();
+            assert!(!channel.misses_any(&mut running));
+            assert_eq!(running, [executor.id()]);
+            // One that comes now cannot be watched: it is refused, and does not lose its gpu afterwards.
+            assert!(ProcessChannel::new(channel.process, control, stream, &chip).is_none());
+            drop(taken);
+            executor.kill().expect("can be killed");
+            executor.wait().expect("ends");
+            assert!(channel.misses_any(&mut running));
+        });
     }
 
     #[test]

@@ -23,6 +23,7 @@ impl Supervisor {
             profile: profile.name.clone(),
             cus: profile.cus,
             read_index: profile.read_index,
+            kernel: device.setup.kernel,
             system_used_bytes,
             ..Status::default()
         };
@@ -132,7 +133,7 @@ mod tests {
         let (ours, _theirs) = UnixStream::pair().expect("sockets");
         let control = Control::new().expect("a page").0;
         control.show_preempted(0, &SaveCounters { saves: 7, ..SaveCounters::default() });
-        let process = ProcessKey { pid: std::process::id(), start: 0 };
+        let process = ProcessKey::new(std::process::id(), 0);
         let channel = Arc::new(ProcessChannel::new(process, control, ours, &chip).expect("room"));
         supervisor.lock_members().insert(process, Arc::new(Member::new(channel)));
         assert_eq!(supervisor.preemption(0).saves, 7);

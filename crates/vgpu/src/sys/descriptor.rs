@@ -62,6 +62,37 @@ fn open_again(file: BorrowedFd<'_>, access: OFlags) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path_of(file.as_raw_fd()), access | OFlags::CLOEXEC, Mode::empty())?)
 }
 
+/// The lock of one number of a file. It belongs to an opening, and goes with the last copy of its descriptor.
+fn number_lock(number: u64) -> libc::flock {
+    libc::flock {
+        l_type: libc::F_WRLCK as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: i64::try_from(number).unwrap_or(i64::MAX - 1),
+        l_len: 1,
+        l_pid: 0,
+    }
+}
+
+/// Locks a number of a file for the opening behind this descriptor.
+///
+/// # Errors
+/// What fcntl reports: EAGAIN if another opening has it.
+pub(crate) fn lock_number(fd: RawFd, number: u64) -> io::Result<()> {
+    // SAFETY: the structure is complete and outlives the call; a closed descriptor is answered with EBADF.
+    let result = unsafe { libc::fcntl(fd, libc::F_OFD_SETLK, &number_lock(number)) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Waits until no other opening has a number of the file locked. Returns at once if the kernel cannot tell.
+pub(crate) fn wait_until_unlocked(file: &OwnedFd, number: u64) {
+    let wait = || {
+        // SAFETY: as above.
+        let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLKW, &number_lock(number)) };
+        result < 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+    };
+    while wait() {}
+}
+
 /// Returns where the kernel shows a descriptor: by thread, because the first thread of the process may have ended.
 pub(super) fn path_of(fd: RawFd) -> String {
     format!("/proc/thread-self/fd/{fd}")
@@ -84,6 +115,19 @@ pub(crate) fn dup_above(file: OwnedFd) -> io::Result<OwnedFd> {
     }
 }
 
+/// Gives the calling thread a descriptor table of its own, with a copy of every descriptor up to `last`. Descriptors
+/// that the thread opens or closes from now on are its own.
+///
+/// # Errors
+/// ENOSYS before Linux 5.9, ENOMEM.
+pub(crate) fn unshare_descriptors_above(last: RawFd) -> io::Result<()> {
+    let first = last.cast_unsigned() + 1;
+    // SAFETY: other threads keep their table. This one must not use a descriptor above `last` that it had before, which
+    // is what its caller asks for.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_UNSHARE) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
@@ -100,5 +144,20 @@ mod tests {
             assert!(!is_same_file(other.as_raw_fd(), copy.as_raw_fd()));
         }
         assert!(!is_same_file(-1, -1));
+    }
+
+    #[test]
+    fn a_locked_number_is_free_when_the_last_copy_of_its_opening_is_closed() {
+        let file = memfd("test", 0).expect("a file");
+        let opening = reopen(file.as_fd()).expect("an opening");
+        let copy = opening.try_clone().expect("a copy");
+        lock_number(opening.as_raw_fd(), 7).expect("free");
+        assert!(lock_number(file.as_raw_fd(), 7).is_err());
+        lock_number(file.as_raw_fd(), 8).expect("another number");
+        drop(opening);
+        assert!(lock_number(file.as_raw_fd(), 7).is_err(), "a copy is open");
+        let waiter = std::thread::spawn(move || wait_until_unlocked(&file, 7));
+        drop(copy);
+        waiter.join().expect("ends");
     }
 }

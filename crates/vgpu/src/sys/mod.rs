@@ -10,14 +10,19 @@ mod futex;
 mod map;
 mod memfd;
 mod process;
+mod signals;
 mod socket;
 mod time;
 mod verified_fd;
 
-pub(crate) use descriptor::{FileIdentity, dup_above, file_size, is_same_file, reopen, reopen_read_only};
+pub(crate) use descriptor::{
+    FileIdentity, dup_above, file_size, is_same_file, lock_number, reopen, reopen_read_only, unshare_descriptors_above,
+    wait_until_unlocked,
+};
 pub(crate) use memfd::{check_size_limit, is_as_long_as, memfd, name_of, punch_hole, read_link};
-pub(crate) use process::{pidfd, poll_now, wait_for_either, wait_for_exit};
+pub(crate) use process::{exists, pidfd, poll_now, wait_for_either, wait_for_input};
 pub(crate) use rustix::event::PollFlags;
+pub(crate) use signals::HeldSignals;
 pub(crate) use socket::{Frame, abstract_listener, connect, peer, receive, send};
 pub(crate) use time::boottime_ns;
 pub(crate) use verified_fd::VerifiedFd;

@@ -18,6 +18,12 @@ pub(crate) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
 }
 
+/// Whether there is a process with this pid, which may have ended without being reaped.
+pub(crate) fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
+}
+
 /// Lets every process of this user trace the caller, where the system otherwise allows that to its ancestors only.
 pub fn allow_tracing() {
     // Systems without the restriction refuse the call and need none.
@@ -44,8 +50,8 @@ pub(crate) fn poll_now(file: BorrowedFd<'_>, events: PollFlags) -> PollFlags {
     }
 }
 
-/// Waits until a process has ended.
-pub(crate) fn wait_for_exit(process: &OwnedFd) {
+/// Waits until a descriptor can be read: a process has ended, a connection has come.
+pub(crate) fn wait_for_input(file: BorrowedFd<'_>) {
     // Without an answer of the kernel there is nothing to wait for.
-    let _ = retry_on_intr(|| poll(&mut [PollFd::new(process, PollFlags::IN)], None));
+    let _ = retry_on_intr(|| poll(&mut [PollFd::from_borrowed_fd(file, PollFlags::IN)], None));
 }

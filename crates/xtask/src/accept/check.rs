@@ -9,11 +9,13 @@ use serde_json::Value;
 /// One condition. Pointers are JSON pointers (RFC 6901) into what the command printed.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Check {
+pub(crate) enum Check {
     /// A list holds at least so many objects that have a key.
     Count { pointer: String, key: String, at_least: usize },
     /// A number is what it should be: all that is given must hold.
     Number { pointer: String, equals: Option<f64>, above: Option<f64>, below: Option<f64> },
+    /// A number divided by another of the same document is what it should be: all that is given must hold.
+    Ratio { pointer: String, to: String, above: Option<f64>, below: Option<f64> },
     /// A text is what it should be.
     Text { pointer: String, equals: String },
     /// Something is so, or is not.
@@ -34,12 +36,11 @@ impl fmt::Display for Check {
             }
             Check::Number { pointer, equals, above, below } => {
                 write!(f, "{pointer} is")?;
-                for (word, limit) in [("", equals), (" above", above), (" below", below)] {
-                    if let Some(limit) = limit {
-                        write!(f, "{word} {limit}")?;
-                    }
-                }
-                Ok(())
+                write_limits(f, &[("", equals), (" above", above), (" below", below)])
+            }
+            Check::Ratio { pointer, to, above, below } => {
+                write!(f, "{pointer} divided by {to} is")?;
+                write_limits(f, &[(" above", above), (" below", below)])
             }
             Check::Text { pointer, equals } => write!(f, "{pointer} is \"{equals}\""),
             Check::Truth { pointer, equals } => write!(f, "{pointer} is {equals}"),
@@ -56,8 +57,13 @@ impl Check {
         matches!(self, Check::StderrContains { .. } | Check::StderrLacks { .. })
     }
 
+    /// Whether it looks at a JSON document.
+    pub(crate) fn reads_json(&self) -> bool {
+        !self.reads_stderr() && !matches!(self, Check::StdoutContains { .. })
+    }
+
     /// Fails with what was found instead.
-    pub(super) fn apply(&self, stdout: &[u8], stderr: &[u8]) -> Result<()> {
+    pub(crate) fn apply(&self, stdout: &[u8], stderr: &[u8]) -> Result<()> {
         match self {
             Check::Count { pointer, key, at_least } => {
                 let value = at(stdout, pointer)?;
@@ -81,6 +87,19 @@ impl Check {
                     bail!("found {value}");
                 }
             }
+            Check::Ratio { pointer, to, above, below } => {
+                if above.or(*below).is_none() {
+                    bail!("the check compares with nothing: give it `above` or `below`");
+                }
+                let (value, other) = (at(stdout, pointer)?, at(stdout, to)?);
+                let ratio = value.as_f64().zip(other.as_f64()).map(|(value, other)| value / other);
+                let holds = ratio.is_some_and(|ratio| {
+                    above.is_none_or(|limit| ratio > limit) && below.is_none_or(|limit| ratio < limit)
+                });
+                if !holds {
+                    bail!("found {value} and {other}");
+                }
+            }
             Check::Text { pointer, equals } => {
                 let value = at(stdout, pointer)?;
                 if value.as_str() != Some(equals) {
@@ -99,6 +118,16 @@ impl Check {
         }
         Ok(())
     }
+}
+
+/// Writes the limits that are given, each behind its word.
+fn write_limits(f: &mut fmt::Formatter<'_>, limits: &[(&str, &Option<f64>)]) -> fmt::Result {
+    for (word, limit) in limits {
+        if let Some(limit) = limit {
+            write!(f, "{word} {limit}")?;
+        }
+    }
+    Ok(())
 }
 
 /// The value at a pointer of what was printed.
@@ -138,6 +167,17 @@ mod tests {
         assert!(!holds(text, r#"{ "rows": 7 }"#));
         assert!(!holds(text, r#"{ "lines": [] }"#));
         assert!(!holds(text, "not JSON"));
+    }
+
+    #[test]
+    fn a_ratio_compares_two_numbers_of_a_document() {
+        let text = "what = 'ratio'\npointer = '/a'\nto = '/b'\nabove = 1.5\nbelow = 2.5\n";
+        assert!(holds(text, r#"{ "a": 4, "b": 2 }"#));
+        for other in [r#"{ "a": 3, "b": 2 }"#, r#"{ "a": 5, "b": 2 }"#, r#"{ "a": 4 }"#, r#"{ "a": 0, "b": 0 }"#] {
+            assert!(!holds(text, other), "{other}");
+        }
+        assert!(!holds("what = 'ratio'\npointer = '/a'\nto = '/b'\n", r#"{ "a": 4, "b": 2 }"#));
+        assert_eq!(check(text).to_string(), "/a divided by /b is above 1.5 below 2.5");
     }
 
     #[test]

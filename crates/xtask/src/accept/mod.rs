@@ -8,7 +8,7 @@ use std::process::{Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use self::check::Check;
+pub(crate) use self::check::Check;
 use self::list::{List, Step};
 use crate::run;
 

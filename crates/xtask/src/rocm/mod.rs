@@ -1,23 +1,17 @@
 //! Releases of ROCm beside the system: packages are unpacked into a directory of their own and run with their own
 //! loader, so that a machine with another distribution can run real ROCm programs and nothing of it is changed.
-//!
-//! Versions are resolved when packages are fetched, and compared with the hashes of the archive's signed index.
-//! `packages.lock` in the directory lists what was unpacked. `$GPREEMPT_DEBS` names a store of packages:
-//! `DIRECTORY/NAME` is used if it is complete, and filled if it is not, because Debian's experimental release rotates.
 
-mod apt;
-mod lock;
 mod wheels;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::{env, fs};
+use std::{env, fmt, fs};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
+use crate::packages::{
+    LOCK, Lock, Origin, PrivateApt, Sources, Store, has_extension, lock_downloads, lock_files, replace, run,
+};
 use crate::run::{command, root};
-use apt::PrivateApt;
-use lock::{LOCK, Lock, Origin, lock_files};
 use wheels::Pip;
 
 /// A release of ROCm and the packages that it consists of.
@@ -34,7 +28,10 @@ pub(crate) struct Release {
     pinned: &'static str,
     /// What is wanted, each with the version that the tests were written with; what it depends on comes with it.
     packages: &'static [(&'static str, &'static str)],
-    /// Packages that come without what they depend on: a dependency is no longer in the archive.
+    /// What the versions of these packages begin with, if newer ones would be another release. When the archive no
+    /// longer has them, the directory says so, and the tests leave the release out.
+    version: &'static str,
+    /// Packages that come without what they depend on: it is no longer in the archive, or is not used.
     alone: &'static [(&'static str, &'static str)],
     /// Links to make: name, and what it refers to. They give libraries the names that programs ask for.
     links: &'static [(&'static str, &'static str)],
@@ -60,7 +57,25 @@ pub(crate) static ROCM13: Release = Release {
         // Kernels that print, allocate or check assertions are compiled with it.
         ("rocm-device-libs-17", "6.0+git20231212.5a852ed-2"),
     ],
+    version: "",
     alone: &[],
+    links: &[],
+    wheels: &[],
+    stand_ins: &[],
+    environment: "",
+};
+
+/// Debian testing's: the last of ROCm 6, whose HIP ends a program after an error of a queue.
+pub(crate) static ROCM64: Release = Release {
+    name: "rocm64",
+    variable: "GPREEMPT_ROCM64",
+    origin: "Debian testing",
+    suites: &["forky"],
+    pinned: "",
+    packages: &[("libhsa-runtime64-1", "6.4.3+dfsg-5"), ("libamdhip64-6", "6.4.3-5")],
+    version: "6.4.",
+    // It wants Python for a script that is not run.
+    alone: &[("rocminfo", "7.2.4-1")],
     links: &[],
     wheels: &[],
     stand_ins: &[],
@@ -85,6 +100,7 @@ pub(crate) static ROCM72: Release = Release {
         ("libnuma1", "2.0.19-1+b2"),
         ("librocrand1-tests", "7.2.4-1~exp1"),
     ],
+    version: "",
     // It wants libamd-smi26, which the archive has replaced.
     alone: &[("libhsa-runtime64-tests", "7.2.4+dfsg-1~exp1")],
     links: &[("usr/lib/x86_64-linux-gnu/libamd_smi.so.26", "libamd_smi.so.27")],
@@ -112,6 +128,7 @@ pub(crate) static JAX: Release = Release {
         ("librocm-smi64-7", "7.2.4-1~exp1"),
         ("python3.14", "3.14.10-1"),
     ],
+    version: "",
     alone: &[],
     links: &[
         // Debian counts the versions of this library differently from AMD, whose name JAX asks for.
@@ -136,6 +153,8 @@ export XLA_FLAGS="--xla_gpu_autotune_level=0 $XLA_FLAGS"
 
 /// Where libraries lie.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+/// File in the directory of a release that says why there is nothing else in it.
+const VANISHED: &str = "vanished";
 /// Where Python packages lie.
 const PYTHON_PACKAGES: &str = "python";
 
@@ -167,6 +186,9 @@ impl Release {
     /// Says what is there, or what is missing.
     pub(crate) fn check(&self) -> Result<String> {
         let directory = self.directory();
+        if let Ok(reason) = fs::read_to_string(directory.join(VANISHED)) {
+            return Ok(reason.trim_end().to_owned());
+        }
         let version = self.check_directory(&directory)?;
         Ok(format!("{version} in {}", directory.canonicalize()?.display()))
     }
@@ -198,7 +220,14 @@ impl Release {
         let parent = directory.parent().context("the directory for packages has no parent")?;
         fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
         let work = parent.canonicalize()?.join(format!("{}.{}", self.name, std::process::id()));
-        let result = self.unpack_all(&work).and_then(|unpacked| replace(&directory, &unpacked, &work.join("old")));
+        let unpacked = match self.unpack_all(&work) {
+            Err(error) => match error.downcast::<Vanished>() {
+                Ok(vanished) => vanished.note(&work.join("vanished"), &directory),
+                Err(error) => Err(error),
+            },
+            unpacked => unpacked,
+        };
+        let result = unpacked.and_then(|unpacked| replace(&directory, &unpacked, &work.join("old")));
         // Nothing of use is left in it, and nothing can be done if it stays.
         let _ = fs::remove_dir_all(&work);
         result
@@ -206,12 +235,13 @@ impl Release {
 
     /// Fills `work` and returns the directory in it that holds the unpacked packages.
     fn unpack_all(&self, work: &Path) -> Result<PathBuf> {
-        let store = env::var_os("GPREEMPT_DEBS").map(|store| PathBuf::from(store).join(self.name));
-        let stored = store.as_deref().map(|store| self.stored(store)).transpose()?.flatten();
+        let store = Store::named(self.name);
+        let lacks = |lock: &Lock| lock.lacks(self.wanted()).into_iter().map(str::to_owned).collect();
+        let stored = store.as_ref().map(|store| store.files(lacks)).transpose()?.flatten();
         let from_store = stored.is_some();
         let (files, lock) = stored.map_or_else(|| self.download(work), Ok)?;
         if let Some(store) = store.filter(|_| !from_store) {
-            fill(&store, &files, &lock)?;
+            store.fill(&files, &lock)?;
         }
         let unpacked = work.join("unpacked");
         fs::create_dir_all(&unpacked)?;
@@ -245,89 +275,55 @@ impl Release {
         if !self.wheels.is_empty() {
             files = Pip::new(work)?.download(self.wheels, &work.join("wheels"))?;
         }
-        let apt = PrivateApt::new(work, self)?;
-        let packages = apt.download(self)?;
-        let names = packages.iter().map(|file| Ok(lock::name_and_version(file)?.0)).collect::<Result<Vec<_>>>()?;
-        let index = apt.index(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
+        // pip has compared them with the hashes of its index.
+        let mut lock = lock_files(&files, |_, _, _| Ok(Origin { origin: "PyPI".to_owned(), expected: None }))?;
+        let apt = PrivateApt::new(work, Sources::Suites { suites: self.suites, pinned: self.pinned })?;
+        self.ensure_not_vanished(|name| apt.versions(name))?;
+        let packages = apt.download(self.packages, self.alone)?;
+        lock.extend(lock_downloads(&apt, &packages)?);
         files.extend(packages);
-        let lock = lock_files(&files, |file, name, version| {
-            if has_extension(file, "deb") {
-                return index.origin(name, version);
-            }
-            // pip has compared it with the hash of the index.
-            Ok(Origin { origin: "PyPI".to_owned(), expected: None })
-        })?;
         Ok((files, lock))
     }
 
-    /// Returns the files of a store if it has all that is wanted.
-    ///
-    /// # Errors
-    /// If a file of it is not what its lock report says.
-    fn stored(&self, store: &Path) -> Result<Option<(Vec<PathBuf>, Lock)>> {
-        let files: Vec<PathBuf> = ["deb", "whl"].into_iter().flat_map(|kind| files_in(store, kind)).collect();
-        if files.is_empty() {
-            return Ok(None);
+    /// Fails with [`Vanished`] if another release has taken the place of this one in the archive.
+    fn ensure_not_vanished(&self, versions: impl Fn(&'static str) -> Result<Vec<String>>) -> Result<()> {
+        if self.version.is_empty() {
+            return Ok(());
         }
-        let lock = match fs::read_to_string(store.join(LOCK)) {
-            Ok(text) => Some(Lock::parse(&text).with_context(|| format!("{}/{LOCK}", store.display()))?),
-            Err(_) => None,
-        };
-        let origin = |name: &str| lock.as_ref().and_then(|lock| lock.get(name)).map_or("-", |locked| &locked.origin);
-        let found = lock_files(&files, |_, name, _| Ok(Origin { origin: origin(name).to_owned(), expected: None }))?;
-        let lacks = found.lacks(self.wanted());
-        if !lacks.is_empty() {
-            println!("note: {} lacks {}; everything is fetched again", store.display(), lacks.join(", "));
-            return Ok(None);
+        // apt goes on without an index that it could not download.
+        ensure!(!versions("libc6")?.is_empty(), "the index of {} could not be downloaded", self.origin);
+        for (name, _) in self.packages {
+            if !versions(name)?.iter().any(|version| version.starts_with(self.version)) {
+                let vanished = Vanished { origin: self.origin, name, version: self.version };
+                return Err(anyhow::Error::msg(vanished));
+            }
         }
-        match &lock {
-            Some(lock) => lock.verify(&found).with_context(|| format!("{} was changed", store.display()))?,
-            None => println!("note: {} has no {LOCK}: its packages are taken as they are", store.display()),
-        }
-        Ok(Some((files, found)))
+        Ok(())
     }
 }
 
-/// Copies packages into a store, with their lock report, and removes other packages from it.
-fn fill(store: &Path, files: &[PathBuf], lock: &Lock) -> Result<()> {
-    fs::create_dir_all(store).with_context(|| format!("cannot make {}", store.display()))?;
-    for old in ["deb", "whl"].into_iter().flat_map(|kind| files_in(store, kind)) {
-        fs::remove_file(&old).with_context(|| format!("cannot remove {}", old.display()))?;
-    }
-    for file in files {
-        fs::copy(file, store.join(file.file_name().unwrap_or_default()))
-            .with_context(|| format!("cannot store {}", file.display()))?;
-    }
-    fs::write(store.join(LOCK), lock.to_string()).with_context(|| format!("cannot write to {}", store.display()))
+/// A release that the archive no longer has.
+#[derive(Debug)]
+struct Vanished {
+    origin: &'static str,
+    name: &'static str,
+    version: &'static str,
 }
 
-/// Gives `new` the name `directory`. What had it goes to `old`.
-fn replace(directory: &Path, new: &Path, old: &Path) -> Result<()> {
-    if directory.exists() {
-        fs::rename(directory, old).with_context(|| format!("cannot replace {}", directory.display()))?;
+impl fmt::Display for Vanished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} no longer has {} {}*", self.origin, self.name, self.version)
     }
-    fs::rename(new, directory).with_context(|| format!("cannot name it {}", directory.display()))
 }
 
-/// Returns the files in a directory whose names end so, in order.
-fn files_in(directory: &Path, extension: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut files: Vec<_> = entries.filter(|path| has_extension(path, extension)).collect();
-    files.sort();
-    files
-}
-
-fn has_extension(file: &Path, extension: &str) -> bool {
-    file.extension().is_some_and(|found| found == extension)
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("cannot start {:?}", command.get_program()))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{:?} ended with {}: {}", command.get_program(), output.status, said.trim());
+impl Vanished {
+    /// Makes `new`, which says so and takes the place of `directory`.
+    fn note(&self, new: &Path, directory: &Path) -> Result<PathBuf> {
+        fs::create_dir_all(new).with_context(|| format!("cannot make {}", new.display()))?;
+        let again = format!("remove {} to try again; $GPREEMPT_DEBS may name a store that has it", directory.display());
+        fs::write(new.join(VANISHED), format!("left out by the tests: {self}; {again}\n"))?;
+        Ok(new.to_owned())
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -354,34 +350,32 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_lacks_a_package_or_was_changed_is_not_used() {
+    fn a_release_that_another_one_has_replaced_is_left_out_and_says_so() {
         let folder = tempfile::tempdir().unwrap();
-        let store = folder.path().join("store");
-        let files: Vec<_> = ROCM13.wanted().map(|name| folder.path().join(format!("{name}_1_amd64.deb"))).collect();
-        for file in &files {
-            fs::write(file, "contents").unwrap();
-        }
-        assert!(ROCM13.stored(&store).unwrap().is_none());
-        let origin = |_: &Path, _: &str, _: &str| Ok(Origin { origin: "trixie".into(), expected: None });
-        let lock = lock_files(&files, origin).unwrap();
-        fill(&store, &files, &lock).unwrap();
-        let (stored, found) = ROCM13.stored(&store).unwrap().expect("complete");
-        assert_eq!((stored.len(), found), (files.len(), lock));
-        fs::write(&stored[0], "others").unwrap();
-        assert!(ROCM13.stored(&store).is_err());
-        fs::remove_file(&stored[0]).unwrap();
-        assert!(ROCM13.stored(&store).unwrap().is_none());
-    }
-
-    #[test]
-    fn what_is_installed_replaces_what_was_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let [directory, new, old] = ["rocm", "new", "old"].map(|name| folder.path().join(name));
-        fs::create_dir(&new).unwrap();
-        replace(&directory, &new, &old).unwrap();
-        fs::write(directory.join("file"), "").unwrap();
-        fs::create_dir(&new).unwrap();
-        replace(&directory, &new, &old).unwrap();
-        assert!(!directory.join("file").exists() && old.join("file").exists());
+        let [new, directory] = ["new", "rocm64"].map(|name| folder.path().join(name));
+        let archive = |libraries: [&'static str; 2], others: &'static [&'static str]| {
+            ROCM64.ensure_not_vanished(|name| {
+                let versions = match name {
+                    "libhsa-runtime64-1" => &libraries[..1],
+                    "libamdhip64-6" => &libraries[1..],
+                    _ => others,
+                };
+                Ok(versions.iter().map(|&version| version.to_owned()).collect())
+            })
+        };
+        archive(["6.4.4-1", "6.4.3-5"], &["2.43-7"]).unwrap();
+        archive(["6.4.3-5", ""], &["2.43-7"]).unwrap_err().downcast::<Vanished>().unwrap();
+        let vanished = archive(["7.2.4-1", "6.4.3-5"], &["2.43-7"]).unwrap_err().downcast::<Vanished>().unwrap();
+        vanished.note(&new, &directory).unwrap();
+        let found = fs::read_to_string(new.join(VANISHED)).unwrap();
+        assert!(
+            found.starts_with("left out by the tests: Debian testing no longer has libhsa-runtime64-1 6.4."),
+            "{found}"
+        );
+        assert!(found.contains(&format!("remove {}", directory.display())), "{found}");
+        // An archive that cannot be reached has not lost anything.
+        assert!(archive(["", ""], &[]).unwrap_err().downcast::<Vanished>().is_err());
+        // Of the other releases, the newest will do.
+        ROCM72.ensure_not_vanished(|_| Ok(Vec::new())).unwrap();
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{files_in, run};
+use crate::packages::{files_in, run};
 use crate::run::command;
 
 /// The Python of the packages, which is not that of the system.

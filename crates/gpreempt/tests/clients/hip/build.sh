@@ -1,11 +1,12 @@
 #!/bin/sh
-# build.sh ROCM OUTDIR: compiles hip_suite, hip_load and hip_sharing against the HIP library in the directory ROCM (see
-# `cargo xtask setup`) into OUTDIR. Run them with `ROCM/run OUTDIR/hip_suite`. The device library is that of Debian 13,
-# in ROCM or in $GPREEMPT_ROCM, or else in the directory rocm13 beside ROCM: clang-19 cannot read later ones.
+# build.sh ROCM OUTDIR: compiles hip_suite, hip_load, hip_sharing and hsa_errors against the libraries in the directory
+# ROCM (see `cargo xtask setup`) into OUTDIR. Run them with `ROCM/run OUTDIR/hip_suite`. The device library is that of
+# Debian 13, in ROCM or in $GPREEMPT_ROCM, or else in the directory rocm13 beside ROCM: clang-19 cannot read later ones.
 set -eu
 [ $# -eq 2 ] || { echo "usage: $0 ROCM OUTDIR" >&2; exit 2; }
 mkdir -p "$2"
-library=$(echo "$(cd "$1" && pwd)"/usr/lib/x86_64-linux-gnu/libamdhip64.so.[0-9])
+libraries=$(cd "$1" && pwd)/usr/lib/x86_64-linux-gnu
+library=$(echo "$libraries"/libamdhip64.so.[0-9])
 for rocm in "$1" "${GPREEMPT_ROCM:-$1}" "$1/../rocm13"; do
     bitcode=$(echo "$(cd "$rocm" && pwd)"/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode)
     [ ! -f "$bitcode/ockl.bc" ] || break
@@ -30,3 +31,5 @@ clang-19 $common -DCODE_OBJECT="\"../../../../kfd-suite/kernels/gfx942/advance.h
     -Wl,--allow-shlib-undefined -o "$out/hip_load"
 clang-19 $common -DCODE_OBJECT="\"$out/hip_suite.hsaco\"" hip_sharing.c "$library" -Wl,--allow-shlib-undefined \
     -o "$out/hip_sharing"
+clang-19 $common -DCODE_OBJECT="\"$out/hip_suite.hsaco\"" hsa_errors.c "$libraries/libhsa-runtime64.so.1" \
+    -Wl,--allow-shlib-undefined -o "$out/hsa_errors"

@@ -54,6 +54,7 @@ hipError_t hipMemSetAccess(void *at, size_t size, const hipMemAccessDesc *descri
 hipError_t hipMemExportToShareableHandle(void *shareable, hipMemGenericAllocationHandle_t handle, int type,
                                          unsigned long long flags);
 hipError_t hipMemImportFromShareableHandle(hipMemGenericAllocationHandle_t *handle, void *shareable, int type);
+hipError_t hipRuntimeGetVersion(int *version);
 hipError_t hipIpcGetMemHandle(hipIpcMemHandle_t *handle, void *memory);
 hipError_t hipIpcOpenMemHandle(void **memory, hipIpcMemHandle_t handle, unsigned flags);
 hipError_t hipIpcCloseMemHandle(void *memory);
@@ -128,6 +129,18 @@ static size_t memory_left(void)
     size_t left, all;
     MUST(hipMemGetInfo(&left, &all));
     return left;
+}
+
+/* Makes a handle of memory that came as a descriptor. */
+static hipMemGenericAllocationHandle_t import(int file)
+{
+    hipMemGenericAllocationHandle_t handle;
+    int version;
+    MUST(hipRuntimeGetVersion(&version));
+    /* HIP 6 is told where the descriptor lies, HIP 7 the descriptor. */
+    void *shareable = version < 70000000 ? (void *)&file : (void *)(long)file;
+    MUST(hipMemImportFromShareableHandle(&handle, shareable, FILE_DESCRIPTOR));
+    return handle;
 }
 
 /* Memory that the program places itself: two pieces side by side, one of them in two places, one after the other. */
@@ -281,7 +294,7 @@ static void descriptor(void)
     MUST(hipMemRelease(handle));
     close(file);
     /* The descriptor alone holds the bytes. */
-    MUST(hipMemImportFromShareableHandle(&handle, (void *)(long)inherited, FILE_DESCRIPTOR));
+    handle = import(inherited);
     close(inherited);
     MUST(hipMemMap(place, size, 0, handle, 0));
     MUST(hipMemSetAccess(place, size, &ACCESS, 1));
@@ -300,7 +313,7 @@ static int descriptor_child(void)
     void *place;
     CHECK(read(0, &file, sizeof file) == sizeof file);
     MUST(hipMemGetAllocationGranularity(&size, &PROP, MINIMUM));
-    MUST(hipMemImportFromShareableHandle(&handle, (void *)(long)file, FILE_DESCRIPTOR));
+    handle = import(file);
     MUST(hipMemAddressReserve(&place, size, 0, NULL, 0));
     MUST(hipMemMap(place, size, 0, handle, 0));
     MUST(hipMemSetAccess(place, size, &ACCESS, 1));

@@ -147,12 +147,20 @@ KERNEL churn(GLOBAL u32 *data, u32 n, u32 rounds)
     data[i] = value;
 }
 
-/* Tells for each group on which compute unit it is (HW_ID), and on which XCC (XCC_ID). */
+/*
+ * Tells for each group on which compute unit it is (HW_ID), and on which XCC (XCC_ID). Both are of one place: a group
+ * that was moved between the two reads looks again.
+ */
 KERNEL where(GLOBAL u32 *places)
 {
     if (lane() == 0) {
-        places[2 * group()] = __builtin_amdgcn_s_getreg(4 | 31 << 11);
-        places[2 * group() + 1] = __builtin_amdgcn_s_getreg(20 | 31 << 11);
+        u32 unit, xcc;
+        do {
+            unit = __builtin_amdgcn_s_getreg(4 | 31 << 11);
+            xcc = __builtin_amdgcn_s_getreg(20 | 31 << 11);
+        } while (__builtin_amdgcn_s_getreg(4 | 31 << 11) != unit);
+        places[2 * group()] = unit;
+        places[2 * group() + 1] = xcc;
     }
 }
 

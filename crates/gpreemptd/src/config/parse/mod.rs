@@ -7,6 +7,8 @@ mod values;
 use gpreempt_proto::Mode;
 use toml_source::{Document, Source, Table};
 
+use crate::actuate::ActuatorChoice;
+
 use super::accounts::Accounts;
 use super::{Account, Breaker, Config, ConfigError, Watch};
 
@@ -16,6 +18,7 @@ pub(super) use self::rule::KEYS as RULE_KEYS;
 /// Keys outside of tables.
 pub(super) const TOP_KEYS: &[&str] = &[
     "mode",
+    "actuator",
     "scan_ms",
     "grace_kiloclocks",
     "term_grace_ms",
@@ -63,6 +66,7 @@ fn top(root: &Table<'_>) -> Config {
     Config {
         source: None,
         mode: root.field("mode").choice(&modes).unwrap_or_default(),
+        actuator: root.field("actuator").choice(&ActuatorChoice::WORDS).unwrap_or_default(),
         scan: root.field("scan_ms").duration(1.0..=10.0).unwrap_or(default.scan),
         watch: root.field("watch").table(WATCH_KEYS).map_or(default.watch, |table| watch(&table)),
         grace_kiloclocks: root.field("grace_kiloclocks").byte(1..=u8::MAX),

@@ -8,6 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::parse;
+use crate::actuate::ActuatorChoice;
 use crate::config::accounts::Accounts;
 use crate::config::{
     Account, Breaker, Config, Glob, GpuRule, Grouping, INIT, Requests, Rule, RuleMatch, RuleSettings, Trusted, Watch,
@@ -138,10 +139,16 @@ fn config() -> impl Strategy<Value = Config> {
             control_one_in,
         });
     let times = (duration(1_000_000..=10_000_000), duration(0..=600 * second), duration(second..=604_800 * second));
-    let numbers = (any::<bool>(), option::of(1u8..=255), 0usize..=1_000_000);
+    let numbers = ((any::<bool>(), 0usize..3), option::of(1u8..=255), 0usize..=1_000_000);
     let lists = (proptest::collection::vec(rule(), 0..5), proptest::collection::vec(gpu(), 0..3));
     (numbers, times, watch, breaker, lists).prop_map(
-        |((enforce, grace_kiloclocks, log_events), (scan, term_grace, hold_max), watch, breaker, (mut rules, gpus))| {
+        |(
+            ((enforce, actuator), grace_kiloclocks, log_events),
+            (scan, term_grace, hold_max),
+            watch,
+            breaker,
+            (mut rules, gpus),
+        )| {
             for (index, rule) in rules.iter_mut().enumerate() {
                 rule.name = format!("name \"{index}\" = # '");
             }
@@ -149,6 +156,7 @@ fn config() -> impl Strategy<Value = Config> {
             Config {
                 source: None,
                 mode: if enforce { Mode::Enforce } else { Mode::Observe },
+                actuator: ActuatorChoice::WORDS[actuator].1,
                 scan,
                 watch,
                 grace_kiloclocks,

@@ -61,7 +61,7 @@ impl Scene {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("control.sock");
         let publisher = Publisher::new(1_000).unwrap();
-        let (to_host, inbox) = channel();
+        let (to_host, inbox) = crate::os::channel::channel().unwrap();
         let (told, inputs) = channel();
         let server = Server::bind(&path).unwrap();
         let handle = server.start(Arc::clone(&publisher), to_host, load).unwrap();
@@ -70,7 +70,7 @@ impl Scene {
             // As the real one: a client that waits long for it on a busy machine would be told that it does not answer.
             let _ = crate::os::priority::raise();
             // Ends when the control thread, which has the only way to it, does.
-            for input in inbox {
+            for input in inbox.iter() {
                 if let Some(input) = host(&shared, input) {
                     // A test that looks at nothing has dropped the other end.
                     let _ = told.send(input);

@@ -1,7 +1,5 @@
 //! What the handler does at which time: with a clock of the test's own.
 
-use std::sync::mpsc::Sender;
-
 use gpreempt_core::Nanos;
 
 use super::*;
@@ -13,14 +11,14 @@ use crate::control::handler::RequestHandler;
 struct Bench {
     handler: RequestHandler,
     publisher: Arc<Publisher>,
-    inbox: Receiver<Input>,
-    _host: Sender<Input>,
+    inbox: crate::inbox::Inbox,
+    _host: crate::inbox::InputSender,
 }
 
 impl Bench {
     fn new() -> Bench {
         let publisher = Publisher::new(100).unwrap();
-        let (to_host, inbox) = channel();
+        let (to_host, inbox) = crate::os::channel::channel().unwrap();
         let handler = RequestHandler::new(Arc::clone(&publisher), to_host.clone(), Box::new(|| Err(String::new())));
         Bench { handler, publisher, inbox, _host: to_host }
     }

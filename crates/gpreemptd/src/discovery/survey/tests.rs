@@ -174,6 +174,63 @@ fn a_process_is_told_with_its_first_compute_queue_and_then_only_when_it_changes(
 }
 
 #[test]
+fn contexts_are_counted_warned_of_and_their_rings_are_the_processs() {
+    let mut rig = Rig::new();
+    let client = Client::start();
+    let pid = client.pid();
+    rig.open(pid);
+    rig.create(pid, 0, 0);
+    rig.show(&[(pid, &[5])]);
+    assert_eq!(rig.one().contexts, 0);
+    assert!(!rig.warnings.has_warned(&uncontrollable(pid)));
+    let queue = rig.process(pid).join("context_3/queues/0");
+    for (name, text) in [("gpuid", GPU.to_string()), ("type", "0".to_owned()), ("size", "262144".to_owned())] {
+        write(&queue.join(name), &text);
+    }
+    rig.show(&[(pid, &[5]), (pid, &[6])]);
+    rig.scan_after(SLOW);
+    let process = rig.survey.known.get(&pid).unwrap().contexts();
+    assert_eq!(process, 1);
+    assert!(rig.warnings.has_warned(&uncontrollable(pid)));
+    rig.survey.tell_again();
+    let process = rig.one();
+    assert_eq!((process.contexts, process.tenants[0].compute.len()), (1, 1));
+    assert_eq!(process.tenants[0].rings.len(), 2);
+    fs::remove_dir_all(rig.process(pid).join("context_3")).unwrap();
+    rig.show(&[(pid, &[5])]);
+    rig.scan_after(SLOW);
+    rig.survey.tell_again();
+    assert_eq!((rig.one().contexts), 0);
+}
+
+#[test]
+fn a_process_with_queues_in_another_context_alone_is_warned_of() {
+    let mut rig = Rig::new();
+    let client = Client::start();
+    let pid = client.pid();
+    rig.open(pid);
+    fs::create_dir_all(rig.process(pid).join("context_0/queues")).unwrap();
+    assert!(rig.scan().is_empty(), "there is no queue that could be stopped");
+    assert!(rig.warnings.has_warned(&uncontrollable(pid)));
+}
+
+#[test]
+fn a_copy_queue_has_either_number_and_one_of_an_unknown_kind_is_none() {
+    let mut rig = Rig::new();
+    let client = Client::start();
+    let pid = client.pid();
+    rig.open(pid);
+    for (id, kind) in [(0, 0), (1, 1), (2, 3), (3, 4), (4, 9)] {
+        rig.create(pid, id, kind);
+    }
+    let process = rig.one();
+    assert_eq!(
+        (&process.tenants[0].compute[..], &process.tenants[0].sdma[..]),
+        (&[QueueId(0)][..], &[1, 2, 3].map(QueueId)[..])
+    );
+}
+
+#[test]
 fn a_queue_replaced_by_one_of_the_same_number_has_its_own_ring() {
     let mut rig = Rig::new();
     let client = Client::start();

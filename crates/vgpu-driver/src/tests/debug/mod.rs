@@ -2,6 +2,7 @@
 
 mod events;
 mod interrupts;
+mod kernels;
 mod queues;
 mod random;
 mod runtime;
@@ -20,7 +21,7 @@ use kfd_abi::queue::CreateQueueArgs;
 use super::queues::prepare;
 use super::*;
 
-const CAROL: ProcessKey = ProcessKey { pid: 300, start: 3 };
+const CAROL: ProcessKey = ProcessKey::new(300, 3);
 const NR: u32 = 0x26;
 
 /// Whether the caller traces the target.
@@ -58,9 +59,14 @@ impl<T> Trapped<T> {
 impl Machine {
     /// A machine with two gpus, on which Alice's runtime is enabled and Carol has opened the driver and nothing else.
     fn to_debug() -> Machine {
+        Machine::to_debug_on(KernelProfile::default())
+    }
+
+    /// The same with the driver of a kernel.
+    fn to_debug_on(kernel: KernelProfile) -> Machine {
         let mut profile = Profile::load("mi300x-cpx").unwrap();
         profile.gpus = 2;
-        let mut machine = Machine::with(profile);
+        let mut machine = Machine::of(profile, kernel);
         machine.driver.open(CAROL).unwrap();
         machine.runtime(ALICE, RuntimeMode::ENABLE).ok();
         machine
@@ -68,7 +74,12 @@ impl Machine {
 
     /// One that Bob debugs, and on which Alice has queues 0, 1 and 2, the second one on the second gpu.
     fn debugged() -> Machine {
-        let mut machine = Machine::to_debug();
+        Machine::debugged_on(KernelProfile::default())
+    }
+
+    /// The same with the driver of a kernel.
+    fn debugged_on(kernel: KernelProfile) -> Machine {
+        let mut machine = Machine::to_debug_on(kernel);
         machine.enable(BOB, Attached).ok();
         machine.add_queues(ALICE, &[0, 1, 0]);
         machine
@@ -189,7 +200,7 @@ fn of_two_processes_with_one_pid_the_newer_is_meant() {
 #[test]
 fn a_tracer_may_come_before_its_target_opens_the_driver() {
     let mut machine = Machine::to_debug();
-    let early = ProcessKey { pid: 400, start: 4 };
+    let early = ProcessKey::new(400, 4);
     let attempt = |machine: &mut Machine, op: Call, traces_target| {
         let call = Call { target: Some(early), traces_target, fd: Some(FdKind::Other), ..op };
         machine.trap_call::<Enable>(BOB, call, &[]).result
@@ -245,8 +256,7 @@ fn once_enabled_the_debugger_need_not_trace_any_more() {
 
 #[test]
 fn drivers_as_first_published_want_a_tracer_at_every_call_but_the_last() {
-    let mut machine = Machine::to_debug();
-    machine.driver.set_debug_permission(DebugPermission::Original);
+    let mut machine = Machine::to_debug_on(KernelProfile::Dkms);
     machine.enable(BOB, Attached).ok();
     assert_eq!(machine.suspend(&[]).errno(), Some(Errno::EPERM));
     assert_eq!(machine.trap(BOB, Attached, ResumeQueues::ZERO, &[]).result, Ok(0));

@@ -174,7 +174,7 @@ fn a_repeated_call_that_never_waited_is_an_ordinary_one() {
     assert_eq!(machine.driver.retry(ALICE, nr, &mut call), Err(Errno::EINVAL));
     assert_eq!(call.blocked, None);
     machine.driver.abandon(ALICE, Blocked::DestroyQueue { id: 9 });
-    machine.driver.abandon(ProcessKey { pid: 1, start: 1 }, Blocked::Runtime);
+    machine.driver.abandon(ProcessKey::new(1, 1), Blocked::Runtime);
     let mut call = Call::new(&DestroyQueueArgs { queue_id: 1, pad: 0 });
     call.blocked = Some(Blocked::Runtime);
     assert_eq!(machine.driver.retry(ALICE, nr, &mut call), Ok(0));

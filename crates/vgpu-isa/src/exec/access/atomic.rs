@@ -230,18 +230,34 @@ impl Data {
     ) -> Result<(), Stop> {
         let aligned = if A::ALIGNS { !7 } else { !0 };
         let address = |lane: usize| M::address(base, offsets[lane]) & aligned;
+        if !(M::IS_EXPENSIVE && may_share(base, offsets, exec)) {
+            return self.run_each::<A, M>(memory, exec, address, mode);
+        }
         let mut left = exec;
         while left != 0 {
-            let together = if M::IS_EXPENSIVE { neighbours::<A>(left, address) } else { lowest(left) };
+            let together = neighbours::<A>(left, address);
             left &= !together;
             if together & (together - 1) != 0 && self.run_together::<A, M>(memory, together, address, mode).is_ok() {
                 continue;
             }
             // The first that fails stops the wave, as if each had gone by itself.
-            for lane in Active(together) {
-                let old = A::Word::change(memory, address(lane), |old| self.change::<A>(lane, old, mode))?.split();
-                (self.old[0][lane], self.old[1][lane]) = (old[0], old[1]);
-            }
+            self.run_each::<A, M>(memory, together, address, mode)?;
+        }
+        Ok(())
+    }
+
+    /// Changes the words of the lanes of a mask, one after the other.
+    #[inline(always)]
+    fn run_each<A: Atomic, M: Memory>(
+        &mut self,
+        memory: &mut M,
+        lanes: u64,
+        address: impl Fn(usize) -> u64,
+        mode: u32,
+    ) -> Result<(), Stop> {
+        for lane in Active(lanes) {
+            let old = A::Word::change(memory, address(lane), |old| self.change::<A>(lane, old, mode))?.split();
+            (self.old[0][lane], self.old[1][lane]) = (old[0], old[1]);
         }
         Ok(())
     }
@@ -308,6 +324,23 @@ impl Data {
 #[inline(always)]
 fn lowest(lanes: u64) -> u64 {
     lanes & lanes.wrapping_neg()
+}
+
+/// Returns whether lanes that follow each other might have words in the same aligned eight bytes. Not worth finding out
+/// where some lanes are off or the first two do.
+#[inline(always)]
+fn may_share(base: u64, offsets: &Lanes, exec: u64) -> bool {
+    // The low halves of addresses: where they differ, the addresses do.
+    let eight = |offset: u32| (base as u32).wrapping_add(offset) >> 3;
+    if exec != !0 || eight(offsets[0]) == eight(offsets[1]) {
+        return true;
+    }
+    let eights = offsets.map(eight);
+    let mut same = 0;
+    for lane in 1..LANES {
+        same |= u32::from(eights[lane] == eights[lane - 1]);
+    }
+    same != 0
 }
 
 /// The lowest lane of a mask, and those after it whose words lie in the same aligned eight bytes.

@@ -240,12 +240,8 @@ macro_rules! twice {
             name: &'static str,
         ) -> $crate::inst::Op {
             $crate::inst::Op {
-                encoding,
-                opcode,
-                name,
-                targets: $crate::inst::BOTH,
-                portable: $portable::<$($generic,)* $($($n,)+)?>,
                 wide: $wide::<$($generic,)* $($($n,)+)?>,
+                ..$crate::inst::Op::new(encoding, opcode, name, $portable::<$($generic,)* $($($n,)+)?>)
             }
         }
     };

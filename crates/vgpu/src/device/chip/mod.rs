@@ -29,6 +29,7 @@ use layout::{ChipHeader, ChipLayout, CuWords, GpuWords, PartWords, ProcessWords,
 
 pub(crate) use layout::{MAX_PROCESSES, MOST_TOKENS, MOST_WORKERS};
 pub(crate) use slots::ChipSlots;
+pub(crate) use tokens::tokens_of_machine;
 
 /// Number of the slot that a client process has in the chip, below [`MAX_PROCESSES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

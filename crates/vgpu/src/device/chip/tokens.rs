@@ -3,9 +3,11 @@
 //! A process gets time in proportion to the wave slots it occupies: its virtual time advances by the time it holds
 //! tokens divided by its waves, and a free token goes to the waiting process with the least virtual time.
 
+use std::num::NonZero;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::super::process_device::DeviceActivity;
 use super::lock::{Guard, Holder};
 use super::process_slot::DYING;
 use super::waiting::{members, set_member};
@@ -20,6 +22,12 @@ const LATE: u64 = 2_000_000;
 const NAP: Duration = Duration::from_millis(5);
 /// Bits of virtual time below a nanosecond of a single wave.
 const FRACTION: u32 = 12;
+
+/// Returns how many tokens this machine has: its processors less one, which programs and driver keep.
+pub(crate) fn tokens_of_machine() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    u32::try_from(cores.saturating_sub(1)).unwrap_or(u32::MAX).max(1)
+}
 
 /// The right to execute waves. A holder that is told to yield drops the guard and acquires another.
 #[derive(Debug)]
@@ -80,6 +88,30 @@ impl Chip {
                     locked.call_next();
                 }
                 return None;
+            }
+        }
+    }
+
+    /// Takes turns while this process holds a token and its turns are busy, at most until `until`, and for `slice` at
+    /// most. That time counts from the token: a process that waited for it gets its whole slice. `is_wanted` ends the
+    /// wait and the turns. Returns the most activity of a turn.
+    pub(crate) fn execute(
+        &self,
+        process: ProcessSlot,
+        until: Option<Instant>,
+        slice: Duration,
+        is_wanted: impl Fn() -> bool,
+        mut turn: impl FnMut() -> DeviceActivity,
+    ) -> DeviceActivity {
+        let Some(token) = self.acquire(process, until, &is_wanted) else { return DeviceActivity::Waiting };
+        let begun = Instant::now();
+        let mut most = DeviceActivity::Waiting;
+        loop {
+            let activity = turn();
+            most = most.max(activity);
+            let due = begun.elapsed() >= slice || until.is_some_and(|until| Instant::now() >= until);
+            if activity < DeviceActivity::Busy || due || is_wanted() || token.should_yield() {
+                return most;
             }
         }
     }

@@ -61,8 +61,8 @@ mod tests {
     use super::*;
     use crate::driver::SaveExtent;
 
-    const ALICE: ProcessKey = ProcessKey { pid: 1, start: 0 };
-    const BOB: ProcessKey = ProcessKey { pid: 2, start: 0 };
+    const ALICE: ProcessKey = ProcessKey::new(1, 0);
+    const BOB: ProcessKey = ProcessKey::new(2, 0);
 
     fn queue(id: u32, bytes: u64, written: bool) -> UnmappedQueue {
         let saved = SaveExtent { waves: u32::from(bytes > 0), bytes, ..SaveExtent::default() };

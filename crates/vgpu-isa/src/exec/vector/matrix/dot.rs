@@ -149,14 +149,7 @@ handlers!(dot_portable, dot_wide, dot_body, Dot);
 handlers!(accumulating_portable, accumulating_wide, accumulating_body, Dot);
 
 const fn dot<O: Dot>(opcode: u16, name: &'static str) -> Op {
-    Op {
-        encoding: Encoding::Vop3p,
-        opcode,
-        name,
-        targets: crate::inst::BOTH,
-        portable: dot_portable::<O>,
-        wide: dot_wide::<O>,
-    }
+    Op { wide: dot_wide::<O>, ..Op::new(Encoding::Vop3p, opcode, name, dot_portable::<O>) }
 }
 
 /// The VOP2 form with DPP.
@@ -174,14 +167,7 @@ impl<O: Dot> Lane for Accumulating<O> {
 }
 
 const fn accumulating<O: Dot>(opcode: u16, name: &'static str) -> Op {
-    Op {
-        encoding: Encoding::Vop2,
-        opcode,
-        name,
-        targets: crate::inst::BOTH,
-        portable: accumulating_portable::<O>,
-        wide: accumulating_wide::<O>,
-    }
+    Op { wide: accumulating_wide::<O>, ..Op::new(Encoding::Vop2, opcode, name, accumulating_portable::<O>) }
 }
 
 pub(super) static OPS: &[Op] = &[

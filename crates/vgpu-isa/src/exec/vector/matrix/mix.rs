@@ -106,14 +106,7 @@ fn finish<D: Destination>(wave: &Wave, inst: &Inst, out: &mut Lanes) {
 handlers!(mix_portable, mix_wide, mix_body, Destination);
 
 const fn mix<D: Destination>(opcode: u16, name: &'static str) -> Op {
-    Op {
-        encoding: Encoding::Vop3p,
-        opcode,
-        name,
-        targets: crate::inst::BOTH,
-        portable: mix_portable::<D>,
-        wide: mix_wide::<D>,
-    }
+    Op { wide: mix_wide::<D>, ..Op::new(Encoding::Vop3p, opcode, name, mix_portable::<D>) }
 }
 
 pub(super) static OPS: &[Op] =

@@ -102,5 +102,5 @@ handlers!(packed_portable, packed_wide, packed_body, Packed);
 
 /// An operation made of a [`Packed`].
 pub(super) const fn packed<O: Packed>(encoding: Encoding, opcode: u16, name: &'static str) -> Op {
-    Op { encoding, opcode, name, targets: crate::inst::BOTH, portable: packed_portable::<O>, wide: packed_wide::<O> }
+    Op { wide: packed_wide::<O>, ..Op::new(encoding, opcode, name, packed_portable::<O>) }
 }

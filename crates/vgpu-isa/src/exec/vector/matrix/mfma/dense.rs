@@ -1,5 +1,6 @@
 //! D = A * B + C.
 
+use std::hint::black_box;
 use std::marker::PhantomData;
 
 use super::arithmetic::{self, Arithmetic, set_register};
@@ -95,6 +96,11 @@ fn product<O: Dense, T: Arithmetic<Value = O::Value>>(wave: &mut Wave, inst: &In
         if signs & 4 != 0 {
             let [low, high] = T::store(&sum);
             sum = T::load(&low, &high.map(negate));
+        }
+        if T::CONSTANT.is_float() {
+            // Out of a black box comes a plain array: the compiler takes others apart into elements, and puts them
+            // together again as vectors that do not begin where rows do. With integers it does not.
+            sum = *black_box(&sum);
         }
         multiply::<O, T>(&mut sum, &a, &b, tile);
         let out = T::store(&sum);
@@ -226,12 +232,5 @@ const fn modifiers(code: u8) -> Modifiers {
 }
 
 pub(super) const fn dense<O: Dense>(opcode: u16, name: &'static str) -> Op {
-    Op {
-        encoding: Encoding::Vop3p,
-        opcode,
-        name,
-        targets: crate::inst::BOTH,
-        portable: dense_portable::<O>,
-        wide: dense_wide::<O>,
-    }
+    Op { wide: dense_wide::<O>, ..Op::new(Encoding::Vop3p, opcode, name, dense_portable::<O>) }
 }

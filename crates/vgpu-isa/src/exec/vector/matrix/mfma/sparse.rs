@@ -119,11 +119,8 @@ impl<S: Shape> Sparse for Bytes<S> {
 
 pub(super) const fn sparse<O: Sparse>(opcode: u16, name: &'static str) -> Op {
     Op {
-        encoding: Encoding::Vop3p,
-        opcode,
-        name,
         targets: crate::inst::GFX942,
-        portable: sparse_portable::<O>,
         wide: sparse_wide::<O>,
+        ..Op::new(Encoding::Vop3p, opcode, name, sparse_portable::<O>)
     }
 }

@@ -1,4 +1,4 @@
-//! An apt of our own, which downloads packages of other Debian releases and installs nothing.
+//! An apt of our own, which downloads packages and installs nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,20 +8,35 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::lock::Origin;
-use super::{Release, files_in, run};
+use super::{files_in, run};
 use crate::run::command;
 
 /// Signs the archive; comes with the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// Where dpkg notes what is installed on this machine.
+const DPKG_STATUS: &str = "/var/lib/dpkg/status";
 
-/// An apt that has its own lists, cache and state, and believes that nothing is installed.
-pub(super) struct PrivateApt {
+/// Where an apt of our own looks for packages, and what it takes for installed.
+#[derive(Clone, Copy)]
+pub(crate) enum Sources<'s> {
+    /// Releases of Debian, on a machine where nothing is installed: what comes is complete, down to the C library.
+    Suites {
+        suites: &'s [&'s str],
+        /// Packages, as apt patterns, that are taken from the last suite even if another one has them, too.
+        pinned: &'s str,
+    },
+    /// What apt on this machine is configured for. Packages that are installed are not downloaded as dependencies.
+    System,
+}
+
+/// An apt that has its own lists, cache and state.
+pub(crate) struct PrivateApt {
     options: Vec<String>,
     archives: PathBuf,
 }
 
 /// What the signed indexes say of packages.
-pub(super) struct Index {
+pub(crate) struct Index {
     /// The suite that has a version of a package.
     suites: BTreeMap<(String, String), String>,
     /// SHA-256 of a version of a package.
@@ -29,32 +44,22 @@ pub(super) struct Index {
 }
 
 impl PrivateApt {
-    /// Downloads the indexes of a release's suites.
-    pub(super) fn new(work: &Path, release: &Release) -> Result<PrivateApt> {
+    /// Downloads the indexes of the sources.
+    pub(crate) fn new(work: &Path, sources: Sources<'_>) -> Result<PrivateApt> {
         for part in ["state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(work.join(part)).with_context(|| format!("cannot make {part}"))?;
         }
-        let status = work.join("status");
-        fs::write(&status, "")?;
-        let sources = work.join("sources.list");
-        let archives = query_archives()?;
-        let address = archive(&archives)?;
-        let line = |suite: &&str| format!("deb [signed-by={KEYRING} arch=amd64] {address} {suite} main\n");
-        fs::write(&sources, release.suites.iter().map(line).collect::<String>())?;
-        let preferences = work.join("preferences");
-        fs::write(&preferences, pin(release))?;
-        let options = vec![
+        let mut options = vec![
             format!("Dir::State={}", work.join("state").display()),
-            format!("Dir::State::status={}", status.display()),
             format!("Dir::Cache={}", work.join("cache").display()),
-            format!("Dir::Etc::sourcelist={}", sources.display()),
-            "Dir::Etc::sourceparts=-".to_string(),
-            "Dir::Etc::preferencesparts=-".to_string(),
-            format!("Dir::Etc::preferences={}", preferences.display()),
             "APT::Sandbox::User=root".to_string(),
             "APT::Architectures::=amd64".to_string(),
             "Acquire::Languages=none".to_string(),
         ];
+        match sources {
+            Sources::Suites { suites, pinned } => options.extend(configure(work, suites, pinned)?),
+            Sources::System => options.push(format!("Dir::State::status={DPKG_STATUS}")),
+        }
         let apt = PrivateApt { options, archives: work.join("cache/archives") };
         run(apt.command("apt-get").arg("update"))?;
         Ok(apt)
@@ -69,42 +74,71 @@ impl PrivateApt {
         apt
     }
 
-    /// Downloads a release's packages and what they depend on, and returns their files.
+    /// Downloads packages with what they depend on, and `alone` without, and returns their files.
     ///
-    /// Packages have the versions that the release names as long as the archive has them, else the newest, which is
-    /// said.
-    pub(super) fn download(&self, release: &Release) -> Result<Vec<PathBuf>> {
-        let names: Vec<&str> = release.packages.iter().chain(release.alone).map(|(name, _)| *name).collect();
+    /// Packages have the versions that are named as long as the archive has them, else the newest, which is said.
+    pub(crate) fn download(&self, packages: &[(&str, &str)], alone: &[(&str, &str)]) -> Result<Vec<PathBuf>> {
+        let names: Vec<&str> = packages.iter().chain(alone).map(|(name, _)| *name).collect();
         let index = self.index(&names)?;
-        let (words, alone) = (index.choose(release.packages), index.choose(release.alone));
-        if let Err(error) = self.install(&words) {
+        if let Err(error) = self.install(&index.choose(packages)) {
             // A named version may depend on one that has vanished.
-            println!("note: the named versions cannot be had together, taking the newest: {error:#}");
-            self.install(&release.packages.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>())?;
+            eprintln!("note: the named versions cannot be had together, taking the newest: {error:#}");
+            self.install(&packages.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>())?;
         }
-        for package in alone {
-            run(self.command("apt-get").current_dir(&self.archives).args(["download", &package]))?;
-        }
-        let files = files_in(&self.archives, "deb");
+        self.download_alone(&index.choose(alone))?;
+        let files = self.files();
         ensure!(files.len() >= names.len(), "only {} packages were downloaded", files.len());
         Ok(files)
     }
 
-    /// Downloads packages with what they depend on.
-    fn install(&self, words: &[String]) -> Result<()> {
-        let install = || {
+    /// Returns the files of all packages that were downloaded.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        files_in(&self.archives, "deb")
+    }
+
+    /// Downloads packages without what they depend on.
+    pub(crate) fn download_alone(&self, words: &[String]) -> Result<()> {
+        if words.is_empty() {
+            return Ok(());
+        }
+        let download = || {
             let mut apt = self.command("apt-get");
-            apt.args(["install", "--no-install-recommends", "-y"]);
+            apt.current_dir(&self.archives).arg("download").args(words);
             apt
         };
-        let listed = install().arg("--print-uris").args(words).output().context("cannot start apt-get")?;
-        let (count, bytes) = count_addresses(&String::from_utf8_lossy(&listed.stdout));
-        println!("downloading {count} Debian packages, {} MB", bytes / 1_000_000);
-        run(install().arg("--download-only").args(words))
+        announce(&mut download())?;
+        run(&mut download())
+    }
+
+    /// Downloads packages, even if they are installed, with what they depend on.
+    pub(crate) fn install(&self, words: &[String]) -> Result<()> {
+        let install = || {
+            let mut apt = self.command("apt-get");
+            apt.args(["install", "--reinstall", "--no-install-recommends", "-y"]).args(words);
+            apt
+        };
+        announce(&mut install())?;
+        run(install().arg("--download-only"))
+    }
+
+    /// Returns what the newest version of a package depends on, as the index writes it; `None` without the package.
+    pub(crate) fn dependencies(&self, name: &str) -> Result<Option<String>> {
+        let mut apt = self.command("apt-cache");
+        let output = apt.args(["show", "--no-all-versions", name]).output().context("cannot start apt-cache")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.lines().find_map(|line| line.strip_prefix("Depends: ")).map(str::to_owned))
+    }
+
+    /// Returns the versions of a package that the archive has.
+    pub(crate) fn versions(&self, name: &str) -> Result<Vec<String>> {
+        let output = self.command("apt-cache").args(["madison", name]).output().context("cannot start apt-cache")?;
+        ensure!(output.status.success(), "`apt-cache madison` ended with {}", output.status);
+        let suites = parse_madison(&String::from_utf8_lossy(&output.stdout));
+        Ok(suites.into_keys().map(|(_, version)| version).collect())
     }
 
     /// Asks what the indexes say of packages.
-    pub(super) fn index(&self, names: &[&str]) -> Result<Index> {
+    pub(crate) fn index(&self, names: &[&str]) -> Result<Index> {
         let ask = |word: &str| {
             let output = self.command("apt-cache").arg(word).args(names).output().context("cannot start apt-cache")?;
             ensure!(
@@ -127,7 +161,7 @@ impl Index {
             if has(name, version) {
                 return format!("{name}={version}");
             }
-            println!(
+            eprintln!(
                 "note: the archive no longer has {name} {version}, taking the newest; the tests were written with it"
             );
             name.to_owned()
@@ -136,13 +170,21 @@ impl Index {
     }
 
     /// Says where a package comes from.
-    pub(super) fn origin(&self, name: &str, version: &str) -> Result<Origin> {
+    pub(crate) fn origin(&self, name: &str, version: &str) -> Result<Origin> {
         let key = (name.to_owned(), version.to_owned());
         match (self.suites.get(&key), self.hashes.get(&key)) {
             (Some(suite), Some(hash)) => Ok(Origin { origin: suite.clone(), expected: Some(hash.clone()) }),
             _ => bail!("the index does not have {name} {version}"),
         }
     }
+}
+
+/// Says how much a command of apt is about to download.
+fn announce(apt: &mut Command) -> Result<()> {
+    let listed = apt.arg("--print-uris").output().context("cannot start apt-get")?;
+    let (count, bytes) = count_addresses(&String::from_utf8_lossy(&listed.stdout));
+    eprintln!("downloading {count} Debian packages, {} MB", bytes / 1_000_000);
+    Ok(())
 }
 
 /// Counts packages and bytes in the output of `apt-get --print-uris`: address, file, size, hash.
@@ -175,11 +217,31 @@ fn parse_hashes(text: &str) -> BTreeMap<(String, String), String> {
     text.split("\n\n").filter_map(hash).collect()
 }
 
-/// Returns apt's preferences for a release.
-fn pin(release: &Release) -> String {
-    match release.suites.last() {
-        Some(suite) if !release.pinned.is_empty() => {
-            format!("Package: {}\nPin: release a={suite}\nPin-Priority: 900\n", release.pinned)
+/// Writes apt's configuration for releases of Debian, and returns the options that name it.
+fn configure(work: &Path, suites: &[&str], pinned: &str) -> Result<Vec<String>> {
+    let status = work.join("status");
+    fs::write(&status, "")?;
+    let sources = work.join("sources.list");
+    let archives = query_archives()?;
+    let address = archive(&archives)?;
+    let line = |suite: &&str| format!("deb [signed-by={KEYRING} arch=amd64] {address} {suite} main\n");
+    fs::write(&sources, suites.iter().map(line).collect::<String>())?;
+    let preferences = work.join("preferences");
+    fs::write(&preferences, pin(suites, pinned))?;
+    Ok(vec![
+        format!("Dir::State::status={}", status.display()),
+        format!("Dir::Etc::sourcelist={}", sources.display()),
+        "Dir::Etc::sourceparts=-".to_string(),
+        "Dir::Etc::preferencesparts=-".to_string(),
+        format!("Dir::Etc::preferences={}", preferences.display()),
+    ])
+}
+
+/// Returns apt's preferences: `pinned` packages come from the last suite.
+fn pin(suites: &[&str], pinned: &str) -> String {
+    match suites.last() {
+        Some(suite) if !pinned.is_empty() => {
+            format!("Package: {pinned}\nPin: release a={suite}\nPin-Priority: 900\n")
         }
         _ => String::new(),
     }
@@ -210,12 +272,11 @@ fn archive(lines: &str) -> Result<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rocm::{ROCM13, ROCM72};
 
     #[test]
-    fn packages_are_pinned_to_the_last_suite_of_a_release() {
-        assert_eq!(pin(&ROCM13), "");
-        let pinned = pin(&ROCM72);
+    fn packages_are_pinned_to_the_last_suite() {
+        assert_eq!(pin(&["trixie"], ""), "");
+        let pinned = pin(&["sid", "experimental"], "libhsa* librocm*");
         assert!(
             pinned.starts_with("Package: libhsa* ") && pinned.contains("\nPin: release a=experimental\n"),
             "{pinned}"

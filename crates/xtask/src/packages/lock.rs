@@ -8,26 +8,26 @@ use anyhow::{Context, Result, ensure};
 
 use crate::run::command;
 
-/// File name of the report, in the directory of a release and in a store.
-pub(super) const LOCK: &str = "packages.lock";
+/// File name of the report, in a directory of unpacked packages and in a store.
+pub(crate) const LOCK: &str = "packages.lock";
 
 /// What was taken of one package.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Locked {
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) sha256: String,
+pub(crate) struct Locked {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) sha256: String,
     /// The suite of Debian whose signed index has this hash, or `PyPI`; `-` for a file of a store that says nothing.
-    pub(super) origin: String,
+    pub(crate) origin: String,
 }
 
 /// All packages of a directory, by name.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Lock(Vec<Locked>);
+pub(crate) struct Lock(Vec<Locked>);
 
 impl fmt::Display for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "# What `cargo xtask setup` has unpacked here: package, version, SHA-256, origin.")?;
+        writeln!(f, "# What was unpacked here: package, version, SHA-256, origin.")?;
         for Locked { name, version, sha256, origin } in &self.0 {
             writeln!(f, "{name} {version} {sha256} {origin}")?;
         }
@@ -36,13 +36,24 @@ impl fmt::Display for Lock {
 }
 
 impl Lock {
-    pub(super) fn new(mut packages: Vec<Locked>) -> Lock {
+    pub(crate) fn new(mut packages: Vec<Locked>) -> Lock {
         packages.sort_by(|one, other| one.name.cmp(&other.name));
         Lock(packages)
     }
 
+    /// Adds the packages of another report.
+    pub(crate) fn extend(&mut self, other: Lock) {
+        self.0.extend(other.0);
+        self.0.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+
+    /// Returns the names of all packages.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|package| package.name.as_str())
+    }
+
     /// Reads a report.
-    pub(super) fn parse(text: &str) -> Result<Lock> {
+    pub(crate) fn parse(text: &str) -> Result<Lock> {
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
         let packages = lines.map(|line| {
             let [name, version, sha256, origin] = line
@@ -62,17 +73,17 @@ impl Lock {
     }
 
     /// Returns a package.
-    pub(super) fn get(&self, name: &str) -> Option<&Locked> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Locked> {
         self.0.iter().find(|package| package.name == name)
     }
 
     /// Returns those of the names that are not in it.
-    pub(super) fn lacks<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    pub(crate) fn lacks<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
         names.filter(|name| self.get(name).is_none()).collect()
     }
 
     /// Fails if a file is not what the report says it is.
-    pub(super) fn verify(&self, files: &Lock) -> Result<()> {
+    pub(crate) fn verify(&self, files: &Lock) -> Result<()> {
         for file in &files.0 {
             let expected = self.get(&file.name).with_context(|| format!("{LOCK} does not name {}", file.name))?;
             ensure!(
@@ -94,7 +105,7 @@ impl Lock {
 ///
 /// # Errors
 /// If a file cannot be read, or is not what the index says.
-pub(super) fn lock_files(files: &[PathBuf], origin: impl Fn(&Path, &str, &str) -> Result<Origin>) -> Result<Lock> {
+pub(crate) fn lock_files(files: &[PathBuf], origin: impl Fn(&Path, &str, &str) -> Result<Origin>) -> Result<Lock> {
     let mut sums = sha256(files)?;
     let mut packages = Vec::new();
     for file in files {
@@ -112,15 +123,15 @@ pub(super) fn lock_files(files: &[PathBuf], origin: impl Fn(&Path, &str, &str) -
 }
 
 /// Where a package comes from.
-pub(super) struct Origin {
-    pub(super) origin: String,
+pub(crate) struct Origin {
+    pub(crate) origin: String,
     /// The hash in the index.
-    pub(super) expected: Option<String>,
+    pub(crate) expected: Option<String>,
 }
 
 /// Reads name and version from the name of a package file: `NAME_VERSION_ARCHITECTURE.deb` or a wheel's
 /// `NAME-VERSION-TAGS.whl`.
-pub(super) fn name_and_version(file: &Path) -> Result<(String, String)> {
+pub(crate) fn name_and_version(file: &Path) -> Result<(String, String)> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let parts = match name.strip_suffix(".whl") {
         Some(wheel) => wheel.split_once('-').and_then(|(name, rest)| Some((name, rest.split('-').next()?))),

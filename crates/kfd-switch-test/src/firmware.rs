@@ -1,0 +1,33 @@
+//! What the device's firmware counted: /sys/kernel/debug/vmi300.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+fn file() -> Result<PathBuf> {
+    let devices = fs::read_dir("/sys/kernel/debug/vmi300").context("there is no device of kernel/vmi300")?;
+    let device = devices.flatten().map(|entry| entry.path()).min().context("no device has counters")?;
+    Ok(device.join("0"))
+}
+
+/// Reads a counter of the first gpu.
+pub(crate) fn count(name: &str) -> Result<u64> {
+    let text = fs::read_to_string(file()?).context("cannot read the counters")?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    Ok(line.with_context(|| format!("there is no counter `{name}`"))?.parse()?)
+}
+
+/// Waits until no queue is left.
+pub(crate) fn await_no_queue() -> Result<()> {
+    let begin = Instant::now();
+    while count("mapped")? > 0 {
+        if begin.elapsed() > Duration::from_secs(60) {
+            bail!("{} queues are left on the gpu", count("mapped")?);
+        }
+        sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
