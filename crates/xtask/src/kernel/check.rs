@@ -44,7 +44,9 @@ pub(super) fn check(fetched: &Fetched) -> Result<()> {
     ensure!(interfaces.len() == 1, "{INTERFACE} is not the same in all series: {}", told.join("; "));
     ensure!(interfaces.values().all(|names| names.len() == series.len()), "only {} add {INTERFACE}", told.join(", "));
     let module = root().join("kernel/vmi300");
-    let files: Vec<PathBuf> = ["c", "h"].into_iter().flat_map(|kind| files_in(&module, kind)).collect();
+    let folders = [module.clone(), module.join("tests")];
+    let files: Vec<PathBuf> =
+        folders.iter().flat_map(|folder| ["c", "h"].into_iter().flat_map(|kind| files_in(folder, kind))).collect();
     ensure!(!files.is_empty(), "there are no files in {}", module.display());
     let options = ["--strict", "--no-tree", "--show-types", "--ignore", IGNORED_IN_MODULE, "--file"];
     run_checker(command("perl").arg(checker(fetched)).args(options).args(&files), "kernel/vmi300")?;

@@ -105,6 +105,12 @@ fn add_scenario(
         }
         list += "\n";
     }
+    for name in &scenario.modules {
+        let path = module.with_file_name(name).with_added_extension("ko");
+        let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        archive.file(&format!("lib/modules/{file}"), false, &content);
+    }
     archive.file("scenario/modules", false, list.as_bytes());
     archive.file("scenario/script", false, scenario.script.as_bytes());
     archive.file("scenario/release", false, format!("{}\n", fetched.release).as_bytes());

@@ -46,6 +46,9 @@ pub(super) struct Scenario {
     /// Parameters of the module, `name=value`.
     #[serde(default)]
     pub(super) module: Vec<String>,
+    /// Modules that are compiled beside `amdgpu.ko`, without `.ko`: files in `/lib/modules` that the script loads.
+    #[serde(default)]
+    pub(super) modules: Vec<String>,
     /// Programs of this workspace beside `gpreempt`: packages whose executable has the same name.
     #[serde(default)]
     pub(super) programs: Vec<String>,
