@@ -80,6 +80,21 @@ impl JobId {
     pub const fn index(self) -> usize {
         self.index as usize
     }
+
+    /// Returns the id as a number, for hosts that are not written in Rust. Never zero for a job of a scheduler.
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        bits(self.index, self.generation)
+    }
+
+    /// Returns the id of a number; `None` if no id has it, as none has zero.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Option<JobId> {
+        match parts(bits) {
+            Some((index, generation)) => Some(JobId { index, generation }),
+            None => None,
+        }
+    }
 }
 
 impl TenantId {
@@ -87,6 +102,35 @@ impl TenantId {
     #[must_use]
     pub const fn index(self) -> usize {
         self.index as usize
+    }
+
+    /// Returns the id as a number, for hosts that are not written in Rust. Never zero for a tenant of a scheduler.
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        bits(self.index, self.generation)
+    }
+
+    /// Returns the id of a number; `None` if no id has it, as none has zero.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Option<TenantId> {
+        match parts(bits) {
+            Some((index, generation)) => Some(TenantId { index, generation }),
+            None => None,
+        }
+    }
+}
+
+/// Packs an id: the generation above, and the index plus one below. No slot has the index [`u32::MAX`].
+const fn bits(index: u32, generation: u32) -> u64 {
+    (generation as u64) << 32 | index.wrapping_add(1) as u64
+}
+
+/// Takes apart what [`bits`] made: index and generation.
+const fn parts(bits: u64) -> Option<(u32, u32)> {
+    // Cut to its lower half.
+    match (bits as u32).checked_sub(1) {
+        Some(index) => Some((index, (bits >> 32) as u32)),
+        None => None,
     }
 }
 
@@ -164,5 +208,32 @@ impl Iterator for Gpus {
         let gpu = self.0.first()?;
         self.0 = self.0.without(GpuSet::one(gpu));
         Some(gpu)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_id_survives_the_way_through_a_number_that_is_not_zero(index in 0..u32::MAX, generation in any::<u32>()) {
+            let (job, tenant) = (JobId { index, generation }, TenantId { index, generation });
+            prop_assert!(job.to_bits() != 0 && tenant.to_bits() != 0);
+            prop_assert_eq!(JobId::from_bits(job.to_bits()), Some(job));
+            prop_assert_eq!(TenantId::from_bits(tenant.to_bits()), Some(tenant));
+        }
+
+        #[test]
+        fn a_number_is_one_id_or_none(bits in any::<u64>()) {
+            let found = JobId::from_bits(bits).map(JobId::to_bits);
+            prop_assert_eq!(found, Some(bits).filter(|bits| bits & 0xFFFF_FFFF != 0));
+        }
+    }
+
+    #[test]
+    fn no_id_has_the_number_zero() {
+        assert_eq!((JobId::from_bits(0), TenantId::from_bits(7 << 32)), (None, None));
     }
 }

@@ -97,6 +97,10 @@ pub struct HostCosts {
     pub ioctl_us: Sourced,
     /// Waking a sleeping thread of the scheduler, microseconds.
     pub wakeup_us: Sourced,
+    /// One call that switches sets of queues, without the cycle it causes, microseconds.
+    pub switch_us: Sourced,
+    /// From an event to the decision of a scheduler in the kernel: its wake-up, a look and the decision, microseconds.
+    pub kernel_us: Sourced,
 }
 
 impl Sourced {
@@ -143,7 +147,7 @@ impl Profile {
     }
 
     /// Returns all numbers with their keys.
-    fn numbers(&self) -> [(&'static str, &Sourced); 18] {
+    fn numbers(&self) -> [(&'static str, &Sourced); 20] {
         let Profile { compute, queues, cycle, host, .. } = self;
         [
             ("compute.cus", &compute.cus),
@@ -164,6 +168,8 @@ impl Profile {
             ("host.submit_us", &host.submit_us),
             ("host.ioctl_us", &host.ioctl_us),
             ("host.wakeup_us", &host.wakeup_us),
+            ("host.switch_us", &host.switch_us),
+            ("host.kernel_us", &host.kernel_us),
         ]
     }
 }
@@ -216,12 +222,14 @@ impl Cycle {
 
 impl HostCosts {
     fn read(root: &Table<'_>) -> HostCosts {
-        let table = root.section("host", &["submit_us", "ioctl_us", "wakeup_us"]);
+        let table = root.section("host", &["submit_us", "ioctl_us", "wakeup_us", "switch_us", "kernel_us"]);
         let read = |key, range| sourced(&table, key, range);
         HostCosts {
             submit_us: read("submit_us", Real(0.0, 1e5)),
             ioctl_us: read("ioctl_us", Real(0.0, 1e5)),
             wakeup_us: read("wakeup_us", Real(0.0, 1e5)),
+            switch_us: read("switch_us", Real(0.0, 1e5)),
+            kernel_us: read("kernel_us", Real(0.0, 1e5)),
         }
     }
 }

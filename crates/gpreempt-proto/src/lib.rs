@@ -18,7 +18,7 @@ pub use client::{Client, ClientError, Events, PATIENCE, Stopper};
 pub use event::{Event, EventKind};
 pub use place::{SOCKET_VARIABLE, socket_path};
 pub use request::{Answer, Call, Refusal, Request, Target};
-pub use stats::{Actuation, DaemonStats, Distribution, GpuStats, Stats};
+pub use stats::{Actuation, DaemonStats, Distribution, GpuStats, KernelStats, Stats};
 pub use status::{Bounds, Breaker, GpuStatus, JobStatus, QueueStatus, Status, TenantStatus, Why};
 pub use words::{Action, ActuatorKind, Bound, Mode, PolicyKind, QueueClass, Reason, RefusalKind, State};
 

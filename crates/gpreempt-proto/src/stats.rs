@@ -106,6 +106,50 @@ pub struct GpuStats {
     pub burst_protected: Distribution,
     /// Duration of control bursts.
     pub burst_control: Distribution,
+    /// Counters of the scheduler in the kernel; absent where the daemon decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelStats>,
+}
+
+/// Counters of the scheduler in the kernel, on one gpu, since the daemon became its policy host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KernelStats {
+    /// Switches: calls of the driver that stop and resume.
+    pub switches: u64,
+    /// Times that its worker woke.
+    pub wakeups: u64,
+    /// Because of an armed doorbell.
+    pub wakeups_doorbell: u64,
+    /// Because of a completion interrupt.
+    pub wakeups_completed: u64,
+    /// Because queues came, went or were evicted.
+    pub wakeups_queues: u64,
+    /// Because a period was over.
+    pub wakeups_period: u64,
+    /// Because the net was due.
+    pub wakeups_net: u64,
+    /// Because the core had asked for it.
+    pub wakeups_core: u64,
+    /// Bursts of tenants with armed doorbells that the net saw first.
+    pub missed_by_doorbell: u64,
+    /// Tenants looked at.
+    pub looks: u64,
+    /// Queues looked at.
+    pub look_queues: u64,
+    /// Looks that met memory which was not there.
+    pub away: u64,
+    /// Times doorbells were armed.
+    pub armed: u64,
+    /// Times that failed.
+    pub arm_failed: u64,
+    /// Times the watchdog resumed everything.
+    pub watchdog: u64,
+    /// Events that the daemon did not read in time, of all gpus.
+    pub events_lost: u64,
+    /// Duration of a decision. Quantiles are upper ends of buckets, powers of two of a microsecond.
+    pub decision: Distribution,
+    /// Duration of a look at all tenants that were looked at; quantiles as those of `decision`.
+    pub look: Distribution,
 }
 
 /// Time that the driver took.

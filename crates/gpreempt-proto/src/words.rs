@@ -30,6 +30,8 @@ pub enum ActuatorKind {
     DebugTrap,
     /// Through the interface of a patched driver: one cycle for each plan and gpu.
     Combined,
+    /// By the scheduler in the kernel, which watches and decides by itself: one cycle for each plan and gpu.
+    Kernel,
     /// One that this version does not know.
     #[serde(other)]
     Other,
@@ -42,6 +44,7 @@ impl ActuatorKind {
         match self {
             ActuatorKind::DebugTrap => "debug trap",
             ActuatorKind::Combined => "combined",
+            ActuatorKind::Kernel => "kernel",
             ActuatorKind::Other => "one that this release does not know",
         }
     }

@@ -22,7 +22,7 @@ use gpreempt_trials::load::Load;
 use gpreempt_trials::soak::SoakArgs;
 use gpreempt_trials::storm::{StormArgs, StormProgram};
 use gpreempt_trials::stress::{StressArgs, StressClientArgs, StressTracerArgs};
-use gpreemptd::actuate::ActuatorChoice;
+use gpreemptd::actuate::{ActuatorChoice, ActuatorOptions};
 pub(crate) use groups::{GROUPS, command, summaries};
 use kfd_suite::suite::{self, Test};
 pub(crate) use lab::{Compare, Lab, Plausibility, Run, Timeline};
@@ -47,13 +47,24 @@ pub(crate) struct Cli {
 /// Of the processes that the daemon starts.
 #[derive(Args)]
 pub(crate) struct ActuatorFlags {
-    /// Which actuator: `auto`, `debug-trap` or `combined`.
+    /// Which actuator: `auto`, `debug-trap`, `combined` or `kernel`.
     #[arg(long, default_value_t)]
     pub(crate) actuator: ActuatorChoice,
+
+    /// How long the scheduler in the kernel keeps the policy without a daemon, in milliseconds.
+    #[arg(long, default_value_t)]
+    pub(crate) keep_ms: u64,
 
     /// Only print why the driver does not have it, if so.
     #[arg(long)]
     pub(crate) check: bool,
+}
+
+impl ActuatorFlags {
+    /// Returns what the actuator is started with.
+    pub(crate) fn options(&self) -> ActuatorOptions {
+        ActuatorOptions { choice: self.actuator, keep: std::time::Duration::from_millis(self.keep_ms) }
+    }
 }
 
 #[derive(Subcommand)]

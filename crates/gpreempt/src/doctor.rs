@@ -2,6 +2,8 @@
 
 mod actuator;
 mod driver;
+mod kernel;
+mod modules;
 mod privileges;
 mod processes;
 mod service;
@@ -10,7 +12,7 @@ use std::io::Write;
 
 use anyhow::{Result, bail};
 use comfy_table::{Cell, Color};
-use kfd::Switcher;
+use kfd::{KernelScheduler, Switcher};
 use serde::Serialize;
 
 use crate::cli::Report;
@@ -113,9 +115,15 @@ fn checks(report: &Report) -> Vec<Check> {
     let status = service::ask(&report.reach);
     let driver = driver::Driver::probe();
     let mut checks = driver.checks();
+    checks.push(modules::check());
     checks.extend(privileges::checks());
     checks.extend(processes::checks(&driver.gpus, status.as_ref().ok()));
-    checks.push(actuator::check(status.as_ref().ok(), Switcher::open().err().as_ref(), actuator::configured(&status)));
+    let (configured, unswitchable) = (actuator::configured(&status), Switcher::open().err());
+    // The list needs the rights of a claim, and has no consequences.
+    let kernel = KernelScheduler::open().and_then(|kernel| kernel.gpus().map(|_| kernel.version()));
+    checks.push(kernel::check(&kernel, unswitchable.is_none(), configured, modules::demands_signatures()));
+    let answers = actuator::Answers { kernel: kernel.err(), switch: unswitchable };
+    checks.push(actuator::check(status.as_ref().ok(), &answers, configured));
     checks.push(service::check(&status));
     checks
 }

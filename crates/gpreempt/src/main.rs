@@ -69,14 +69,14 @@ fn run(cli: Cli, out: &mut Stdout) -> anyhow::Result<ExitCode> {
         Command::Reload(options) => reload::run(&options, out)?,
         Command::Notify(options) => notify::run(&options, out)?,
         Command::Daemon(options) => daemon::run(options)?,
-        Command::Guardian(flags) => return Ok(logging::with(|| actuate::guardian_main(flags.actuator))),
+        Command::Guardian(flags) => return Ok(logging::with(|| actuate::guardian_main(flags.options()))),
         Command::Actuator(flags) if flags.check => {
             let Some(why) = actuate::unavailable(flags.actuator) else { return Ok(ExitCode::SUCCESS) };
             writeln!(out, "{why}")?;
             out.flush()?;
             return Ok(ExitCode::FAILURE);
         }
-        Command::Actuator(flags) => return Ok(logging::with(|| actuate::actuator_main(flags.actuator))),
+        Command::Actuator(flags) => return Ok(logging::with(|| actuate::actuator_main(flags.options()))),
         Command::Demo(options) => demo::run(&options, out)?,
         Command::Soak(options) => soak::run(&options, out)?,
         Command::Bench(options) => bench::run(&options, out)?,

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use comfy_table::{Cell, Table};
-use gpreempt_proto::{DaemonStats, Distribution, GpuStats, Stats};
+use gpreempt_proto::{ActuatorKind, DaemonStats, Distribution, GpuStats, Stats};
 
 use crate::cli::Report;
 use crate::client;
@@ -24,6 +24,9 @@ fn write(stats: &Stats, room: Option<usize>, out: &mut impl Write) -> Result<()>
     }
     if !stats.gpus.is_empty() {
         show(counters(&stats.gpus), &[2, 4], room, out)?;
+    }
+    if stats.gpus.iter().any(|gpu| gpu.kernel.is_some()) {
+        show(kernel(&stats.gpus), &[9, 7, 4], room, out)?;
     }
     show(times(stats), &[3, 5], room, out)
 }
@@ -47,6 +50,7 @@ fn daemon(stats: &DaemonStats) -> [String; 3] {
     let share = |seconds: f64| percent((stats.uptime_s > 0.0).then(|| seconds / stats.uptime_s));
     let period = match stats.watch_period_us {
         Some(period) => format!("rings are polled every {}", from_micros(period)),
+        None if stats.actuator == Some(ActuatorKind::Kernel) => "the kernel watches".to_owned(),
         None => "no rings are polled".to_owned(),
     };
     [
@@ -83,6 +87,38 @@ fn counters(gpus: &[GpuStats]) -> Table {
     table
 }
 
+/// What woke the scheduler in the kernel, and how often it looked.
+fn kernel(gpus: &[GpuStats]) -> Table {
+    let mut table = output::table(&[
+        "gpu",
+        "kernel wake-ups",
+        "doorbell",
+        "completion",
+        "queues",
+        "period",
+        "net",
+        "core",
+        "looks",
+        "missed by doorbell",
+    ]);
+    for gpu in gpus {
+        let Some(kernel) = &gpu.kernel else { continue };
+        let numbers = [
+            kernel.wakeups,
+            kernel.wakeups_doorbell,
+            kernel.wakeups_completed,
+            kernel.wakeups_queues,
+            kernel.wakeups_period,
+            kernel.wakeups_net,
+            kernel.wakeups_core,
+            kernel.looks,
+            kernel.missed_by_doorbell,
+        ];
+        table.add_row(std::iter::once(Cell::new(&gpu.gpu)).chain(numbers.map(number)));
+    }
+    table
+}
+
 fn times(stats: &Stats) -> Table {
     let mut table = output::listing(&["gpu", "time", "count", "mean", "p50", "p95", "p99", "max"], &[0, 1]);
     let mut add = |gpu: &str, name: &str, times: &Distribution| {
@@ -103,6 +139,10 @@ fn times(stats: &Stats) -> Table {
         }
         add(&gpu.gpu, "burst, protected", &gpu.burst_protected);
         add(&gpu.gpu, "burst, control", &gpu.burst_control);
+        if let Some(kernel) = &gpu.kernel {
+            add(&gpu.gpu, "look of the kernel", &kernel.look);
+            add(&gpu.gpu, "decision of the kernel", &kernel.decision);
+        }
     }
     table
 }
@@ -124,7 +164,7 @@ mod tests {
             scans: 1,
             decisions: 300,
             watch_period_us: Some(200.0),
-            actuator: Some(gpreempt_proto::ActuatorKind::Combined),
+            actuator: Some(ActuatorKind::Combined),
             actuator_starts: 1,
             ..DaemonStats::default()
         };
@@ -142,5 +182,19 @@ mod tests {
         let mut text = Vec::new();
         write(&stats, None, &mut text).unwrap();
         assert_eq!(String::from_utf8(text).unwrap(), include_str!("stats/expected.txt"));
+    }
+
+    #[test]
+    fn counters_of_the_scheduler_in_the_kernel_have_a_table_of_their_own() {
+        let kernel = gpreempt_proto::KernelStats { wakeups: 4711, wakeups_doorbell: 99, ..Default::default() };
+        let gpu = GpuStats { gpu: "0000:c1:00.0".into(), kernel: Some(kernel), ..GpuStats::default() };
+        let daemon = DaemonStats { actuator: Some(ActuatorKind::Kernel), ..DaemonStats::default() };
+        let mut text = Vec::new();
+        write(&Stats { schema: 2, daemon, gpus: vec![gpu] }, None, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for shown in ["now the kernel watches.", "Actuator: kernel, ", "kernel wake-ups", "4711", "look of the kernel"]
+        {
+            assert!(text.contains(shown), "{shown}: {text}");
+        }
     }
 }

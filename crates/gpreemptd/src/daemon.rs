@@ -158,7 +158,13 @@ pub fn run(options: &Options) -> Result<(), Error> {
 /// Checks that the driver has the actuator on which the configuration insists. Another process asks the driver: this
 /// one never opens it.
 fn check_actuator(config: &Config) -> Result<(), String> {
-    if config.mode != Mode::Enforce || config.actuator != ActuatorChoice::Combined {
+    // The scheduler in the kernel also observes.
+    let needed = match config.actuator {
+        ActuatorChoice::Auto | ActuatorChoice::DebugTrap => false,
+        ActuatorChoice::Combined => config.mode == Mode::Enforce,
+        ActuatorChoice::Kernel => true,
+    };
+    if !needed {
         return Ok(());
     }
     let asked = std::env::current_exe().and_then(|program| {
@@ -168,7 +174,7 @@ fn check_actuator(config: &Config) -> Result<(), String> {
     match asked {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => Err(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()),
-        Err(error) => Err(format!("cannot ask the driver for the combined actuator: {error}")),
+        Err(error) => Err(format!("cannot ask for the actuator {}: {error}", config.actuator)),
     }
 }
 

@@ -57,8 +57,9 @@ impl<T: Abi, const N: usize> Abi for [T; N] {
     }
 }
 
-/// Size of the field that the function selects.
-pub(crate) const fn field_size<S, F>(_: fn(&S) -> &F) -> usize {
+/// Size of the field that the function selects. For [`plain!`](crate::plain).
+#[doc(hidden)]
+pub const fn field_size<S, F>(_: fn(&S) -> &F) -> usize {
     size_of::<F>()
 }
 

@@ -54,6 +54,8 @@ pub mod svm;
 pub mod sysfs;
 pub mod topology;
 
+#[doc(hidden)]
+pub use bytes::field_size;
 pub use bytes::{Abi, Union};
 
 /// Page size the driver's rules are written in.

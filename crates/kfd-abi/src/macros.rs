@@ -1,8 +1,10 @@
-//! The three shapes the interface is made of: structures, enumerations, flag sets.
+//! The three shapes the interface is made of: structures, enumerations, flag sets. Exported for other interfaces of the
+//! kernel that are described in the same way.
 
 /// [`Abi`](crate::Abi) for a `repr(C)` structure, field by field, and with `for COMMAND` the command it is the argument
 /// of. Does not compile if a field is missing in the list, if the compiler put padding between the fields, or if the
 /// command's size is another.
+#[macro_export]
 macro_rules! plain {
     ($name:ident { $($field:ident),* $(,)? } $(for $command:ident)?) => {
         impl $crate::Abi for $name {
@@ -26,7 +28,7 @@ macro_rules! plain {
         }
 
         const _: () = {
-            let sum = 0 $(+ $crate::bytes::field_size(|value: &$name| &value.$field))*;
+            let sum = 0 $(+ $crate::field_size(|value: &$name| &value.$field))*;
             assert!(sum == size_of::<$name>(), concat!(stringify!($name), " has hidden padding"));
         };
 
@@ -44,6 +46,7 @@ macro_rules! plain {
 }
 
 /// [`Abi`](crate::Abi) for a newtype over an integer.
+#[macro_export]
 macro_rules! transparent {
     ($name:ident) => {
         impl $crate::Abi for $name {
@@ -62,6 +65,7 @@ macro_rules! transparent {
 }
 
 /// An enumeration of the driver as a newtype: values of a newer driver pass through.
+#[macro_export]
 macro_rules! numbers {
     ($(#[$meta:meta])* $name:ident: $int:ty { $($(#[$doc:meta])* $value:ident = $number:expr,)* }) => {
         $(#[$meta])*
@@ -94,11 +98,12 @@ macro_rules! numbers {
             }
         }
 
-        transparent!($name);
+        $crate::transparent!($name);
     };
 }
 
 /// A set of flags as a newtype: bits of a newer driver pass through. Prints as the names of its bits.
+#[macro_export]
 macro_rules! flags {
     ($(#[$meta:meta])* $name:ident: $int:ty { $($(#[$doc:meta])* $value:ident = $bits:expr,)* }) => {
         $(#[$meta])*
@@ -170,7 +175,7 @@ macro_rules! flags {
             }
         }
 
-        transparent!($name);
+        $crate::transparent!($name);
     };
 }
 

@@ -78,7 +78,7 @@ fn run(options: &Options) -> Result<()> {
         cases::ALL.iter().filter(|case| options.names.is_empty() || options.names.iter().any(|n| n == case.name))
     {
         let begin = Instant::now();
-        let result = (case.run)(options);
+        let result = firmware::await_no_other_process().and_then(|()| (case.run)(options));
         let time = begin.elapsed().as_secs_f64();
         match result {
             Ok(()) => {

@@ -82,6 +82,18 @@ struct Online {
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
     jitter_us: u64,
 
+    /// Send so many requests more, before those that count.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    warm_up: u32,
+
+    /// Tell the daemon of each request, after its doorbell.
+    #[arg(long)]
+    notify: bool,
+
+    /// Also print when each request arrived, in nanoseconds of the monotonic clock.
+    #[arg(long)]
+    arrivals: bool,
+
     #[command(flatten)]
     common: Common,
 }

@@ -68,6 +68,37 @@ pub enum Error {
         error: io::Error,
     },
 
+    /// The control device of the scheduler in the kernel is missing or closed to this user.
+    #[error("cannot open {}: {error}; {}", path.display(), no_kernel_scheduler_remedy(error))]
+    NoKernelScheduler {
+        /// The device.
+        path: PathBuf,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+
+    /// The scheduler in the kernel has another version of the interface.
+    #[error(
+        "the scheduler in the kernel has version {found} of its interface, this program knows {known}; update the older"
+    )]
+    KernelSchedulerVersion {
+        /// The module's version.
+        found: u32,
+        /// The program's version.
+        known: u32,
+    },
+
+    /// The scheduler in the kernel refused a call.
+    #[error("{operation} of {about} failed: {error}; {}", kernel_scheduler_remedy(operation, error))]
+    KernelScheduler {
+        /// Name of the command.
+        operation: &'static str,
+        /// What the call concerns.
+        about: String,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+
     /// The program has not opened the driver, or has closed it by executing another program.
     #[error("process {pid} has not opened the driver; a session would open it in its name, with this program's access")]
     NotOpen {
@@ -173,11 +204,14 @@ impl Error {
             | Error::Trap { error, .. }
             | Error::Unswitchable { error }
             | Error::Switch { error, .. }
+            | Error::NoKernelScheduler { error, .. }
+            | Error::KernelScheduler { error, .. }
             | Error::Ptrace { error, .. }
             | Error::Memory { error, .. }
             | Error::Sysfs { error, .. }
             | Error::Resources { error, .. } => error.raw_os_error(),
             Error::Version { .. }
+            | Error::KernelSchedulerVersion { .. }
             | Error::Runtime { .. }
             | Error::NotOpen { .. }
             | Error::Gone { .. }
@@ -199,6 +233,13 @@ impl Error {
     pub fn is_busy(&self) -> bool {
         matches!(self, Error::Trap { operation, error, .. }
             if *operation != TrapOp::ENABLE && error.raw_os_error() == Some(libc::EBUSY))
+    }
+
+    /// Returns whether the scheduler in the kernel has another policy host.
+    #[must_use]
+    pub fn is_claimed(&self) -> bool {
+        matches!(self, Error::KernelScheduler { operation: "CLAIM", error, .. }
+            if error.raw_os_error() == Some(libc::EBUSY))
     }
 
     /// Returns whether the driver refused because the process's runtime has not offered itself to debuggers, or has
@@ -276,6 +317,32 @@ fn switch_remedy(error: &io::Error) -> &'static str {
         Some(libc::EOPNOTSUPP) => "its gpu has no hardware scheduler (amdgpu.sched_policy=2)",
         Some(libc::EIO | libc::ETIME) => "the gpu is being reset; its processes have to be started again",
         _ => "the kernel's log may say why (`dmesg | grep -i kfd`)",
+    }
+}
+
+fn no_kernel_scheduler_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            "load the scheduler in the kernel (`modprobe gpreempt`), which needs the patch of kernel/patch in the driver"
+        }
+        io::ErrorKind::PermissionDenied => "run the daemon as root",
+        _ => "the kernel's log may say why (`dmesg | grep -i gpreempt`)",
+    }
+}
+
+fn kernel_scheduler_remedy(operation: &str, error: &io::Error) -> &'static str {
+    match (error.raw_os_error(), operation) {
+        (Some(libc::EBUSY), "CLAIM") => "another daemon is its policy host; end it",
+        (Some(libc::EPERM | libc::EACCES), _) => {
+            "this needs CAP_SYS_NICE or CAP_SYS_ADMIN, outside of user namespaces, and to be its policy host"
+        }
+        (Some(libc::ESRCH), "SET_PROCESS") => "it ended",
+        (Some(libc::E2BIG), _) => "the module is older than this program: update it",
+        (Some(libc::ENOSPC | libc::ENOMEM), _) => "it has no room for more",
+        (Some(libc::ENOTTY), "VERSION") => "this is not the scheduler in the kernel",
+        (Some(libc::EINVAL), _) => "the module does not know a value of it: it is of another release than this program",
+        (Some(libc::ENODEV), _) => "the gpu, or the driver, is gone",
+        _ => "the kernel's log may say why (`dmesg | grep -i gpreempt`)",
     }
 }
 

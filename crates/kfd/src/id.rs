@@ -16,7 +16,8 @@ pub struct GpuId(pub u32);
 
 impl Pid {
     /// As the C library takes it.
-    pub(crate) fn raw(self) -> libc::pid_t {
+    #[must_use]
+    pub fn raw(self) -> libc::pid_t {
         // No process has a number that large; one that does not exist answers the same.
         self.0.try_into().unwrap_or(libc::pid_t::MAX)
     }

@@ -25,8 +25,9 @@ impl Grace {
         Grace(grace_period(count as u32))
     }
 
-    /// As the driver takes it.
-    pub(crate) const fn raw(self) -> u32 {
+    /// Returns it as the driver takes it.
+    #[must_use]
+    pub const fn raw(self) -> u32 {
         self.0
     }
 }

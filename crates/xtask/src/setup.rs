@@ -79,6 +79,11 @@ const REQUIREMENTS: &[Requirement] = &[
     Requirement { name: "strace", check: || version(&["strace", "--version"]), install: Some(DEBUGGERS) },
     Requirement { name: "gdb", check: || version(&["gdb", "--version"]), install: Some(DEBUGGERS) },
     Requirement { name: "make and gcc for kernel modules", check: kernel_tools, install: Some(KERNEL_TOOLS) },
+    Requirement {
+        name: "shellcheck",
+        check: || version(&["shellcheck", "--version"]),
+        install: Some(Install::Apt(&["shellcheck"])),
+    },
     // Debian ships the module apart from Python. tinygrad, which comes next, is installed with it.
     Requirement { name: "Python's venv", check: venv_module, install: Some(Install::Apt(&["python3-venv"])) },
     Requirement {
@@ -92,6 +97,17 @@ const REQUIREMENTS: &[Requirement] = &[
     Requirement { name: "ROCm 7.2", check: || ROCM72.check(), install: Some(Install::Rocm(&ROCM72)) },
 ];
 
+/// What a whole kernel is compiled with, which few need.
+const KERNEL_BUILD: Install = Install::Apt(&["build-essential", "xz-utils", "flex", "bison", "bc", "libelf-dev"]);
+
+const KERNEL_REQUIREMENTS: &[Requirement] = &[
+    Requirement { name: "make and gcc", check: kernel_tools, install: Some(KERNEL_TOOLS) },
+    Requirement { name: "flex", check: || version(&["flex", "--version"]), install: Some(KERNEL_BUILD) },
+    Requirement { name: "bison", check: || version(&["bison", "--version"]), install: Some(KERNEL_BUILD) },
+    Requirement { name: "bc", check: || version(&["bc", "--version"]), install: Some(KERNEL_BUILD) },
+    Requirement { name: "headers of libelf", check: libelf, install: Some(KERNEL_BUILD) },
+];
+
 /// What `examples/jax_train.py` and `gpreempt demo --client jax` need beyond that: gigabytes.
 const JAX_REQUIREMENT: Requirement =
     Requirement { name: "JAX", check: || JAX.check(), install: Some(Install::Rocm(&JAX)) };
@@ -102,29 +118,42 @@ const JAX_REQUIREMENT: Requirement =
 /// # Errors
 /// If a requirement is missing that cannot be installed.
 pub(crate) fn setup(plan_only: bool, jax: bool) -> Result<()> {
+    provide(REQUIREMENTS.iter().chain(jax.then_some(&JAX_REQUIREMENT)), plan_only, |line| println!("{line}"))
+}
+
+/// Checks and installs what a kernel is compiled with, beyond what modules are compiled with. Says so on stderr.
+///
+/// # Errors
+/// If something is missing that cannot be installed.
+pub(crate) fn kernel_build_tools() -> Result<()> {
+    provide(KERNEL_REQUIREMENTS.iter(), false, |line| eprintln!("{line}"))
+}
+
+/// Checks requirements, says what is missing and where it goes, and installs it unless `plan_only`.
+fn provide<'r>(requirements: impl Iterator<Item = &'r Requirement>, plan_only: bool, say: impl Fn(&str)) -> Result<()> {
     let mut missing = Vec::new();
-    for requirement in REQUIREMENTS.iter().chain(jax.then_some(&JAX_REQUIREMENT)) {
+    for requirement in requirements {
         match (requirement.check)() {
-            Ok(found) => println!("{}: {found}", requirement.name),
+            Ok(found) => say(&format!("{}: {found}", requirement.name)),
             Err(reason) => {
-                println!("{}: missing ({reason:#})", requirement.name);
+                say(&format!("{}: missing ({reason:#})", requirement.name));
                 missing.push((requirement, reason));
             }
         }
     }
     if missing.is_empty() {
-        println!("Nothing to install.");
+        say("Nothing to install.");
         return Ok(());
     }
-    println!("\nAbout to install:");
+    say("\nAbout to install:");
     for line in plan(missing.iter().map(|(requirement, _)| *requirement)) {
-        println!("  {line}");
+        say(&format!("  {line}"));
     }
     if plan_only {
         return Ok(());
     }
     for (requirement, reason) in missing {
-        satisfy(requirement, reason).with_context(|| format!("{} is missing", requirement.name))?;
+        satisfy(requirement, reason, &say).with_context(|| format!("{} is missing", requirement.name))?;
     }
     Ok(())
 }
@@ -143,7 +172,7 @@ fn plan<'r>(missing: impl Iterator<Item = &'r Requirement>) -> Vec<String> {
     lines.into_iter().map(|(how, names)| format!("{how} (for {})", names.join(", "))).collect()
 }
 
-fn satisfy(requirement: &Requirement, reason: anyhow::Error) -> Result<()> {
+fn satisfy(requirement: &Requirement, reason: anyhow::Error, say: impl Fn(&str)) -> Result<()> {
     // One installation may serve several requirements.
     if (requirement.check)().is_ok() {
         return Ok(());
@@ -153,7 +182,7 @@ fn satisfy(requirement: &Requirement, reason: anyhow::Error) -> Result<()> {
     };
     install.run().with_context(|| format!("cannot install {}", install.description()))?;
     let found = (requirement.check)()?;
-    println!("{}, now: {found}", requirement.name);
+    say(&format!("{}, now: {found}", requirement.name));
     Ok(())
 }
 
@@ -168,6 +197,11 @@ fn kernel_tools() -> Result<String> {
         version(&[program, "--version"])?;
     }
     version(&["gcc", "--version"])
+}
+
+/// Checks that programs can be compiled with libelf, as objtool is.
+fn libelf() -> Result<String> {
+    version(&["sh", "-c", "echo '#include <gelf.h>' | gcc -E -x c - > /dev/null && echo found"])
 }
 
 /// Checks that virtual environments can be made. The module `venv` alone is not enough: pip comes from `ensurepip`.
@@ -255,15 +289,15 @@ mod tests {
     fn what_is_missing_and_cannot_be_installed_is_an_error() {
         let requirement = Requirement { name: "a unicorn", check: || bail!("there is none"), install: None };
         let reason = || anyhow::anyhow!("there is none");
-        assert!(satisfy(&requirement, reason()).is_err());
+        assert!(satisfy(&requirement, reason(), |_| ()).is_err());
         let requirement = Requirement { install: Some(Install::Rustup("no-such-component")), ..requirement };
-        let error = satisfy(&requirement, reason()).expect_err("cannot be installed");
+        let error = satisfy(&requirement, reason(), |_| ()).expect_err("cannot be installed");
         assert!(format!("{error:#}").contains("cannot install component no-such-component"), "{error:#}");
     }
 
     #[test]
     fn every_installation_says_where_it_goes() {
-        let requirements = REQUIREMENTS.iter().chain([&JAX_REQUIREMENT]);
+        let requirements = REQUIREMENTS.iter().chain(KERNEL_REQUIREMENTS).chain([&JAX_REQUIREMENT]);
         for install in requirements.filter_map(|requirement| requirement.install.as_ref()) {
             let place = match install {
                 Install::Rustup(_) => "the Rust toolchain".to_owned(),

@@ -50,6 +50,7 @@ pub(crate) fn test(full: bool) -> Result<()> {
         Step::command("tests", TESTS, &[]),
         Step::command("tests with compilers and real clients", CLIENTS, &[]),
         Step { name: "some of AMD's tests of rocRAND".to_string(), action: Box::new(clients::test_some) },
+        Step { name: "the package gpreempt-dkms".to_string(), action: Box::new(kernel::test_package) },
         Step {
             name: "the real driver in a virtual machine".to_string(),
             action: Box::new(move || kernel::test_scenarios(full)),

@@ -6,7 +6,8 @@
  * /sys/kernel/debug/kfd_hooks_test/command takes a line; result has one JSON
  * object about the last one. All commands concern the first gpu.
  *
- *	list			queues, how many of them are stopped, their processes
+ *	list			queues, how many of them are stopped, their processes;
+ *				compute units of the gpu
  *	switch PID[:PID]	preempt the first process and resume the second, in
  *				one call; 0 is none
  *	arm PID			arm the doorbells of a process
@@ -35,7 +36,7 @@ static DEFINE_MUTEX(lock);
 static struct kfd_sched_hook_queue queues[MOST_QUEUES];
 static char result[256];
 
-static atomic_t counts[KFD_SCHED_EVENT_RECOVERED + 1];
+static atomic_t counts[KFD_SCHED_EVENT_EXIT + 1];
 static pid_t last_doorbell;
 
 static void test_notify(const struct kfd_sched_hooks *hooks,
@@ -80,8 +81,8 @@ static void test_list(void)
 	}
 	kfd_sched_put_queues(queues, count);
 	scnprintf(result, sizeof(result),
-		  "{\"queues\": %u, \"stopped\": %u, \"processes\": %u}",
-		  count, stopped, processes);
+		  "{\"queues\": %u, \"stopped\": %u, \"processes\": %u, \"units\": %d}",
+		  count, stopped, processes, kfd_sched_compute_units(gpu_id));
 }
 
 static int test_switch(pid_t preempt, pid_t resume)
@@ -139,12 +140,13 @@ static int test_one(const char *command, pid_t pid)
 static void test_events(void)
 {
 	scnprintf(result, sizeof(result),
-		  "{\"queues\": %d, \"completed\": %d, \"doorbells\": %d, \"resets\": %d, \"recovered\": %d, \"last\": %d}",
+		  "{\"queues\": %d, \"completed\": %d, \"doorbells\": %d, \"resets\": %d, \"recovered\": %d, \"exits\": %d, \"last\": %d}",
 		  atomic_read(&counts[KFD_SCHED_EVENT_QUEUES]),
 		  atomic_read(&counts[KFD_SCHED_EVENT_COMPLETED]),
 		  atomic_read(&counts[KFD_SCHED_EVENT_DOORBELL]),
 		  atomic_read(&counts[KFD_SCHED_EVENT_RESET]),
 		  atomic_read(&counts[KFD_SCHED_EVENT_RECOVERED]),
+		  atomic_read(&counts[KFD_SCHED_EVENT_EXIT]),
 		  READ_ONCE(last_doorbell));
 }
 

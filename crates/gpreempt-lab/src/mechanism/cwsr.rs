@@ -79,7 +79,14 @@ variant!(
     Combined,
     false
 );
-variant!(KERNEL, "cwsr-kernel", "the same inside the kernel: no call, no wake-up", Watch::Every(WATCH), Combined, true);
+variant!(
+    KERNEL,
+    "cwsr-kernel",
+    "the same inside the kernel, woken by the first doorbell of a burst",
+    Watch::Notified(FAST_SCAN),
+    Combined,
+    true
+);
 
 type Heap = Parts<Vec<GpuSlot>, Vec<JobSlot>, Vec<TenantSlot>, Vec<u32>, Vec<Entry>>;
 
@@ -121,6 +128,14 @@ fn first_estimate(profile: &Profile, actuator: ActuatorKind) -> Nanos {
     micros(&profile.cycle.firmware_us).plus(micros(&profile.cycle.grace_us)).plus(transfer)
 }
 
+/// Returns the time before a call reaches the driver's cycle. The daemon has its actuator make the call, in another
+/// thread; the worker of a kernel makes it itself.
+fn call_cost(variant: Variant, profile: &Profile) -> Nanos {
+    let host = &profile.host;
+    let call = micros(if variant.actuator == ActuatorKind::Combined { &host.switch_us } else { &host.ioctl_us });
+    if variant.in_kernel { call } else { micros(&host.wakeup_us).plus(call) }
+}
+
 /// Token of all timers: every timer causes an observation.
 const LOOK: u64 = 0;
 
@@ -145,12 +160,8 @@ impl Cwsr {
         }
         let mut host = Cwsr {
             variant,
-            wakeup: micros(&profile.host.wakeup_us),
-            call: if variant.in_kernel {
-                Nanos::ZERO
-            } else {
-                micros(&profile.host.wakeup_us).plus(micros(&profile.host.ioctl_us))
-            },
+            wakeup: micros(if variant.in_kernel { &profile.host.kernel_us } else { &profile.host.wakeup_us }),
+            call: call_cost(variant, profile),
             core,
             tenants: Vec::new(),
             calls: BTreeMap::new(),

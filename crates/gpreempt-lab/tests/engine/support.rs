@@ -39,7 +39,13 @@ pub(crate) fn profile() -> Profile {
             wave_overhead_bytes: number(0.0),
             reset_us: number(20.0),
         },
-        host: HostCosts { submit_us: number(1.0), ioctl_us: number(2.0), wakeup_us: number(3.0) },
+        host: HostCosts {
+            submit_us: number(1.0),
+            ioctl_us: number(2.0),
+            wakeup_us: number(3.0),
+            switch_us: number(2.0),
+            kernel_us: number(3.0),
+        },
     }
 }
 

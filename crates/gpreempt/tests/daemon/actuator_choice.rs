@@ -38,21 +38,24 @@ fn where_the_driver_cannot_switch_sets_of_queues_auto_is_the_debug_trap() {
 #[test]
 fn an_actuator_that_the_driver_lacks_is_refused_with_the_remedy() {
     play(this_test!(), &[], |scene| {
-        let insisting = Rules { daemon: "actuator = \"combined\"", ..Rules::default() };
         let directory = tempfile::tempdir().unwrap();
         let (config, socket) = (directory.path().join("insisting.toml"), directory.path().join("socket"));
-        fs::write(&config, insisting.text()).unwrap();
-        let refused =
-            Command::new("gpreempt").args(["daemon", "--config"]).arg(&config).arg("--socket").arg(&socket).output();
-        let refused = refused.unwrap();
-        let said = String::from_utf8(refused.stderr).unwrap();
-        assert_eq!(refused.status.code(), Some(2), "{said}");
-        assert!(said.contains("actuator = \"combined\" is not available"), "{said}");
-        assert!(said.contains("kernel/patch") && said.contains("actuator = \"auto\""), "{said}");
+        let combined = Rules { daemon: "actuator = \"combined\"", ..Rules::default() };
+        let kernel = Rules { daemon: "actuator = \"kernel\"", ..Rules::default() };
+        for (insisting, word) in [(&kernel, "kernel"), (&combined, "combined")] {
+            fs::write(&config, insisting.text()).unwrap();
+            let mut daemon = Command::new("gpreempt");
+            let refused = daemon.args(["daemon", "--config"]).arg(&config).arg("--socket").arg(&socket).output();
+            let refused = refused.unwrap();
+            let said = String::from_utf8(refused.stderr).unwrap();
+            assert_eq!(refused.status.code(), Some(2), "{said}");
+            assert!(said.contains(&format!("actuator = \"{word}\" is not available")), "{said}");
+            assert!(said.contains("kernel/patch") && said.contains("actuator = \"auto\""), "{said}");
+        }
 
         // A running daemon keeps what it has.
         let service = TestDaemon::start(scene, Rules::default());
-        fs::write(service.config(), insisting.text()).unwrap();
+        fs::write(service.config(), combined.text()).unwrap();
         let (status, said) = service.command(&["reload"]);
         assert!(!status.success() && said.contains("actuator = \"combined\" is not available"), "{said}");
         service.stop();

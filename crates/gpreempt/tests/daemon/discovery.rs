@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpreempt_observe::RingFormat;
 use gpreempt_testkit::{play, this_test, until};
-use gpreemptd::discovery::{
-    self, Discovery, DiscoveryEvent, DiscoveryRequest, Format, Process, ResumeCause, Settings, Tenant,
-};
+use gpreemptd::discovery::{self, Discovery, DiscoveryEvent, DiscoveryRequest, Process, ResumeCause, Settings, Tenant};
 use gpreemptd::inbox::{Inbox, Input};
 use gpreemptd::os::channel::channel;
 use kfd::{Grace, Kfd, Pid, ProcessMemory, QueueId, Tracer};
@@ -106,11 +105,11 @@ fn a_process_is_told_with_the_rings_it_really_has_until_it_is_killed() {
         rings.sort_by_key(|ring| ring.base);
         let memory: &ProcessMemory = told.memory.as_ref().unwrap();
         for (ring, entry) in rings.iter().zip(&snapshot) {
-            assert_eq!((ring.format, ring.base), (Format::Aql, entry.ring_base_address));
+            assert_eq!((ring.format, ring.base), (RingFormat::Aql, entry.ring_base_address));
             assert_eq!(ring.bytes, u64::from(entry.ring_size));
-            assert_eq!((ring.rptr, ring.wptr), (entry.read_pointer_address, entry.write_pointer_address));
+            assert_eq!((ring.read_index, ring.write_index), (entry.read_pointer_address, entry.write_pointer_address));
             // The packet that loaded the program.
-            assert_eq!(memory.read_u64(ring.wptr).unwrap(), 1);
+            assert_eq!(memory.read_u64(ring.write_index).unwrap(), 1);
         }
         client.ask(&format!("destroy {first}"));
         lookout.process(pid, "one queue less", |tenant| tenant.compute.len() == 1 && tenant.rings.len() == 1);
@@ -154,7 +153,7 @@ fn a_process_that_executes_another_program_is_gone_and_comes_back_as_another() {
         client.queue(7);
         let after = lookout.process(pid, "it comes back", |tenant| tenant.rings.len() == 1);
         assert_eq!(after.identity.started, before.identity.started);
-        let index = after.memory.as_ref().unwrap().read_u64(after.tenants[0].rings[0].wptr);
+        let index = after.memory.as_ref().unwrap().read_u64(after.tenants[0].rings[0].write_index);
         assert_eq!(index.unwrap(), 1);
         client.leave();
         lookout.gone(pid);

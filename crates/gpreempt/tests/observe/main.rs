@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use gpreempt_core::Activity;
+use gpreempt_observe::{RingFormat, RingPlace, TenantActivity};
 use gpreempt_testkit::scene::status;
 use gpreempt_testkit::{Actor, play, play_each_read_index, this_test, until};
 use gpreemptd::clock::now;
-use gpreemptd::discovery::{Format, OccupancySample, Ring};
-use gpreemptd::observe::{TenantActivity, TenantProbe};
+use gpreemptd::discovery::OccupancySample;
+use gpreemptd::observe::TenantProbe;
 use kfd::debugfs::{self, MqdKind};
 use kfd::{Pid, ProcessMemory, process};
 
@@ -15,15 +16,15 @@ use kfd::{Pid, ProcessMemory, process};
 const GROUPS: u32 = 64;
 
 /// The rings of a process as debugfs shows them.
-fn rings(pid: Pid) -> Vec<Ring> {
+fn rings(pid: Pid) -> Vec<RingPlace> {
     let found = process::find(pid).unwrap().expect("it uses a gpu");
     let bytes = found.queues.first().expect("it has a queue").ring_size;
     let shown = debugfs::read_queues().unwrap();
     let shown = shown.iter().find(|process| process.pid == pid.0).expect("it has a queue");
     let compute = shown.queues.iter().filter(|queue| queue.kind == MqdKind::Compute);
     let ring = |queue: &debugfs::MqdQueue| {
-        let (base, rptr, wptr) = (queue.ring()?, queue.rptr_address()?, queue.wptr_address()?);
-        Some(Ring { format: Format::Aql, base, bytes, rptr, wptr })
+        let (base, read_index, write_index) = (queue.ring()?, queue.rptr_address()?, queue.wptr_address()?);
+        Some(RingPlace { format: RingFormat::Aql, base, bytes, read_index, write_index })
     };
     compute.filter_map(ring).collect()
 }

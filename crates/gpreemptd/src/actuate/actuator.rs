@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gpreempt_proto::ActuatorKind;
-use kfd::Switcher;
+use kfd::{KernelScheduler, Switcher};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -24,10 +24,11 @@ use super::choice::{self, Chosen};
 use super::combined::Combined;
 use super::debug_trap::DebugTrap;
 use super::json_lines::Lines;
+use super::kernel::PolicyHost;
 use super::reports::Reports;
 use super::signals::leave_signals_to_the_daemon;
 use super::target::Common;
-use super::{ActuatorChoice, ActuatorCommand, ActuatorEvent, BEAT};
+use super::{ActuatorCommand, ActuatorEvent, ActuatorOptions, BEAT};
 use crate::panic_hook;
 
 /// Time between two beats: two fit into the longest allowed.
@@ -39,10 +40,10 @@ const DETACH_TIMEOUT: Duration = Duration::from_millis(300);
 /// The actuator's process: `gpreempt actuator`. Stdin is the socket to the daemon, stdout the pipe to the guardian;
 /// nothing is printed there.
 #[must_use]
-pub fn actuator_main(choice: ActuatorChoice) -> ExitCode {
+pub fn actuator_main(options: ActuatorOptions) -> ExitCode {
     leave_signals_to_the_daemon();
     panic_hook::abort_on_panic();
-    match run(choice) {
+    match run(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(%error, "the actuator gives up");
@@ -51,7 +52,7 @@ pub fn actuator_main(choice: ActuatorChoice) -> ExitCode {
     }
 }
 
-fn run(choice: ActuatorChoice) -> io::Result<()> {
+fn run(options: ActuatorOptions) -> io::Result<()> {
     // A core file of a process that holds others is written before they are let go.
     setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
     prctl::set_pdeathsig(Signal::SIGKILL)?;
@@ -65,7 +66,7 @@ fn run(choice: ActuatorChoice) -> io::Result<()> {
     beat()?;
     let orders = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let reports = Arc::new(Reports::new(orders.try_clone()?));
-    let mut actuator = Actuator::make(choose_with_beats(choice)?, reports)?;
+    let mut actuator = Actuator::make(choose_with_beats(options)?, reports)?;
     let ended = actuator.serve(orders);
     actuator.leave()?;
     ended
@@ -83,23 +84,33 @@ fn beat() -> io::Result<()> {
 enum Actuator {
     DebugTrap(DebugTrap),
     Combined(Combined),
+    Kernel(PolicyHost),
 }
 
 impl Actuator {
     /// Makes the one that was chosen, and tells the daemon which it is.
-    fn make(chosen: Chosen<Switcher>, reports: Arc<Reports>) -> io::Result<Actuator> {
+    fn make(chosen: Chosen<KernelScheduler, Switcher>, reports: Arc<Reports>) -> io::Result<Actuator> {
         let actuator = std::process::id();
         match chosen {
             Chosen::DebugTrap { instead } => {
-                if let Some(why) = instead {
-                    tracing::debug!("the debug trap serves, not the combined actuator: {why}");
+                for why in instead {
+                    tracing::info!("the debug trap serves: {why}");
                 }
                 reports.tell(&ActuatorEvent::Started { actuator, kind: ActuatorKind::DebugTrap });
                 Ok(Actuator::DebugTrap(DebugTrap::new(Arc::new(Common::new(reports)))))
             }
-            Chosen::Combined(switcher) => {
+            Chosen::Combined { switcher, instead } => {
+                if let Some(why) = instead {
+                    tracing::info!("the combined actuator serves: {why}");
+                }
                 reports.tell(&ActuatorEvent::Started { actuator, kind: ActuatorKind::Combined });
                 Combined::start(switcher, reports).map(Actuator::Combined)
+            }
+            Chosen::Kernel(kernel) => {
+                let version = kernel.version();
+                tracing::info!("the scheduler in the kernel serves: version {}, {:?}", version.abi, version.features);
+                reports.tell(&ActuatorEvent::Started { actuator, kind: ActuatorKind::Kernel });
+                PolicyHost::start(kernel, reports).map(Actuator::Kernel)
             }
         }
     }
@@ -130,6 +141,7 @@ impl Actuator {
         match self {
             Actuator::DebugTrap(debug_trap) => debug_trap.obey(order),
             Actuator::Combined(combined) => combined.obey(order),
+            Actuator::Kernel(host) => host.obey(order),
         }
     }
 
@@ -139,11 +151,13 @@ impl Actuator {
         }
     }
 
-    /// Lets everything run, all targets at once, but does not wait long.
+    /// Lets everything run, all targets at once, but does not wait long. The scheduler in the kernel is asked for that
+    /// by the daemon, if at all.
     fn leave(self) -> io::Result<()> {
         let mut leaving = match self {
             Actuator::DebugTrap(debug_trap) => debug_trap.close(),
             Actuator::Combined(combined) => vec![combined.close()],
+            Actuator::Kernel(host) => vec![host.close()],
         };
         let deadline = Instant::now() + DETACH_TIMEOUT;
         while !leaving.is_empty() && Instant::now() < deadline {
@@ -156,11 +170,12 @@ impl Actuator {
 }
 
 /// Chooses the actuator on a thread of its own: opening the driver may take long, and the guardian expects beats.
-fn choose_with_beats(choice: ActuatorChoice) -> io::Result<Chosen<Switcher>> {
+fn choose_with_beats(options: ActuatorOptions) -> io::Result<Chosen<KernelScheduler, Switcher>> {
     let (to, chosen) = mpsc::channel();
     thread::Builder::new().name("choose".to_owned()).spawn(move || {
         // The main thread waits for it, or this process is ending.
-        let _ = to.send(choice::choose(choice, Switcher::open));
+        let claim = || choice::claim_kernel(options.keep);
+        let _ = to.send(choice::choose(options.choice, claim, Switcher::open));
     })?;
     loop {
         match chosen.recv_timeout(PERIOD) {

@@ -87,6 +87,8 @@ impl<C: SwitchCalls> SwitchThread<C> {
                 ActuatorCommand::Switch { changes, grace } => {
                     self.switch(&changes, grace.map_or(Grace::HARDWARE, Grace::kiloclocks));
                 }
+                // Of the scheduler in the kernel.
+                ActuatorCommand::Policy { .. } | ActuatorCommand::Query | ActuatorCommand::Clear => {}
             }
         }
     }

@@ -36,6 +36,8 @@ impl DebugTrap {
                     self.order(change.ticket, change.pid, &change.queues, action);
                 }
             }
+            // Of the scheduler in the kernel.
+            ActuatorCommand::Policy { .. } | ActuatorCommand::Query | ActuatorCommand::Clear => {}
         }
     }
 

@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd;
 
 use super::signals::leave_signals_to_the_daemon;
-use super::{ActuatorChoice, BEAT, SILENCE};
+use super::{ActuatorOptions, BEAT, SILENCE};
 
 /// How long an actuator may take until its first sign of life: it is loaded and linked first.
 const START: Duration = Duration::from_secs(5);
@@ -53,9 +53,9 @@ impl Ending {
 /// The guardian's process: `gpreempt guardian`. Stdin carries the daemon's beats, stdout is the actuator's end of the
 /// socket to the daemon; nothing is printed there.
 #[must_use]
-pub fn guardian_main(choice: ActuatorChoice) -> ExitCode {
+pub fn guardian_main(options: ActuatorOptions) -> ExitCode {
     leave_signals_to_the_daemon();
-    let ending = match GuardedActuator::start(choice) {
+    let ending = match GuardedActuator::start(options) {
         Ok(mut guarded) => guarded.guard(),
         Err(error) => {
             tracing::error!(%error, "cannot start the actuator");
@@ -107,7 +107,7 @@ struct GuardedActuator {
 }
 
 impl GuardedActuator {
-    fn start(choice: ActuatorChoice) -> io::Result<GuardedActuator> {
+    fn start(options: ActuatorOptions) -> io::Result<GuardedActuator> {
         let daemon = io::stdin().as_fd().try_clone_to_owned()?;
         let socket = io::stdout().as_fd().try_clone_to_owned()?;
         // The socket is the actuator's: it must close when that ends, whatever becomes of this process.
@@ -116,11 +116,7 @@ impl GuardedActuator {
         let (received, beats) = io::pipe()?;
         // Also after this executable was replaced by a newer one.
         let mut command = Command::new("/proc/self/exe");
-        command
-            .arg0("gpreempt")
-            .args(["actuator", "--actuator", choice.as_str()])
-            .stdin(Stdio::from(socket))
-            .stdout(beats);
+        command.arg0("gpreempt").arg("actuator").args(options.arguments()).stdin(Stdio::from(socket)).stdout(beats);
         let actuator = command.spawn()?;
         Ok(GuardedActuator {
             actuator,

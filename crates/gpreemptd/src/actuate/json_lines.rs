@@ -39,9 +39,11 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use gpreempt_kernel_abi::{JobArgs, ModuleEvent, ProcessArgs, TenantRecord};
     use gpreempt_proto::ActuatorKind;
     use proptest::prelude::*;
 
+    use super::super::{AbiText, CgroupJob, KernelStatus, PolicyChange, PolicyFailure};
     use super::super::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind, QueueChange, TracedQueue};
     use super::*;
 
@@ -65,12 +67,32 @@ mod tests {
         })
     }
 
+    fn policy_change() -> impl Strategy<Value = PolicyChange> {
+        prop_oneof![
+            any::<(u64, u64)>().prop_map(|(job, hold_until_ns)| {
+                PolicyChange::Job(AbiText(JobArgs { job, hold_until_ns, ..JobArgs::SIZED }))
+            }),
+            any::<(i32, u64)>().prop_map(|(pid, job)| PolicyChange::Process(AbiText(ProcessArgs {
+                pid,
+                job,
+                ..ProcessArgs::SIZED
+            }))),
+            any::<(String, u64, bool)>()
+                .prop_map(|(path, job, stoppable)| PolicyChange::Cgroup { path, job: CgroupJob { job, stoppable } }),
+            any::<u64>().prop_map(|job| PolicyChange::RemoveJob { job }),
+        ]
+    }
+
     fn command() -> impl Strategy<Value = ActuatorCommand> {
         prop_oneof![
             any::<(u32, u64)>().prop_map(|(pid, started)| ActuatorCommand::Attach { pid, started }),
             any::<u32>().prop_map(|pid| ActuatorCommand::Detach { pid }),
             (prop::collection::vec(change(), 0..9), any::<Option<u8>>())
                 .prop_map(|(changes, grace)| ActuatorCommand::Switch { changes, grace }),
+            (any::<(u64, bool)>(), prop::collection::vec(policy_change(), 0..9))
+                .prop_map(|((batch, complete), changes)| ActuatorCommand::Policy { batch, changes, complete }),
+            Just(ActuatorCommand::Query),
+            Just(ActuatorCommand::Clear),
         ]
     }
 
@@ -108,6 +130,17 @@ mod tests {
                 ActuatorEvent::Refused(CommandRefusal { ticket, pid, kind, message, at_ns })
             }),
             any::<u32>().prop_map(|pid| ActuatorEvent::Ended { pid }),
+            prop::collection::vec(any::<(u64, i32)>(), 0..9).prop_map(|events| {
+                let event = |(at_ns, pid)| AbiText(ModuleEvent { at_ns, pid, ..ModuleEvent::default() });
+                ActuatorEvent::Kernel { events: events.into_iter().map(event).collect() }
+            }),
+            (any::<(u64, bool, String)>(), policy_change()).prop_map(|((batch, gone, message), change)| {
+                ActuatorEvent::PolicyApplied { batch, failed: vec![PolicyFailure { change, gone, message }] }
+            }),
+            any::<(i32, u64)>().prop_map(|(pid, pending)| {
+                let tenants = vec![AbiText(TenantRecord { pid, pending, ..TenantRecord::default() })];
+                ActuatorEvent::KernelStatus(Box::new(KernelStatus { tenants, ..KernelStatus::default() }))
+            }),
             any::<(String, bool)>().prop_map(|(why, killed)| ActuatorEvent::Lost { why, killed }),
         ]
     }

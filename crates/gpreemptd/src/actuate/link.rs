@@ -20,7 +20,7 @@ use nix::unistd;
 
 use super::guardian::Ending;
 use super::json_lines::{Lines, line};
-use super::{ActuatorChoice, ActuatorCommand, ActuatorEvent, BEAT, SILENCE};
+use super::{ActuatorCommand, ActuatorEvent, ActuatorOptions, BEAT, SILENCE};
 use crate::inbox::{Input, InputSender};
 
 /// How long guardian and actuator may take to end by themselves before they are ended.
@@ -67,14 +67,15 @@ impl Link {
     /// # Errors
     ///
     /// If the system has no process or descriptor left, or the program cannot be executed.
-    pub fn start(program: &Path, choice: ActuatorChoice, to: InputSender) -> io::Result<Link> {
+    pub fn start(program: &Path, options: impl Into<ActuatorOptions>, to: InputSender) -> io::Result<Link> {
         let (orders, actuators) = UnixStream::pair()?;
         let (received, beats) = io::pipe()?;
         fcntl(&beats, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let reports = orders.try_clone()?;
         // Both ends of a terminal's or a service manager's signals are the daemon's: see `signals`.
         let guardian = Command::new(program)
-            .args(["guardian", "--actuator", choice.as_str()])
+            .arg("guardian")
+            .args(options.into().arguments())
             .stdin(Stdio::from(OwnedFd::from(received)))
             .stdout(Stdio::from(OwnedFd::from(actuators)))
             .process_group(0)
@@ -216,6 +217,7 @@ fn lost(guardian: Option<ExitStatus>, given_up: Option<&String>) -> ActuatorEven
 
 #[cfg(test)]
 mod tests {
+    use super::super::ActuatorChoice;
     use super::*;
     use crate::os::channel::channel;
 

@@ -1,8 +1,12 @@
 //! Messages between daemon and actuator: one JSON document per line.
 
+use gpreempt_kernel_abi::{GpuRecord, JobRecord, ModuleEvent, TenantRecord};
 use gpreempt_proto::ActuatorKind;
 use kfd::{GpuId, QueueType};
 use serde::{Deserialize, Serialize};
+
+use super::abi_text::AbiText;
+use super::policy::PolicyChange;
 
 /// A command of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +32,19 @@ pub enum ActuatorCommand {
         /// Of those that are stopped, in 1,000 clocks; absent: as the hardware is set.
         grace: Option<u8>,
     },
+    /// Change the policy of the scheduler in the kernel. Answered by [`ActuatorEvent::PolicyApplied`].
+    Policy {
+        /// Repeated in the answer.
+        batch: u64,
+        /// What to change, in this order.
+        changes: Vec<PolicyChange>,
+        /// The policy is whole now: what else the kernel has is from an earlier daemon, and is removed.
+        complete: bool,
+    },
+    /// Describe what the scheduler in the kernel has. Answered by [`ActuatorEvent::KernelStatus`].
+    Query,
+    /// Have the scheduler in the kernel forget the policy and resume everything. Not answered.
+    Clear,
 }
 
 /// Queues of one process on one gpu that are stopped or resumed.
@@ -99,6 +116,20 @@ pub enum ActuatorEvent {
         /// The process.
         pid: u32,
     },
+    /// The scheduler in the kernel did, or saw, something.
+    Kernel {
+        /// In their order.
+        events: Vec<AbiText<ModuleEvent>>,
+    },
+    /// The changes of a batch were made, but for these.
+    PolicyApplied {
+        /// Of the command.
+        batch: u64,
+        /// What was refused.
+        failed: Vec<PolicyFailure>,
+    },
+    /// What the scheduler in the kernel has.
+    KernelStatus(Box<KernelStatus>),
     /// Made by the daemon's end of the link: the actuator is gone and all queues run.
     Lost {
         /// In words.
@@ -106,6 +137,28 @@ pub enum ActuatorEvent {
         /// Whether the guardian ended it.
         killed: bool,
     },
+}
+
+/// A change of the policy that the scheduler in the kernel refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyFailure {
+    /// The change.
+    pub change: PolicyChange,
+    /// Whether what it concerns is not there any more.
+    pub gone: bool,
+    /// The kernel's answer with the remedy.
+    pub message: String,
+}
+
+/// What the scheduler in the kernel has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelStatus {
+    /// Gpus with their statistics.
+    pub gpus: Vec<AbiText<GpuRecord>>,
+    /// Jobs.
+    pub jobs: Vec<AbiText<JobRecord>>,
+    /// Processes with queues, by gpu.
+    pub tenants: Vec<AbiText<TenantRecord>>,
 }
 
 /// Why a command was not executed.

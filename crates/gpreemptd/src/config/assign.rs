@@ -3,11 +3,13 @@
 //! Facts from the kernel decide which rule applies. What a process requests in its environment (`GPREEMPT_LEVEL`,
 //! `GPREEMPT_JOB`) is granted within the limits of that rule, and otherwise ignored with a note.
 
+use std::collections::BTreeMap;
+
 use gpreempt_core::Level;
 
 use super::{Assignment, Config, Grouping, RuleMatch, RuleSettings};
 use crate::identity::Identity;
-use crate::identity::cgroup::slurm_job;
+use crate::identity::cgroup::{self, slurm_job};
 
 /// Environment variable by which a process requests a level.
 pub const LEVEL_VARIABLE: &str = "GPREEMPT_LEVEL";
@@ -42,6 +44,28 @@ impl Config {
         params.level = level(settings, process, &mut notes);
         let job = self.requested_job(process, &mut notes).unwrap_or_else(|| self.job(&settings.grouping, process));
         RuleMatch::Managed(Assignment { rule: rule.name.clone(), job, max_level: settings.max_level, params, notes })
+    }
+
+    /// Returns a control group of which, and below which, every process has the job and the level of this one, unless
+    /// it requests otherwise in its environment; `None` where that depends on the process. Users have no say in the
+    /// names of such groups.
+    #[must_use]
+    pub fn whole_cgroup<'p>(&self, process: &'p Identity) -> Option<&'p str> {
+        let assignment = self.assignment(process)?;
+        let rule = self.rules.iter().find(|rule| rule.name == assignment.rule)?;
+        let path = match &rule.settings.as_ref()?.grouping {
+            Grouping::Cgroup => process.cgroup.as_str(),
+            Grouping::Slurm => cgroup::unit_directory(&process.cgroup)?,
+            Grouping::Named(name) if !name.contains("{user}") && !name.contains("{uid}") => process.cgroup.as_str(),
+            Grouping::Named(_) | Grouping::Process | Grouping::User => return None,
+        };
+        let is_plain = path.len() > 1 && !path.contains("/..") && !cgroup::is_user_owned(path);
+        let first = self.rules.iter().find(|rule| rule.could_match_below(path))?;
+        let is_whole = first.name == rule.name && rule.matches_all_below(path);
+        // One that requests another job says nothing about the others.
+        let anyone = Identity { environment: BTreeMap::new(), ..process.clone() };
+        let is_its_job = self.assignment(&anyone).is_some_and(|of_anyone| of_anyone.job == assignment.job);
+        (is_plain && is_whole && is_its_job).then_some(path)
     }
 
     /// Returns the job that a process requests. It begins with the name of the user, so that no other user and no rule

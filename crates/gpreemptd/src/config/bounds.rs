@@ -6,6 +6,8 @@ use gpreempt_core::{
     Scheduler, TenantSlot,
 };
 
+use crate::actuate::ActuatorChoice;
+
 use super::{Config, RuleSettings};
 
 /// Bounds for the process of a rule.
@@ -62,8 +64,11 @@ impl Config {
     }
 
     /// Returns the longest time until a change is detected. Polling may slow down to keep to its share of a core, scans
-    /// do not.
-    pub(super) fn detection(&self) -> Nanos {
+    /// do not. The scheduler in the kernel keeps its period.
+    pub(crate) fn detection(&self) -> Nanos {
+        if self.actuator == ActuatorChoice::Kernel {
+            return Nanos::from(self.watch.kernel_period);
+        }
         let keeps_pace = self.watch.fixed || self.watch.spin_core.is_some();
         let time = if keeps_pace { self.watch.period.min(self.scan) } else { self.scan };
         Nanos::from(time)

@@ -50,6 +50,8 @@ pub struct Config {
     pub mode: Mode,
     /// How processes are stopped.
     pub actuator: ActuatorChoice,
+    /// How long the scheduler in the kernel keeps the policy without a daemon.
+    pub keep: Duration,
     /// Time between two scans of all processes and queues, 1 to 10 ms.
     pub scan: Duration,
     /// Polling of queues between scans.
@@ -83,6 +85,37 @@ pub struct Watch {
     pub fixed: bool,
     /// Poll without sleeping, on this core. For large servers.
     pub spin_core: Option<usize>,
+    /// How the scheduler in the kernel learns of new work.
+    pub method: WatchMethod,
+    /// Time between two looks of the scheduler in the kernel.
+    pub kernel_period: Duration,
+    /// Time between two looks of the scheduler in the kernel at tenants whose doorbells are armed.
+    pub net: Duration,
+}
+
+/// How the scheduler in the kernel learns of new work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WatchMethod {
+    /// By a page fault of the first store to a doorbell. It looks every period only while work is on the gpu.
+    #[default]
+    Doorbell,
+    /// By looking at the indices of queues every period.
+    Poll,
+}
+
+impl WatchMethod {
+    /// Every method with its word in the configuration.
+    pub const WORDS: [(&'static str, WatchMethod); 2] =
+        [("doorbell", WatchMethod::Doorbell), ("poll", WatchMethod::Poll)];
+
+    /// Returns its word in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            WatchMethod::Doorbell => "doorbell",
+            WatchMethod::Poll => "poll",
+        }
+    }
 }
 
 /// When the daemon stops nothing on a gpu for a while, so that the hardware schedules alone.
@@ -160,7 +193,8 @@ impl Config {
     pub fn expected_actuator(&self) -> ActuatorKind {
         match self.actuator {
             ActuatorChoice::Auto | ActuatorChoice::DebugTrap => ActuatorKind::DebugTrap,
-            ActuatorChoice::Combined => ActuatorKind::Combined,
+            // The scheduler in the kernel makes the same switches.
+            ActuatorChoice::Combined | ActuatorChoice::Kernel => ActuatorKind::Combined,
         }
     }
 
@@ -204,6 +238,8 @@ impl Default for Config {
             source: None,
             mode: Mode::Observe,
             actuator: ActuatorChoice::Auto,
+            // Longer than a service manager takes to start a daemon again that failed.
+            keep: Duration::from_secs(5),
             scan: Duration::from_millis(5),
             watch: Watch::default(),
             grace_kiloclocks: None,
@@ -221,7 +257,15 @@ impl Default for Config {
 
 impl Default for Watch {
     fn default() -> Self {
-        Watch { cpu: 0.03, period: Duration::from_micros(50), fixed: false, spin_core: None }
+        Watch {
+            cpu: 0.03,
+            period: Duration::from_micros(50),
+            fixed: false,
+            spin_core: None,
+            method: WatchMethod::Doorbell,
+            kernel_period: Duration::from_millis(1),
+            net: Duration::from_millis(100),
+        }
     }
 }
 

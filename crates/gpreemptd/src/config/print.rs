@@ -21,6 +21,7 @@ impl Config {
         }
         file.pair("mode", if self.mode == Mode::Enforce { "\"enforce\"" } else { "\"observe\"" });
         file.pair("actuator", quoted(self.actuator.as_str()));
+        file.pair("keep_s", decimal(self.keep, S));
         file.pair("scan_ms", decimal(self.scan, MS));
         match self.grace_kiloclocks {
             Some(grace) => file.pair("grace_kiloclocks", grace),
@@ -39,6 +40,9 @@ impl Config {
             Some(core) => file.pair("spin_core", core),
             None => file.comment("spin_core: none, the thread sleeps between polls"),
         }
+        file.pair("method", quoted(self.watch.method.as_str()));
+        file.pair("kernel_period_ms", decimal(self.watch.kernel_period, MS));
+        file.pair("net_ms", decimal(self.watch.net, MS));
 
         let breaker = &self.breaker;
         file.table("[breaker]");

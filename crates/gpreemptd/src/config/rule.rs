@@ -127,6 +127,41 @@ impl Rule {
     }
 }
 
+impl Rule {
+    /// Returns whether the rule could match a process of a control group, or of one below it. Certain only if false.
+    pub(super) fn could_match_below(&self, path: &str) -> bool {
+        let cgroup = self.trusted.cgroup.as_ref().is_none_or(|pattern| {
+            let prefix = pattern.prefix();
+            pattern.matches(path) || prefix.starts_with(path) || path.starts_with(&prefix)
+        });
+        // The outermost container counts, so that of a path is that of all paths below.
+        let container = self
+            .trusted
+            .container
+            .as_ref()
+            .is_none_or(|pattern| cgroup::work_unit(path).is_none_or(|unit| pattern.matches(&unit.to_string())));
+        cgroup && container
+    }
+
+    /// Returns whether the rule certainly matches every process of a control group and below.
+    pub(super) fn matches_all_below(&self, path: &str) -> bool {
+        let Trusted { user, group, cgroup, container } = &self.trusted;
+        let anyone = |account: &Option<Account>| !matches!(account, Some(Account::One { .. }));
+        // What ends with a star matches all that is longer.
+        let cgroup_matches =
+            cgroup.as_ref().is_none_or(|pattern| pattern.matches(path) && pattern.as_str().ends_with('*'));
+        let container_matches = container
+            .as_ref()
+            .is_none_or(|pattern| cgroup::work_unit(path).is_some_and(|unit| pattern.matches(&unit.to_string())));
+        (cgroup.is_some() || container.is_some())
+            && anyone(user)
+            && anyone(group)
+            && self.requests == Requests::default()
+            && cgroup_matches
+            && container_matches
+    }
+}
+
 impl Trusted {
     /// Returns whether a certain user or group is named.
     pub(super) fn names_an_account(&self) -> bool {

@@ -24,9 +24,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gpreempt_core::Nanos;
+use gpreempt_observe::RingPlace;
 use kfd::{GpuId, Pid, ProcessMemory, QueueId};
 
-use crate::actuate::{ActuatorChoice, Link};
+use crate::actuate::{ActuatorOptions, Link};
 use crate::identity::Identity;
 use crate::inbox::InputSender;
 
@@ -135,7 +136,7 @@ pub struct Tenant {
     pub sdma: Vec<QueueId>,
     /// Where the rings of the compute queues are; empty while unknown, with the reason in [`Tenant::blind`]. In no
     /// particular order: which ring is which queue is not known, nor needed.
-    pub rings: Vec<Ring>,
+    pub rings: Vec<RingPlace>,
     /// Why rings are not known.
     pub blind: Option<Blind>,
     /// Bytes of video memory.
@@ -157,30 +158,6 @@ pub struct Blind {
     pub why: String,
     /// The driver's descriptors may not be read at all; else they do not show its queues yet.
     pub refused: bool,
-}
-
-/// Where a ring and its indices are in the owner's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ring {
-    /// Format of its packets.
-    pub format: Format,
-    /// Its address.
-    pub base: u64,
-    /// Its bytes; a power of two.
-    pub bytes: u64,
-    /// Where the read index is.
-    pub rptr: u64,
-    /// Where the write index is.
-    pub wptr: u64,
-}
-
-/// Format of the packets in a ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Packets of 64 bytes; indices count packets and never wrap.
-    Aql,
-    /// Dwords; indices count dwords.
-    Pm4,
 }
 
 /// A sample of a tenant's occupancy, taken because a decision depends on it.
@@ -213,7 +190,7 @@ pub enum DiscoveryRequest {
         /// The executable.
         program: PathBuf,
         /// Which actuator.
-        choice: ActuatorChoice,
+        options: ActuatorOptions,
     },
     /// Report the end of these processes, and of no others, whether they have queues or not.
     Track(ProcessSet),

@@ -97,6 +97,13 @@ mod tests {
             Pid(self.0.id())
         }
 
+        /// Stops it, and waits until it has stopped: of two signals that are pending, the one with the lower number
+        /// comes first.
+        fn stop(&self) {
+            self.send(Signal::SIGSTOP);
+            until("it has stopped", || status(self.pid()).is_ok_and(|status| status.state == 'T'));
+        }
+
         fn send(&self, signal: Signal) {
             kill(nix::unistd::Pid::from_raw(self.0.id().cast_signed()), signal).unwrap();
         }
@@ -137,7 +144,7 @@ mod tests {
         stopped.set(vec![pid]);
         assert_eq!(look(&mut stopped), []);
         // While it is stopped, signals stay pending.
-        program.send(Signal::SIGSTOP);
+        program.stop();
         program.send(Signal::SIGTERM);
         assert_eq!(look(&mut stopped), [(pid, ResumeCause::Terminated)]);
         assert_eq!(look(&mut stopped), []);
@@ -154,7 +161,7 @@ mod tests {
         let program = Running::start("echo ready; read line");
         let mut stopped = StoppedProcesses::default();
         stopped.set(vec![program.pid()]);
-        program.send(Signal::SIGSTOP);
+        program.stop();
         program.send(Signal::SIGUSR1);
         program.send(Signal::SIGALRM);
         assert_eq!(look(&mut stopped), []);

@@ -5,10 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use gpreempt_observe::{RingFormat, RingPlace};
 use kfd::debugfs::{self, MqdKind};
 use kfd::{GpuId, Pid};
 
-use super::{Blind, Format, Ring};
+use super::Blind;
 
 /// First pause while the descriptors do not match the queues; doubles up to [`LONGEST_PAUSE`].
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
@@ -25,7 +26,7 @@ pub(super) enum Rings {
     #[default]
     Unknown,
     /// Where they are.
-    Known(Vec<Ring>),
+    Known(Vec<RingPlace>),
     /// Why they are not known. Asked again.
     Blind(Blind),
 }
@@ -112,7 +113,7 @@ fn fill(wanted: Vec<Wanted<'_>>, shown: &[debugfs::MqdProcess]) -> bool {
         // A process has a record for each of its contexts.
         let queues = shown.iter().filter(|process| process.pid == pid.0).flat_map(|process| &process.queues);
         let here = queues.filter(|queue| queue.kind == MqdKind::Compute && queue.gpu_id == gpu.0);
-        let found: Option<Vec<Ring>> = here.map(ring).collect();
+        let found: Option<Vec<RingPlace>> = here.map(ring).collect();
         *rings = match found.filter(|found| found.len() == count) {
             Some(found) => Rings::Known(found),
             None => Rings::Blind(unmatched()),
@@ -122,16 +123,16 @@ fn fill(wanted: Vec<Wanted<'_>>, shown: &[debugfs::MqdProcess]) -> bool {
     complete
 }
 
-fn ring(queue: &debugfs::MqdQueue) -> Option<Ring> {
-    let format = if queue.is_aql()? { Format::Aql } else { Format::Pm4 };
-    let ring = Ring {
+fn ring(queue: &debugfs::MqdQueue) -> Option<RingPlace> {
+    let format = if queue.is_aql()? { RingFormat::Aql } else { RingFormat::Pm4 };
+    let ring = RingPlace {
         format,
         base: queue.ring()?,
         bytes: queue.ring_bytes()?,
-        rptr: queue.rptr_address()?,
-        wptr: queue.wptr_address()?,
+        read_index: queue.rptr_address()?,
+        write_index: queue.wptr_address()?,
     };
-    (ring.base != 0 && ring.rptr != 0 && ring.wptr != 0).then_some(ring)
+    (ring.base != 0 && ring.read_index != 0 && ring.write_index != 0).then_some(ring)
 }
 
 fn unmatched() -> Blind {

@@ -13,7 +13,7 @@ use super::survey::Survey;
 use super::tracked::Tracked;
 use super::warn_once::WarnOnce;
 use super::{ActuatorStart, DiscoveryEvent, DiscoveryRequest, OccupancySample, Settings};
-use crate::actuate::{ActuatorChoice, Link};
+use crate::actuate::{ActuatorOptions, Link};
 use crate::clock;
 use crate::inbox::{Input, InputSender};
 
@@ -104,8 +104,8 @@ impl Thread {
             }
             DiscoveryRequest::RingsLost(pid) => self.survey.find_rings_again(pid),
             DiscoveryRequest::Stopped(pids) => self.stopped.set(pids),
-            DiscoveryRequest::StartActuator { program, choice } => {
-                let outcome = self.start_actuator(&program, choice);
+            DiscoveryRequest::StartActuator { program, options } => {
+                let outcome = self.start_actuator(&program, options);
                 return self.tell(DiscoveryEvent::ActuatorStart(outcome));
             }
             DiscoveryRequest::Track(processes) => self.tracked.set(processes),
@@ -117,11 +117,11 @@ impl Thread {
         Ok(())
     }
 
-    fn start_actuator(&self, program: &Path, choice: ActuatorChoice) -> ActuatorStart {
+    fn start_actuator(&self, program: &Path, options: ActuatorOptions) -> ActuatorStart {
         if let Some(pid) = other_daemon::find_actuator(&self.processes) {
             return ActuatorStart::OtherDaemon(pid);
         }
-        match Link::start(program, choice, self.to.clone()) {
+        match Link::start(program, options, self.to.clone()) {
             Ok(link) => ActuatorStart::Started(link),
             Err(error) => ActuatorStart::Failed(error),
         }

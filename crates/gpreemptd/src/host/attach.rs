@@ -4,10 +4,13 @@ use gpreempt_core::{ActuatorKind, GpuIndex, JobId, Nanos, Report};
 use gpreempt_proto::{EventKind, Mode};
 use kfd::Pid;
 
-use crate::actuate::{ActuatorCommand, CommandRefusal, CommandRefusalKind, TracedQueue};
+use crate::actuate::{
+    ActuatorChoice, ActuatorCommand, ActuatorOptions, CommandRefusal, CommandRefusalKind, TracedQueue,
+};
 use crate::clock;
 use crate::discovery::{ActuatorStart, DiscoveryRequest};
 
+use super::kernel::Decider;
 use super::sessions::{Dismissal, Idleness, Loss, RESTART};
 use super::world::{Session, Tenant, TenantKey};
 use super::{Host, must_succeed};
@@ -20,8 +23,7 @@ const RETRY_PERMISSION: Nanos = Nanos::from_secs(10);
 const DOUBLINGS: u32 = 4;
 
 impl Host {
-    /// Notes where jobs compete, begins the sessions that are needed, and tells the core which tenants can be
-    /// stopped. Called after every change.
+    /// Notes where jobs compete, and has the decider know of it. Called after every change.
     pub(super) fn apply_changes(&mut self, now: Nanos) {
         self.world.classify_tenants(&self.core);
         self.pending.core_informed();
@@ -34,6 +36,14 @@ impl Host {
                 gpu.contested = contested;
             }
         }
+        match self.decider {
+            Decider::Kernel(_) => self.tell_policy(now),
+            Decider::Daemon => self.prepare_stops(now),
+        }
+    }
+
+    /// Begins the sessions that are needed, and tells the core which tenants can be stopped.
+    fn prepare_stops(&mut self, now: Nanos) {
         if self.config.mode == Mode::Enforce {
             self.begin_sessions(now);
             self.dismiss_idle_actuator(now);
@@ -122,12 +132,12 @@ impl Host {
     }
 
     /// Returns whether the actuator takes commands; else asks for its start, whose outcome changes members.
-    fn ensure_actuator(&mut self, now: Nanos) -> bool {
+    pub(super) fn ensure_actuator(&mut self, now: Nanos) -> bool {
         match self.sessions.begin_start(now) {
             Ok(true) => {
                 self.discovery.tell(DiscoveryRequest::StartActuator {
                     program: self.program.clone(),
-                    choice: self.config.actuator,
+                    options: ActuatorOptions { choice: self.config.actuator, keep: self.config.keep },
                 });
                 false
             }
@@ -163,7 +173,7 @@ impl Host {
         if let Some(loss) = self.sessions.started(link, now) {
             return self.actuator_lost(&loss, now);
         }
-        if self.config.mode == Mode::Observe {
+        if self.config.mode == Mode::Observe && self.config.actuator != ActuatorChoice::Kernel {
             // The configuration changed meanwhile.
             self.dismiss_actuator(Dismissal::Observing);
         }
@@ -182,6 +192,10 @@ impl Host {
 
     /// Dismisses the actuator: all queues run, and no process is traced. Does not wait for it. The event says why.
     pub(super) fn dismiss_actuator(&mut self, why: Dismissal) {
+        if self.decider.kernel().is_some() && why != Dismissal::Renewed {
+            // Without this, the kernel would keep the policy for a while.
+            self.sessions.send(&ActuatorCommand::Clear);
+        }
         if self.sessions.dismiss(clock::now()) {
             self.note_daemon(EventKind::Actuator { message: format!("ended: {}", why.as_str()) });
         }
@@ -249,12 +263,16 @@ impl Host {
         self.all_run(pid, now);
     }
 
-    /// Takes the report that an actuator is gone: the driver has resumed everything.
+    /// Takes the report that an actuator is gone: the driver has resumed everything, or the kernel goes on without it.
     pub(super) fn actuator_lost(&mut self, loss: &Loss, now: Nanos) {
         let Some(restart_at) = self.sessions.lost(loss, now) else { return };
         let Loss { why, killed } = loss;
-        tracing::warn!("the actuator ended: {why}; all queues run");
         self.publisher.daemon().actuator_kills += u64::from(*killed);
+        self.timers.wake_at(restart_at);
+        if self.decider.kernel().is_some() {
+            return self.kernel_alone(loss, now);
+        }
+        tracing::warn!("the actuator ended: {why}; all queues run");
         let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
         for pid in pids {
             if let Some(process) = self.world.processes.get_mut(&pid) {
@@ -262,13 +280,12 @@ impl Host {
             }
             self.all_run(pid, now);
         }
-        self.timers.wake_at(restart_at);
         self.note_daemon(EventKind::Actuator { message: format!("lost: {why}") });
         self.pending.members_changed();
     }
 
     /// Whatever of a process was stopped runs again, by other means than an order.
-    fn all_run(&mut self, pid: Pid, now: Nanos) {
+    pub(super) fn all_run(&mut self, pid: Pid, now: Nanos) {
         self.note_cycle(pid, now);
         let keys: Vec<TenantKey> = self.world.tenants_of(pid).map(|tenant| tenant.key).collect();
         for key in keys {
@@ -334,6 +351,9 @@ impl Host {
         }
         if now < process.leaving_until {
             return Some("it wants to end, or to destroy a queue".into());
+        }
+        if let Some(kernel) = self.decider.kernel() {
+            return kernel.unstoppable(tenant.key);
         }
         match &process.session {
             Session::Open { runtime: false } => Some("runtime not enabled".into()),

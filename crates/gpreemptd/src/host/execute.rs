@@ -1,13 +1,14 @@
 //! Executes plans: entries become commands to the actuator, its answers become reports to the core.
 
-use gpreempt_core::{Action, ActuatorKind, Entry, EntryNumber, Error, GpuIndex, Nanos, Reason, Report, TenantId};
-use gpreempt_proto::{self as proto, EventKind, Mode};
+use gpreempt_core::{Action, Entry, EntryNumber, Error, GpuIndex, Nanos, Reason, Report, TenantId};
+use gpreempt_proto::{ActuatorKind, EventKind, Mode};
 use kfd::{GpuId, Pid};
 
 use crate::actuate::{ActuatorCommand, ActuatorEvent, CommandRefusal, CommandRefusalKind, QueueChange};
 use crate::clock;
 use crate::control::wire::ToWire as _;
 
+use super::kernel::Decider;
 use super::sessions::{Loss, NO_TICKET, Ticket};
 use super::world::{TenantKey, World};
 use super::{Host, must_succeed};
@@ -20,11 +21,11 @@ const BUSY: Nanos = Nanos::from_secs(2);
 
 /// What is known of the driver's call that executed a change.
 #[derive(Clone, Copy, Debug)]
-struct DriverCall {
-    called: Nanos,
-    answered: Nanos,
+pub(super) struct DriverCall {
+    pub(super) called: Nanos,
+    pub(super) answered: Nanos,
     /// Runlist cycles that count for this change.
-    cycles: u32,
+    pub(super) cycles: u32,
 }
 
 impl Host {
@@ -130,17 +131,18 @@ impl Host {
     pub(super) fn actuator_event(&mut self, told: ActuatorEvent, now: Nanos) {
         match told {
             ActuatorEvent::Started { actuator, kind } => {
-                let (kind, name) = match kind {
-                    proto::ActuatorKind::Combined => (ActuatorKind::Combined, "combined"),
-                    proto::ActuatorKind::DebugTrap | proto::ActuatorKind::Other => {
-                        (ActuatorKind::DebugTrap, "debug trap")
-                    }
-                };
                 self.sessions.set_actuator(actuator, kind);
-                self.publisher.daemon().actuator = Some(kind.to_wire());
+                self.publisher.daemon().actuator = Some(kind);
+                match kind {
+                    ActuatorKind::Kernel => self.kernel_claimed(now),
+                    _ if self.decider.kernel().is_some() => self.leave_kernel(Decider::Daemon, now),
+                    _ => {}
+                }
                 // Processes that it traces may have been reported before, and taken for those of another debugger.
                 self.pending.members_changed();
-                self.note_daemon(EventKind::Actuator { message: format!("started as process {actuator} ({name})") });
+                self.note_daemon(EventKind::Actuator {
+                    message: format!("started as process {actuator} ({})", kind.in_words()),
+                });
             }
             ActuatorEvent::Attached { pid, runtime, queues } | ActuatorEvent::Changed { pid, runtime, queues } => {
                 self.session_open(Pid(pid), runtime, &queues, now);
@@ -152,6 +154,9 @@ impl Host {
             }
             ActuatorEvent::Refused(refused) => self.command_refused(&refused, now),
             ActuatorEvent::Ended { pid } => self.session_ended(Pid(pid), now),
+            ActuatorEvent::Kernel { events } => self.kernel_events(events, now),
+            ActuatorEvent::PolicyApplied { batch, failed } => self.policy_applied(batch, failed, now),
+            ActuatorEvent::KernelStatus(status) => self.kernel_status(&status, now),
             ActuatorEvent::Lost { why, killed } => self.actuator_lost(&Loss { why, killed }, now),
         }
     }
@@ -178,11 +183,7 @@ impl Host {
         }
         let (gpu, took) = (tenant.gpu, answered.since(called));
         if ticket.action == Action::Preempt && tenant.is_stopped() {
-            tenant.preempted += u64::from(tenant.stopped_at.is_none());
-            tenant.stopped_at.get_or_insert(answered);
-            tenant.why = Some(ticket.why);
-            let reason = || (ticket.why.reason != Reason::Held).then(|| ticket.why.reason.to_wire().to_string());
-            tenant.cause = by.clone().or_else(reason);
+            tenant.note_stop(ticket.why, by.as_deref(), answered);
         }
         let stopped_queues = Some(tenant.stopped_queues());
         let (core, count) = (tenant.core, u32::from(tenant.stopped_queues()));
@@ -210,7 +211,15 @@ impl Host {
         }
     }
 
-    fn record_call(&mut self, ticket: &Ticket, by: Option<String>, gpu: GpuIndex, call: DriverCall, queues: u32) {
+    /// Books a stop or a resume: statistics and log.
+    pub(super) fn record_call(
+        &mut self,
+        ticket: &Ticket,
+        by: Option<String>,
+        gpu: GpuIndex,
+        call: DriverCall,
+        queues: u32,
+    ) {
         let DriverCall { called, answered, cycles } = call;
         let Some(place) = self.world.gpus.get(gpu) else { return };
         let record = self.publisher.gpu(&place.about);
@@ -233,7 +242,8 @@ impl Host {
             Action::Resume => {
                 record.resumes += 1;
                 record.resume.note(answered.since(ticket.sent_at));
-                let stopped = victim.and_then(|tenant| tenant.stopped_at).map_or(Nanos::ZERO, |at| answered.since(at));
+                let stopped = victim.and_then(|tenant| tenant.stopped_at);
+                let stopped = stopped.map_or(ticket.why.after, |at| answered.since(at));
                 let stopped_us = stopped.0 as f64 / 1e3;
                 self.note(ticket.key, EventKind::Resumed { reason, stopped_us, took_us });
             }
@@ -298,10 +308,15 @@ impl Host {
     }
 
     pub(super) fn reset(&mut self, gpu: GpuIndex, now: Nanos) {
+        self.reset_for(gpu, RESET, now);
+    }
+
+    /// The driver resets a gpu: nothing is tried there for so long, or until the end is told.
+    pub(super) fn reset_for(&mut self, gpu: GpuIndex, time: Nanos, now: Nanos) {
         let Some(place) = self.world.gpus.get_mut(gpu) else { return };
-        place.resetting_until = Some(now.plus(RESET));
+        place.resetting_until = Some(now.plus(time));
         must_succeed(self.core.set_resetting(place.index, true));
-        self.timers.wake_at(now.plus(RESET));
+        self.timers.wake_at(now.plus(time));
     }
 
     /// Books the end of a stop, if the tenant runs again.
@@ -351,7 +366,8 @@ impl Host {
         let holds = jobs.values().map(|job| job.held_until);
         let leaving = processes.values().map(|process| Some(process.leaving_until));
         let busy = processes.values().map(|process| process.busy.as_ref().map(|(_, until)| *until));
-        let next = gpus.chain(controls).chain(holds).chain(leaving).chain(busy).flatten().filter(|&at| at > now).min();
+        let next = gpus.chain(controls).chain(holds).chain(leaving).chain(busy).chain([self.kernel_forgets_at()]);
+        let next = next.flatten().filter(|&at| at > now).min();
         next.into_iter().for_each(|at| self.timers.wake_at(at));
     }
 }

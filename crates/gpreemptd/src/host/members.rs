@@ -5,12 +5,13 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use gpreempt_core::{ActuatorKind, GpuIndex, GpuSet, Level, Nanos};
+use gpreempt_observe::{RingFormat, RingPlace};
 use gpreempt_proto::EventKind;
 use kfd::{GpuId, Pid, ProcessMemory, QueueId, QueueType};
 
 use crate::actuate::TracedQueue;
 use crate::config::Assignment;
-use crate::discovery::{self, Format, Ring};
+use crate::discovery;
 use crate::observe::TenantProbe;
 
 use super::overrides::override_key;
@@ -113,6 +114,7 @@ impl Host {
         }
         let process = Process {
             user: self.config.user_name(identity.uid),
+            whole_cgroup: self.config.whole_cgroup(&identity).map(str::to_owned),
             identity,
             assignment,
             session: Session::None,
@@ -366,6 +368,7 @@ impl Host {
         let job = |assignment: &Option<Assignment>| assignment.as_ref().map(|assignment| assignment.job.clone());
         let stays = job(&process.assignment) == job(&assignment);
         process.assignment.clone_from(&assignment);
+        process.whole_cgroup = self.config.whole_cgroup(&process.identity).map(str::to_owned);
         if let (true, Some(new)) = (stays, &assignment) {
             self.update_job_params(&new.job);
         }
@@ -387,7 +390,7 @@ impl Host {
 }
 
 /// The probe for these rings; an old one keeps what it knows of those that stay.
-fn see(old: Option<TenantProbe>, memory: Option<Arc<ProcessMemory>>, rings: &[Ring]) -> Option<TenantProbe> {
+fn see(old: Option<TenantProbe>, memory: Option<Arc<ProcessMemory>>, rings: &[RingPlace]) -> Option<TenantProbe> {
     match (old, memory) {
         (Some(mut probe), _) => {
             probe.set_rings(rings);
@@ -398,7 +401,7 @@ fn see(old: Option<TenantProbe>, memory: Option<Arc<ProcessMemory>>, rings: &[Ri
     }
 }
 
-fn ring(queue: &TracedQueue) -> Ring {
-    let format = if queue.kind == QueueType::COMPUTE_AQL { Format::Aql } else { Format::Pm4 };
-    Ring { format, base: queue.ring, bytes: queue.bytes, rptr: queue.rptr, wptr: queue.wptr }
+fn ring(queue: &TracedQueue) -> RingPlace {
+    let format = if queue.kind == QueueType::COMPUTE_AQL { RingFormat::Aql } else { RingFormat::Pm4 };
+    RingPlace { format, base: queue.ring, bytes: queue.bytes, read_index: queue.rptr, write_index: queue.wptr }
 }

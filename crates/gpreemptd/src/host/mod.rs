@@ -2,7 +2,8 @@
 //!
 //! It keeps the list of processes, tenants and jobs (`members`), asks the core which jobs could displace which
 //! (`displacement`), opens sessions with potential victims (`attach`), polls rings (`polling`), has the core decide and
-//! executes its plans (`execute`), serves clients (`requests`) and publishes what it did (`snapshot`, `events`).
+//! executes its plans (`execute`), serves clients (`requests`) and publishes what it did (`snapshot`, `events`). Where
+//! the scheduler in the kernel decides, it neither polls nor plans: it tells that one the policy (`kernel`).
 //!
 //! Its parts keep their own state behind a few methods: `Timers`, `Sessions`, `BurstLog`, `StatusPublisher`,
 //! `OverrideStore` and the marks of `Pending`.
@@ -23,6 +24,7 @@ mod burst_log;
 mod displacement;
 mod events;
 mod execute;
+mod kernel;
 mod members;
 mod override_writer;
 mod overrides;
@@ -43,10 +45,10 @@ use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use gpreempt_core::{ActuatorKind, Nanos};
-use gpreempt_proto::Mode;
+use gpreempt_proto::{self as proto, Mode};
 use kfd::Pid;
 
-use crate::actuate::LinkReaper;
+use crate::actuate::{ActuatorChoice, LinkReaper};
 use crate::clock;
 use crate::config::Config;
 use crate::control::Publisher;
@@ -54,6 +56,7 @@ use crate::discovery::{Discovery, DiscoveryEvent, DiscoveryRequest, ResumeCause}
 use crate::inbox::{Inbox, Input};
 
 use burst_log::BurstLog;
+use kernel::Decider;
 use overrides::OverrideStore;
 use pending::Pending;
 use publisher::StatusPublisher;
@@ -91,6 +94,7 @@ pub struct Setup {
 pub struct Host {
     config: Config,
     program: PathBuf,
+    decider: Decider,
     core: Core,
     world: World,
     discovery: Discovery,
@@ -117,6 +121,7 @@ impl Host {
         let Setup { config, program, directory, publisher, discovery, reaper, alive } = setup;
         let started = clock::now();
         Ok(Host {
+            decider: Decider::of(config.actuator),
             config,
             program,
             core: world::new_core()?,
@@ -235,7 +240,12 @@ impl Host {
             DiscoveryEvent::TrackedEnded(processes) => self.overrides.processes_ended(&processes),
             DiscoveryEvent::Scanned { .. } => {
                 self.publisher.daemon().scans += 1;
-                self.poll_all(now);
+                match self.decider {
+                    Decider::Daemon => self.poll_all(now),
+                    // The first one completes the policy.
+                    Decider::Kernel(_) if self.publisher.daemon().scans == 1 => self.pending.members_changed(),
+                    Decider::Kernel(_) => {}
+                }
             }
         }
     }
@@ -260,31 +270,48 @@ impl Host {
             return;
         }
         self.publisher.daemon().notifications += 1;
+        if self.decider.kernel().is_some() {
+            // It heard the doorbell.
+            return;
+        }
         if self.world.tenants_of(pid).any(|tenant| self.world.gpus.get(tenant.gpu).is_some_and(|gpu| gpu.contested)) {
             self.poll_watched(now);
         }
     }
 
     fn configure(&mut self, config: Config, now: Nanos) {
-        let (was, actuator) = (self.config.mode, self.config.actuator);
+        let (was, actuator, keep) = (self.config.mode, self.config.actuator, self.config.keep);
         self.config = config;
         self.discovery.tell(DiscoveryRequest::Configure { scan: self.config.scan, variables: self.config.variables() });
         self.reapply_rules(now);
-        let dismissal = match was {
-            Mode::Enforce if self.config.mode == Mode::Observe => Dismissal::Observing,
-            Mode::Enforce if self.config.actuator != actuator => Dismissal::Replaced,
-            _ => return,
+        let observes_without = self.config.actuator != ActuatorChoice::Kernel && self.config.mode == Mode::Observe;
+        let dismissal = if was == Mode::Enforce && observes_without {
+            Dismissal::Observing
+        } else if self.config.actuator != actuator {
+            Dismissal::Replaced
+        } else if self.config.keep != keep && self.decider.kernel().is_some() {
+            Dismissal::Renewed
+        } else {
+            return;
         };
         let pids: Vec<Pid> = self.world.processes.keys().copied().collect();
         pids.into_iter().for_each(|pid| self.close_session(pid));
         self.dismiss_actuator(dismissal);
+        if dismissal == Dismissal::Renewed {
+            return self.kernel_waits(now);
+        }
         self.sessions.forget_kind();
-        self.pending.members_changed();
+        self.leave_kernel(Decider::of(self.config.actuator), now);
     }
 
     /// Returns the actuator whose costs count.
     fn actuator_kind(&self) -> ActuatorKind {
-        self.sessions.kind().unwrap_or_else(|| self.config.expected_actuator())
+        match self.sessions.kind() {
+            Some(proto::ActuatorKind::DebugTrap | proto::ActuatorKind::Other) => ActuatorKind::DebugTrap,
+            // The scheduler in the kernel makes the same switches.
+            Some(proto::ActuatorKind::Combined | proto::ActuatorKind::Kernel) => ActuatorKind::Combined,
+            None => self.config.expected_actuator(),
+        }
     }
 
     /// Does what is due, and what follows from the messages taken.
@@ -298,6 +325,23 @@ impl Host {
         if self.pending.take_members_changed() {
             self.apply_changes(now);
         }
+        match self.decider {
+            Decider::Daemon => self.watch_and_decide(now),
+            Decider::Kernel(_) => self.attend_kernel(now),
+        }
+        self.inform_discovery();
+        if self.sessions.is_up() && self.timers.take_beat(now) {
+            self.sessions.beat();
+        }
+        self.publisher.flush_audit(now);
+        if self.pending.is_status_wanted() && self.is_informed(now) {
+            self.pending.take_status_wanted();
+            self.publish_status(now);
+        }
+    }
+
+    /// Polls rings where that is due, and has the core decide.
+    fn watch_and_decide(&mut self, now: Nanos) {
         if self.timers.is_poll_due(now) {
             self.poll_watched(now);
             self.publisher.daemon().poll.note(clock::now().since(now));
@@ -307,14 +351,6 @@ impl Host {
             self.timers.polled(now, &self.config.watch);
         }
         self.decide(now, clock::now());
-        self.inform_discovery();
-        if self.sessions.is_up() && self.timers.take_beat(now) {
-            self.sessions.beat();
-        }
-        self.publisher.flush_audit(now);
-        if self.pending.take_status_wanted() {
-            self.publish_status(now);
-        }
     }
 
     /// Tells the discovery thread which processes are stopped, and whose end matters, if that changed.

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn config() -> Watch {
-        Watch { cpu: 0.03, period: Duration::from_micros(50), fixed: false, spin_core: None }
+        Watch { cpu: 0.03, period: Duration::from_micros(50), fixed: false, spin_core: None, ..Watch::default() }
     }
 
     #[test]

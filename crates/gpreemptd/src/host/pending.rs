@@ -39,6 +39,10 @@ impl Pending {
         self.status = true;
     }
 
+    pub(super) fn is_status_wanted(&self) -> bool {
+        self.status
+    }
+
     pub(super) fn take_status_wanted(&mut self) -> bool {
         std::mem::take(&mut self.status)
     }

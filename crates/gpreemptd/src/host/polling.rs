@@ -1,13 +1,14 @@
 //! Polls rings: the activity of each tenant, and when bursts begin and end.
 
 use gpreempt_core::{Activity, GpuIndex, JobId, Nanos, Observation, Permille, Reason};
+use gpreempt_observe::{PollError, TenantActivity};
 use gpreempt_proto::{EventKind, Mode};
 use kfd::Pid;
 
 use crate::clock;
 use crate::control::wire::ToWire as _;
 use crate::discovery::{DiscoveryRequest, OccupancySample};
-use crate::observe::{TenantActivity, TenantProbe};
+use crate::observe::TenantProbe;
 
 use super::Host;
 use super::burst_log::Edges;
@@ -83,11 +84,11 @@ impl Host {
             Some(Ok(look)) => look,
             // Memory that cannot be read any more belongs to a process that ends, which the discovery thread tells, or
             // to one that hides it: no tenant is kept stopped for either.
-            Some(Err(_)) => {
+            Some(Err(PollError::Gone { .. })) => {
                 let since = if before.activity.has_work() { now } else { before.since };
                 TenantActivity { activity: Activity::Idle, since, pending: 0, unsure: false }
             }
-            None => return,
+            Some(Err(PollError::Away)) | None => return,
         };
         if tenant.probe.as_ref().is_some_and(TenantProbe::failed) && now.since(tenant.sought_at) >= SEEK_EVERY {
             tenant.sought_at = now;
@@ -257,23 +258,35 @@ impl Host {
         }
     }
 
+    /// Returns the tenants that run beside this one and that the policy could stop for it, with their jobs and why.
+    pub(super) fn displaceable(&self, key: TenantKey) -> Vec<(TenantKey, JobId, Reason)> {
+        let Some(tenant) = self.world.tenants.get(&key) else { return Vec::new() };
+        let Some((gpu, job)) = self.world.gpus.get(tenant.gpu).zip(tenant.job_id) else { return Vec::new() };
+        let running = self.world.tenants.values().filter(|other| other.gpu == tenant.gpu && other.runs());
+        let victim = |other: &Tenant| {
+            let lower = other.job_id?;
+            Some((other.key, lower, gpu.displacements.reason(job, lower)?))
+        };
+        running.filter_map(victim).collect()
+    }
+
+    /// Returns whether one of the victims could never displace the tenant.
+    pub(super) fn displaces_one_way(&self, key: TenantKey, victims: &[(TenantKey, JobId, Reason)]) -> bool {
+        let Some(tenant) = self.world.tenants.get(&key) else { return false };
+        let Some((gpu, job)) = self.world.gpus.get(tenant.gpu).zip(tenant.job_id) else { return false };
+        victims.iter().any(|(_, lower, _)| gpu.displacements.is_one_way(job, *lower))
+    }
+
     /// Records a burst that began while work ran which the policy could stop for it. In observe mode, reports the
     /// stops.
     pub(super) fn burst_began(&mut self, key: TenantKey, polled_before: Nanos, now: Nanos) {
         let Some(tenant) = self.world.tenants.get(&key) else { return };
         let (index, by) = (tenant.gpu, tenant.job.clone());
-        let Some((gpu, job)) = self.world.gpus.get(index).zip(tenant.job_id) else { return };
-        let running = self.world.tenants.values().filter(|other| other.gpu == index && other.runs());
-        let victims: Vec<(TenantKey, JobId, Reason)> = running
-            .filter_map(|other| {
-                let lower = other.job_id?;
-                Some((other.key, lower, gpu.displacements.reason(job, lower)?))
-            })
-            .collect();
+        let victims = self.displaceable(key);
         if victims.is_empty() {
             return;
         }
-        let comparable = victims.iter().any(|(_, lower, _)| gpu.displacements.is_one_way(job, *lower));
+        let comparable = self.displaces_one_way(key, &victims);
         let any_stopped = self.world.tenants.values().filter(|other| other.gpu == index).any(Tenant::is_stopped);
         let enforce = self.config.mode == Mode::Enforce;
         let Some(place) = self.world.gpus.get_mut(index) else { return };
@@ -303,7 +316,7 @@ impl Host {
         }
     }
 
-    fn burst_ended(&mut self, key: TenantKey, now: Nanos) {
+    pub(super) fn burst_ended(&mut self, key: TenantKey, now: Nanos) {
         let Some(tenant) = self.world.tenants.get_mut(&key) else { return };
         let last = tenant.last;
         tenant.last.contested = false;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gpreempt_core::{Action, ActuatorKind, EntryNumber, Nanos, Why};
+use gpreempt_core::{Action, EntryNumber, Nanos, Why};
+use gpreempt_proto::ActuatorKind;
 use kfd::Pid;
 
 use crate::actuate::{ActuatorCommand, Link, LinkReaper};
@@ -63,6 +64,8 @@ pub(super) enum Dismissal {
     Observing,
     /// The configuration names another actuator.
     Replaced,
+    /// The scheduler in the kernel is to keep the policy for another time: the next actuator goes on with it.
+    Renewed,
     /// The daemon ends.
     Shutdown,
 }
@@ -73,6 +76,7 @@ impl Dismissal {
             Dismissal::Idle => "no process to manage",
             Dismissal::Observing => "the daemon only observes now",
             Dismissal::Replaced => "the configuration names another actuator",
+            Dismissal::Renewed => "the configuration has another keep_s",
             Dismissal::Shutdown => "the daemon ends",
         }
     }

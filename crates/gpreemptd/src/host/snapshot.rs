@@ -1,16 +1,29 @@
 //! Builds the status snapshot from what is known. It polls nothing and tells the core nothing: a client that asks for
 //! the status changes no decision, and no memory is read that is not read anyway.
 
-use gpreempt_core::{Activity, JobId, Level, Nanos, bounds};
+use gpreempt_core::{Activity, GpuIndex, JobId, Level, Nanos, bounds};
+use gpreempt_kernel_abi::GpuFlags;
 use gpreempt_proto::{
     Bounds, Breaker, GpuStatus, JobStatus, QueueClass, QueueStatus, State, Status, TenantStatus, VERSION, Why,
 };
 
-use crate::control::wire::ToWire;
+use kfd::GpuId;
+
+use crate::control::wire::ToWire as _;
 use crate::record::CpuTimes;
 
 use super::Host;
-use super::world::{Gpu, Job, Tenant};
+use super::kernel::Decider;
+use super::world::{Gpu, Job, Session, Tenant};
+
+/// What a scheduler has on a gpu.
+#[derive(Debug, Default)]
+struct Decided {
+    holder: Option<String>,
+    cycle: Nanos,
+    measured: bool,
+    overcommitted: bool,
+}
 
 fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
@@ -41,7 +54,7 @@ impl Host {
             schema: VERSION,
             daemon_pid: std::process::id(),
             actuator_pid: self.sessions.actuator_pid(),
-            actuator: self.sessions.actuator_pid().and(self.sessions.kind()).map(ToWire::to_wire),
+            actuator: self.sessions.actuator_pid().and(self.sessions.kind()),
             mode: self.config.mode,
             uptime_s: seconds(now.since(self.started)),
             config: self.config.source.as_ref().map(|path| path.display().to_string()),
@@ -53,21 +66,39 @@ impl Host {
 
     fn gpu_status(&self, gpu: &Gpu, now: Nanos) -> GpuStatus {
         let Gpu { about, params, breaker, index, resetting_until, .. } = gpu;
-        let core = self.core.gpu(*index);
-        let holder = core.and_then(|gpu| gpu.holder).and_then(|job| self.world.job_name(job)).map(str::to_owned);
+        let Decided { holder, cycle, measured, overcommitted } = self.decided(about.id, *index);
         GpuStatus {
             gpu: about.address.clone(),
             gpu_id: about.id.0,
             name: about.name.clone(),
             policy: params.policy.to_wire(),
             holder,
-            cycle_us: core.map_or(0.0, |gpu| gpu.cycle.0 as f64 / 1e3),
-            cycle_measured: core.is_some_and(|gpu| gpu.measured),
+            cycle_us: cycle.0 as f64 / 1e3,
+            cycle_measured: measured,
             breaker: breaker
                 .open()
                 .map(|(reason, until)| Breaker { message: reason.into(), retry_in_s: seconds(until.since(now)) }),
             resetting: resetting_until.is_some(),
-            overcommitted: core.is_some_and(|gpu| gpu.overcommitted),
+            overcommitted,
+        }
+    }
+
+    /// Returns what the scheduler that decides has on a gpu.
+    fn decided(&self, id: GpuId, index: GpuIndex) -> Decided {
+        if let Some(gpu) = self.kernel_gpu(id) {
+            return Decided {
+                holder: self.kernel_job(gpu.holder).map(str::to_owned),
+                cycle: Nanos(gpu.cycle_ns),
+                measured: gpu.flags.has(GpuFlags::MEASURED),
+                overcommitted: gpu.flags.has(GpuFlags::OVERCOMMITTED),
+            };
+        }
+        let Some(gpu) = self.core.gpu(index) else { return Decided::default() };
+        Decided {
+            holder: gpu.holder.and_then(|job| self.world.job_name(job)).map(str::to_owned),
+            cycle: gpu.cycle,
+            measured: gpu.measured,
+            overcommitted: gpu.overcommitted,
         }
     }
 
@@ -85,7 +116,10 @@ impl Host {
     }
 
     fn bounds(&self, job: JobId) -> Bounds {
-        let detection = self.timers.poll_period().unwrap_or_else(|| Nanos::from(self.config.scan));
+        let detection = match self.decider {
+            Decider::Kernel(_) => Nanos::from(self.config.watch.kernel_period),
+            Decider::Daemon => self.timers.poll_period().unwrap_or_else(|| Nanos::from(self.config.scan)),
+        };
         let members = self.core.tenants().filter_map(|id| self.core.tenant(id)).filter(|tenant| tenant.job == job);
         let longest = members
             .filter_map(|tenant| self.core.inversion_bound(tenant.gpu, job, detection, &self.actuator_kind()))
@@ -99,7 +133,13 @@ impl Host {
         let process = self.world.processes.get(&tenant.key.pid);
         let identity = process.map(|process| process.identity.clone()).unwrap_or_default();
         let gpu = self.world.gpus.get(tenant.gpu);
-        let watched = gpu.is_some_and(|gpu| gpu.contested) && tenant.probe.is_some();
+        let (watched, attached) = match self.decider.kernel() {
+            Some(kernel) => (kernel.watches(tenant.key), kernel.has(tenant.key.pid)),
+            None => {
+                let open = process.is_some_and(|process| matches!(process.session, Session::Open { .. }));
+                (gpu.is_some_and(|gpu| gpu.contested) && tenant.probe.is_some(), open)
+            }
+        };
         let state = state(tenant, watched);
         let since = if state == State::Stopped { tenant.stopped_at } else { None };
         let stopped_now = tenant.stopped_at.map_or(Nanos::ZERO, |at| now.since(at));
@@ -125,7 +165,7 @@ impl Host {
                 by: reason.cause.and_then(|cause| self.world.job_name(cause)).map(str::to_owned),
             }),
             unstoppable: self.unstoppable(tenant, now),
-            attached: process.is_some_and(|process| matches!(process.session, super::world::Session::Open { .. })),
+            attached,
             pending: if watched { tenant.last.pending } else { 0 },
             vram: tenant.about.vram,
             preempted: tenant.preempted,

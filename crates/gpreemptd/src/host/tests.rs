@@ -13,6 +13,7 @@ use crate::identity::Identity;
 use crate::inbox::{ClientRequest, Responder};
 
 mod combined;
+mod kernel;
 mod policies;
 mod status;
 
@@ -373,9 +374,7 @@ fn the_log_says_why_an_actuator_was_dismissed() {
     let dismissed = |end: fn(&mut Fixture)| {
         let mut world = world();
         let (to, _inputs) = crate::os::channel::channel().unwrap();
-        let link =
-            crate::actuate::Link::start(std::path::Path::new("/bin/false"), crate::actuate::ActuatorChoice::Auto, to)
-                .unwrap();
+        let link = crate::actuate::Link::start(std::path::Path::new("/bin/false"), ActuatorChoice::Auto, to).unwrap();
         world.host.take(Input::Discovery(DiscoveryEvent::ActuatorStart(ActuatorStart::Started(link))), world.now);
         world.host.act(world.now);
         end(&mut world);

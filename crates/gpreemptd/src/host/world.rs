@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use gpreempt_core::{
     Activity, Entry, EntryNumber, GpuIndex, GpuParams, GpuSet, GpuSlot, JobId, JobParams, JobSlot, Level, Nanos, Parts,
-    Permille, Scheduler, TenantId, TenantSlot, Why,
+    Permille, Reason, Scheduler, TenantId, TenantSlot, Why,
 };
 use kfd::{GpuId, Pid, ProcessMemory};
 
 use crate::config::Assignment;
+use crate::control::wire::ToWire as _;
 use crate::discovery;
 use crate::identity::Identity;
 use crate::observe::TenantProbe;
@@ -159,6 +160,8 @@ pub(super) struct Process {
     pub(super) identity: Identity,
     pub(super) user: String,
     pub(super) assignment: Option<Assignment>,
+    /// A control group of which all processes have its job.
+    pub(super) whole_cgroup: Option<String>,
     pub(super) session: Session,
     /// Sessions refused in a row.
     pub(super) refusals: u32,
@@ -270,6 +273,15 @@ impl Tenant {
 
     pub(super) fn stopped_queues(&self) -> u16 {
         u16::try_from(self.stopped.len()).unwrap_or(u16::MAX)
+    }
+
+    /// Notes that it was stopped, why and on whose account.
+    pub(super) fn note_stop(&mut self, why: Why, by: Option<&str>, at: Nanos) {
+        self.preempted += u64::from(self.stopped_at.is_none());
+        self.stopped_at.get_or_insert(at);
+        self.why = Some(why);
+        let reason = || (why.reason != Reason::Held).then(|| why.reason.to_wire().to_string());
+        self.cause = by.map(str::to_owned).or_else(reason);
     }
 
     /// Whether its work is on the gpu, as far as known.

@@ -73,6 +73,13 @@ pub fn slurm_job(path: &str) -> Option<&str> {
     }
 }
 
+/// Returns the part of a path that ends with the Slurm job, pod or container that it belongs to.
+#[must_use]
+pub fn unit_directory(path: &str) -> Option<&str> {
+    let ends = path.char_indices().filter(|(at, letter)| *letter == '/' && *at > 0).map(|(at, _)| at);
+    ends.chain([path.len()]).map(|end| &path[..end]).find(|part| work_unit(part).is_some())
+}
+
 /// Returns whether a user may have chosen the names in a path.
 #[must_use]
 pub fn is_user_owned(path: &str) -> bool {
@@ -126,6 +133,19 @@ mod tests {
     const UID: &str = "4a1b2c3d-0001-4e5f-8a9b-0c1d2e3f4a5b";
     const FLAT: &str = "4a1b2c3d_0001_4e5f_8a9b_0c1d2e3f4a5b";
     const STATIC_UID: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn a_unit_has_a_directory_with_all_of_it_below() {
+        let step = "/system.slice/slurmstepd.scope/job_123/step_0/user/task_0";
+        assert_eq!(unit_directory(step), Some("/system.slice/slurmstepd.scope/job_123"));
+        let scope = format!("/system.slice/docker-{ID}.scope");
+        assert_eq!(unit_directory(&format!("{scope}/init")), Some(scope.as_str()));
+        assert_eq!(unit_directory(&scope), Some(scope.as_str()));
+        assert_eq!(
+            (unit_directory("/system.slice/a.service"), unit_directory("/"), unit_directory("")),
+            (None, None, None)
+        );
+    }
 
     #[test]
     fn cgroups_are_called_what_people_call_them() {

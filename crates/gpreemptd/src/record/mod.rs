@@ -7,5 +7,5 @@ mod times;
 
 pub use audit::Audit;
 pub use cpu::CpuTimes;
-pub use recorder::{DaemonRecord, GpuRecord, Recorder};
+pub use recorder::{DaemonRecord, GpuRecord, KernelRecord, Recorder};
 pub use times::Times;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpreempt_core::Nanos;
-use gpreempt_proto::{Actuation, ActuatorKind, DaemonStats, GpuStats, Stats};
+use gpreempt_proto::{Actuation, ActuatorKind, DaemonStats, Distribution, GpuStats, KernelStats, Stats};
 use kfd::GpuId;
 
 use super::{CpuTimes, Times};
@@ -46,19 +46,35 @@ pub struct GpuRecord {
     pub burst_protected: Times,
     /// How long control bursts took.
     pub burst_control: Times,
+    /// What the scheduler in the kernel counted, if it decides.
+    pub kernel: Option<KernelRecord>,
+}
+
+/// What the scheduler in the kernel counted on a gpu since this daemon is its policy host.
+#[derive(Clone, Debug, Default)]
+pub struct KernelRecord {
+    /// Bursts that met work which they could displace.
+    pub inversions: u64,
+    /// From the first sign of work to the look that saw it.
+    pub detection: Distribution,
+    /// Its other counters.
+    pub stats: KernelStats,
 }
 
 impl GpuRecord {
     fn stats(&self) -> GpuStats {
         GpuStats {
             gpu: self.address.clone(),
-            inversions: self.inversions,
+            inversions: self.inversions + self.kernel.as_ref().map_or(0, |kernel| kernel.inversions),
             control_bursts: self.control_bursts,
             preempts: self.preempts,
             resumes: self.resumes,
             failures: self.failures,
             cycles: self.cycles,
-            detection: self.detection.distribution(),
+            detection: match &self.kernel {
+                Some(kernel) => kernel.detection.clone(),
+                None => self.detection.distribution(),
+            },
             plan: self.plan.distribution(),
             actuation: Actuation { preempt: self.preempt.distribution(), resume: self.resume.distribution() },
             stopped: self.stopped.distribution(),
@@ -66,6 +82,7 @@ impl GpuRecord {
             winnable: self.winnable.distribution(),
             burst_protected: self.burst_protected.distribution(),
             burst_control: self.burst_control.distribution(),
+            kernel: self.kernel.as_ref().map(|kernel| kernel.stats.clone()),
         }
     }
 }

@@ -17,9 +17,10 @@ pub(super) fn closing_resumes(_: &Options) -> Result<()> {
     let sched = Sched::new()?;
     sched.must(&[all(a.pid(), PREEMPT), all(b.pid(), PREEMPT)])?;
     b.must_not_run()?;
-    let runlists = firmware::count("runlists")?;
+    let runlists = firmware::settled("runlists")?;
     drop(sched);
-    ensure!(firmware::count("runlists")? - runlists == 1, "more than one cycle for four queues");
+    let runlists = firmware::settled("runlists")? - runlists;
+    ensure!(runlists == 1, "{runlists} cycles for four queues");
     a.must_run()?;
     b.must_run()
 }

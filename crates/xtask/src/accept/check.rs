@@ -62,6 +62,21 @@ impl Check {
         !self.reads_stderr() && !matches!(self, Check::StdoutContains { .. })
     }
 
+    /// Whether it judges a duration: names of durations end with their unit.
+    pub(crate) fn reads_duration(&self) -> bool {
+        let is_duration = |pointer: &str| ["_ns", "_us", "_ms"].iter().any(|unit| pointer.ends_with(unit));
+        match self {
+            Check::Number { pointer, .. } => is_duration(pointer),
+            Check::Ratio { pointer, to, .. } => is_duration(pointer) || is_duration(to),
+            _ => false,
+        }
+    }
+
+    /// Whether several values are right: a lower or an upper limit is all it knows.
+    pub(crate) fn is_range(&self) -> bool {
+        matches!(self, Check::Number { equals: None, .. } | Check::Ratio { .. } | Check::Count { .. })
+    }
+
     /// Fails with what was found instead.
     pub(crate) fn apply(&self, stdout: &[u8], stderr: &[u8]) -> Result<()> {
         match self {

@@ -9,7 +9,7 @@ use super::fetch::Fetched;
 use super::judge::{Verdict, judge};
 use super::machine::{self, Ended};
 use super::scenario::{self, Scenario};
-use super::{Variant, build, directory, fetch, image, initramfs, remove_left_over};
+use super::{Variant, build, fetch, image, initramfs, remove_left_over};
 
 /// The files of one run. What only QEMU reads is removed at the end.
 struct RunFiles {
@@ -19,8 +19,8 @@ struct RunFiles {
 }
 
 impl RunFiles {
-    fn new(name: &str) -> Result<RunFiles> {
-        let logs = directory()?.join("logs");
+    fn new(fetched: &Fetched, name: &str) -> Result<RunFiles> {
+        let logs = fetched.work()?.join("logs");
         fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
         remove_left_over(&logs)?;
         let own = |ending: &str| logs.join(format!("{ending}.{name}.{}", std::process::id()));
@@ -52,7 +52,7 @@ pub(super) fn boot(name: &str, variant: Option<Variant>, shell: bool, module: &P
         image::build()?;
     }
     if shell {
-        let files = RunFiles::new(name)?;
+        let files = RunFiles::new(&fetched, name)?;
         initramfs::write(&files.initramfs, &fetched, &scenario, &module, &programs, true)?;
         return machine::interactive(&fetched, &scenario, &files.initramfs);
     }
@@ -81,7 +81,7 @@ pub(super) fn run(
     programs: &Path,
     show: impl FnMut(&str),
 ) -> Result<(Ended, Verdict)> {
-    let files = RunFiles::new(&scenario.name)?;
+    let files = RunFiles::new(fetched, &scenario.name)?;
     initramfs::write(&files.initramfs, fetched, scenario, module, programs, false)?;
     let ended = machine::run(fetched, scenario, &files.initramfs, &files.console, show)?;
     machine::save(&files.log, &ended)?;

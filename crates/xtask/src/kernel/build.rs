@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::fetch::{Fetched, SERIES};
 use super::tree::Tree;
-use super::{Variant, directory, lock};
+use super::{Variant, core_object, directory, dkms, lock};
 use crate::run::{command, root};
 
 /// The driver of a machine.
@@ -23,20 +23,43 @@ const MOST_LINES: usize = 40;
 /// # Errors
 /// If a patch does not apply, the compiler fails, or it warns about a file of ours.
 pub(super) fn build(fetched: &Fetched, variant: Variant, module: &Path) -> Result<PathBuf> {
+    if variant == Variant::Dkms {
+        return dkms::modules(fetched);
+    }
     let begin = Instant::now();
-    let directory = directory()?;
-    let _lock = lock(&directory)?;
+    let _lock = lock(&directory()?)?;
+    let directory = fetched.work()?;
     let patches = match variant {
         Variant::Stock => PathBuf::from("/nonexistent"),
-        Variant::Patched => root().join("kernel/patch").join(SERIES),
+        Variant::Patched | Variant::Dkms => root().join("kernel/patch").join(SERIES),
     };
     let place = directory.join("build").join(variant.to_string());
     let tree = Tree::prepare(fetched, &place, &patches, module)?;
     make(fetched, &tree, &tree.module(), &[], &directory.join(format!("build-{variant}.log")))?;
     let built = tree.module().join("amdgpu.ko");
     ensure!(built.is_file(), "{} was compiled, but makes no amdgpu.ko: see its Kbuild", module.display());
+    if variant == Variant::Patched {
+        build_scheduler(fetched, &tree, &directory)?;
+    }
     eprintln!("driver, {variant}: {} ({:.1} s)", built.display(), begin.elapsed().as_secs_f64());
     Ok(built)
+}
+
+/// Compiles the scheduler in the kernel, and its tests, against the symbols of a patched driver.
+fn build_scheduler(fetched: &Fetched, tree: &Tree, directory: &Path) -> Result<()> {
+    let objects = core_object::for_modules(directory)?;
+    let (core, exercise) = (root().join("kernel/core"), root().join("kernel/core/exercise"));
+    tree.add_scheduler(
+        &root().join("kernel/gpreempt"),
+        &[
+            ("gpreempt_core.h", &core.join("gpreempt_core.h")),
+            ("gpreempt_core.o_shipped", &objects.core),
+            ("tests/gpreempt_core_exercise.h", &exercise.join("gpreempt_core_exercise.h")),
+            ("tests/gpreempt_core_exercise.o_shipped", &objects.exercise),
+        ],
+    )?;
+    let symbols = format!("KBUILD_EXTRA_SYMBOLS={}", tree.module().join("Module.symvers").display());
+    make(fetched, tree, &tree.scheduler(), &[&symbols], &directory.join("build-gpreempt.log"))
 }
 
 /// Compiles the whole of amdgpu with the patches, for a machine and not for the guest.
@@ -57,7 +80,7 @@ pub(super) fn build_amdgpu(fetched: &Fetched) -> Result<()> {
     make(fetched, &tree, &amdgpu, &[&headers], &directory.join("build-amdgpu.log"))?;
     let built = amdgpu.join("amdgpu.ko");
     ensure!(built.is_file(), "amdgpu was compiled, but there is no {}", built.display());
-    println!("amdgpu with the patches, for Linux {}: {}", fetched.release, built.display());
+    println!("amdgpu with the patches, for Linux {}: {}", fetched.kernel.release, built.display());
     eprintln!("{:.1} s", begin.elapsed().as_secs_f64());
     Ok(())
 }
@@ -67,7 +90,7 @@ fn make(fetched: &Fetched, tree: &Tree, module: &Path, variables: &[&str], log: 
     let jobs = available_parallelism().map_or(1, usize::from);
     let output = command("make")
         .arg("-C")
-        .arg(fetched.headers())
+        .arg(&fetched.kernel.headers)
         .arg(format!("M={}", module.display()))
         .arg(format!("-j{jobs}"))
         .args(["CONFIG_DEBUG_INFO=", "modules"])
@@ -140,6 +163,10 @@ mod tests {
             format!("{amd}/vmi300/mec.c:12:3: warning: unused variable 'x' [-Wunused-variable]"),
             format!("{amd}/vmi300/mec.o: warning: objtool: f() falls through to next function g()"),
             format!("{amd}/vmi300/../amdkfd/kfd_chardev.c:1:2: warning: unused variable 'y'"),
+            format!("{amd}/gpreempt/gpreempt_core.o: warning: objtool: gpc_init+0x1: return with modified stack frame"),
+            format!(
+                "{amd}/gpreempt/tests/gpreempt_core_test.o: warning: objtool: .rodata+0x8: data relocation to !ENDBR"
+            ),
             "WARNING: modpost: missing MODULE_DESCRIPTION() in amdgpu.o".to_owned(),
         ] {
             assert!(is_warning(&ours, &tree), "{ours}");

@@ -1,4 +1,4 @@
-//! `cargo xtask kernel check`: the patches and the device module, by the kernel's own style checker.
+//! `cargo xtask kernel check`: the patches, and our modules' sources, by the kernel's own style checker.
 //!
 //! The checker is that of the fetched source. It reads a patch from its input: a file that git knows would be checked
 //! as source.
@@ -19,10 +19,12 @@ const INTERFACE: &str = "include/uapi/linux/kfd_sched.h";
 /// Findings that do not count. MAINTAINERS is not among the files that are unpacked; the cover letter speaks of it.
 const IGNORED: &str = "FILE_PATH_CHANGES";
 
-/// Names of registers and packets are AMD's.
-const IGNORED_IN_MODULE: &str = "CAMELCASE";
+/// Folders with C files, and findings that do not count in each. Names of registers and packets are AMD's. Interfaces
+/// that programs see cannot use the macro BIT.
+const SOURCES: &[(&str, &str)] =
+    &[("kernel/vmi300", "CAMELCASE"), ("kernel/gpreempt", "BIT_MACRO"), ("kernel/core", "BIT_MACRO")];
 
-/// Checks all patches, and the files of the device module.
+/// Checks all patches, and the C files of our modules.
 ///
 /// # Errors
 /// If the checker finds something, or the interfaces of two series differ.
@@ -43,15 +45,26 @@ pub(super) fn check(fetched: &Fetched) -> Result<()> {
     let told: Vec<String> = interfaces.values().map(|names| names.join(" and ")).collect();
     ensure!(interfaces.len() == 1, "{INTERFACE} is not the same in all series: {}", told.join("; "));
     ensure!(interfaces.values().all(|names| names.len() == series.len()), "only {} add {INTERFACE}", told.join(", "));
-    let module = root().join("kernel/vmi300");
-    let folders = [module.clone(), module.join("tests")];
-    let files: Vec<PathBuf> =
-        folders.iter().flat_map(|folder| ["c", "h"].into_iter().flat_map(|kind| files_in(folder, kind))).collect();
-    ensure!(!files.is_empty(), "there are no files in {}", module.display());
-    let options = ["--strict", "--no-tree", "--show-types", "--ignore", IGNORED_IN_MODULE, "--file"];
-    run_checker(command("perl").arg(checker(fetched)).args(options).args(&files), "kernel/vmi300")?;
-    eprintln!("{count} patches and {} files of kernel/vmi300 without findings of checkpatch", files.len());
+    let mut told = Vec::new();
+    for (folder, ignored) in SOURCES {
+        let files = files_to_check(&root().join(folder))?;
+        let options = ["--strict", "--no-tree", "--show-types", "--ignore", ignored, "--file"];
+        run_checker(command("perl").arg(checker(fetched)).args(options).args(&files), folder)?;
+        told.push(format!("{} files of {folder}", files.len()));
+    }
+    eprintln!("{count} patches, {} without findings of checkpatch", told.join(", "));
     Ok(())
+}
+
+/// Returns the C files of a folder, and of the folders in it.
+fn files_to_check(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    let all: Vec<PathBuf> = [folder.to_owned()].into_iter().chain(folders).collect();
+    let files: Vec<PathBuf> =
+        all.iter().flat_map(|folder| ["c", "h"].into_iter().flat_map(|kind| files_in(folder, kind))).collect();
+    ensure!(!files.is_empty(), "there are no files in {}", folder.display());
+    Ok(files)
 }
 
 fn checker(fetched: &Fetched) -> PathBuf {
@@ -106,6 +119,17 @@ mod tests {
         assert_eq!(added_file(patch, "a.h").as_deref(), Some("one\n\n"));
         assert_eq!(added_file(patch, "b.h"), None, "it is changed, not added");
         assert_eq!(added_file(patch, "c.h"), None);
+    }
+
+    #[test]
+    fn every_c_file_of_ours_is_checked() {
+        for (folder, _) in SOURCES {
+            let files = files_to_check(&root().join(folder)).unwrap();
+            assert!(files.iter().any(|file| file.extension().is_some_and(|kind| kind == "h")), "{files:?}");
+        }
+        let files = files_to_check(&root().join("kernel/core")).unwrap();
+        let named = |name: &str| files.iter().any(|file| file.ends_with(name));
+        assert!(named("gpreempt_core.h") && named("exercise/gpreempt_core_exercise.h"));
     }
 
     #[test]

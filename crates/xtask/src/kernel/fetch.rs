@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::{directory, lock, remove_left_over};
 use crate::packages::{
-    LOCK, Lock, PrivateApt, Sources, Store, has_extension, lock_downloads, name_and_version, replace, run,
+    LOCK, Lock, PrivateApt, Sources, Store, files_in, has_extension, lock_downloads, name_and_version, replace, run,
 };
 use crate::run::command;
 
@@ -32,14 +32,28 @@ const SOURCES: [&str; 5] = [
     "*/scripts/const_structs.checkpatch",
 ];
 
-/// What was fetched.
+/// What was fetched, and the kernel that guests boot.
 #[derive(Debug)]
 pub(super) struct Fetched {
     directory: PathBuf,
-    /// As `uname -r` prints it.
-    pub(super) release: String,
+    /// The one that was fetched, unless another was put in its place.
+    pub(super) kernel: GuestKernel,
     /// Version of the packages.
     pub(super) version: String,
+}
+
+/// A kernel that guests boot and modules are compiled for.
+#[derive(Debug)]
+pub(super) struct GuestKernel {
+    /// As `uname -r` prints it.
+    pub(super) release: String,
+    pub(super) image: PathBuf,
+    /// What modules are compiled with.
+    pub(super) headers: PathBuf,
+    /// Its modules: those below `kernel` of this directory.
+    pub(super) modules: PathBuf,
+    /// Where modules are compiled for it, and the logs of its guests go; `None` for where everything lies.
+    pub(super) work: Option<PathBuf>,
 }
 
 impl Fetched {
@@ -59,30 +73,43 @@ impl Fetched {
             let found = lock.get(&name).map(|package| package.version.as_str());
             ensure!(found == Some(&version), "{name} is not of version {version}, as the source is");
         }
-        Ok(Fetched { directory: directory.to_owned(), release, version })
+        Ok(Fetched { directory: directory.to_owned(), kernel: GuestKernel::unpacked(directory, release), version })
     }
 
     /// Claims that a directory holds a kernel.
     #[cfg(test)]
     pub(super) fn at(directory: &Path, release: &str, version: &str) -> Fetched {
-        Fetched { directory: directory.to_owned(), release: release.to_owned(), version: version.to_owned() }
+        let kernel = GuestKernel::unpacked(directory, release.to_owned());
+        Fetched { directory: directory.to_owned(), kernel, version: version.to_owned() }
     }
 
-    /// Returns the kernel.
-    pub(super) fn image(&self) -> PathBuf {
-        self.directory.join("kernel/boot").join(format!("vmlinuz-{}", self.release))
+    /// Returns the package with the whole of the kernel's source.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub(super) fn source_package(&self) -> Result<PathBuf> {
+        let debs = self.directory.join("debs");
+        let name = format!("{}_", source_package());
+        let is_source = |file: &PathBuf| file.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&name));
+        let found = files_in(&debs, "deb").into_iter().find(is_source);
+        found.with_context(|| format!("there is no {} in {}", source_package(), debs.display()))
     }
 
-    /// Returns the headers that modules are compiled with.
-    pub(super) fn headers(&self) -> PathBuf {
-        self.directory.join("kernel/usr/src").join(format!("linux-headers-{}", self.release))
+    /// Returns where modules are compiled for the kernel, and the logs of its guests go.
+    ///
+    /// # Errors
+    /// If there is no directory for it.
+    pub(super) fn work(&self) -> Result<PathBuf> {
+        self.kernel.work.clone().map_or_else(directory, Ok)
     }
 
-    /// Returns the directory of the kernel's modules.
-    pub(super) fn modules(&self) -> PathBuf {
-        let place = |root: &str| self.directory.join(root).join(&self.release);
-        let (new, old) = (place("kernel/usr/lib/modules"), place("kernel/lib/modules"));
-        if new.is_dir() { new } else { old }
+    /// Returns the packages of the kernel and its source.
+    pub(super) fn kernel_debs(&self) -> Result<Vec<PathBuf>> {
+        let wanted: Vec<String> = kernel_packages(&self.kernel.release).into_iter().chain([source_package()]).collect();
+        let mut debs = files_in(&self.directory.join("debs"), "deb");
+        debs.retain(|deb| name_and_version(deb).is_ok_and(|(name, _)| wanted.contains(&name)));
+        ensure!(debs.len() == wanted.len(), "{} lacks packages of the kernel", self.directory.join("debs").display());
+        Ok(debs)
     }
 
     /// Returns the part of the kernel's source that was unpacked.
@@ -110,6 +137,21 @@ impl Fetched {
     }
 }
 
+impl GuestKernel {
+    /// Finds the kernel among unpacked packages.
+    fn unpacked(directory: &Path, release: String) -> GuestKernel {
+        let modules = |root: &str| directory.join(root).join(&release);
+        let (new, old) = (modules("kernel/usr/lib/modules"), modules("kernel/lib/modules"));
+        GuestKernel {
+            image: directory.join("kernel/boot").join(format!("vmlinuz-{release}")),
+            headers: directory.join("kernel/usr/src").join(format!("linux-headers-{release}")),
+            modules: if new.is_dir() { new } else { old },
+            work: None,
+            release,
+        }
+    }
+}
+
 /// Returns what was fetched, and fetches it if it is missing or `update` asks for it.
 ///
 /// # Errors
@@ -120,10 +162,10 @@ pub(super) fn fetch(update: bool) -> Result<Fetched> {
     let place = directory.join("packages");
     match Fetched::open(&place) {
         Ok(fetched) if !update => {
-            eprintln!("kernel {} and QEMU: found in {}", fetched.release, place.display());
+            eprintln!("kernel {} and QEMU: found in {}", fetched.kernel.release, place.display());
             return Ok(fetched);
         }
-        Ok(fetched) => eprintln!("kernel {} is there; looking for a newer one", fetched.release),
+        Ok(fetched) => eprintln!("kernel {} is there; looking for a newer one", fetched.kernel.release),
         Err(reason) => eprintln!("kernel and QEMU: missing ({reason:#})"),
     }
     eprintln!("about to unpack packages of this machine's Debian into {}; nothing is installed", place.display());
@@ -135,7 +177,7 @@ pub(super) fn fetch(update: bool) -> Result<Fetched> {
     result?;
     let fetched = Fetched::open(&place)?;
     check_qemu(&fetched)?;
-    eprintln!("kernel {} and QEMU: unpacked in {}", fetched.release, place.display());
+    eprintln!("kernel {} and QEMU: unpacked in {}", fetched.kernel.release, place.display());
     Ok(fetched)
 }
 
@@ -163,10 +205,10 @@ fn fill(work: &Path) -> Result<PathBuf> {
     let kernel = kernel_packages(release_of(&lock).context("no kernel was downloaded")?);
     for file in files.iter().filter(|file| has_extension(file, "deb")) {
         let copy = debs.join(file.file_name().unwrap_or_default());
-        fs::rename(file, &copy).or_else(|_| fs::copy(file, &copy).map(|_| ())).context("cannot keep a package")?;
+        keep(file, &copy, from_store)?;
         let (name, _) = name_and_version(&copy)?;
         if name == source_package() {
-            unpack_source(&copy, &new.join("source"))?;
+            unpack_source(&copy, &new.join("source"), &SOURCES)?;
         } else {
             let root = new.join(if kernel.contains(&name) { "kernel" } else { "qemu" });
             run(command("dpkg-deb").arg("-x").arg(&copy).arg(root))?;
@@ -176,6 +218,15 @@ fn fill(work: &Path) -> Result<PathBuf> {
     make_headers_relocatable(&new.join("kernel/usr/src").join(format!("linux-headers-{release}")))?;
     fs::write(new.join(LOCK), lock.to_string())?;
     Ok(new)
+}
+
+/// Gives a package another place; one of a store stays there, too.
+fn keep(file: &Path, copy: &Path, from_store: bool) -> Result<()> {
+    let renamed = !from_store && fs::rename(file, copy).is_ok();
+    if !renamed {
+        fs::copy(file, copy).with_context(|| format!("cannot keep {}", file.display()))?;
+    }
+    Ok(())
 }
 
 /// Downloads the packages and returns their files and hashes.
@@ -240,15 +291,20 @@ fn lacks(lock: &Lock) -> Vec<String> {
     wanted.filter(|name| lock.get(name).is_none()).collect()
 }
 
-/// Unpacks the driver out of the archive that the source package holds.
-fn unpack_source(package: &Path, target: &Path) -> Result<()> {
+/// Unpacks files out of the archive that the source package holds: those that match a pattern, or all without patterns.
+///
+/// # Errors
+/// If the package is damaged, or there is no room.
+pub(super) fn unpack_source(package: &Path, target: &Path, patterns: &[&str]) -> Result<()> {
     fs::create_dir_all(target).with_context(|| format!("cannot make {}", target.display()))?;
     let script = r#"set -e
-        dpkg-deb --fsys-tarfile "$1" | tar -xO "./usr/src/$2.tar.xz" | xz -dc -T0 |
-            tar -x -C "$3" --strip-components=1 --wildcards "$4" "$5" "$6" "$7" "$8""#;
+        package=$1 name=$2 target=$3
+        shift 3
+        dpkg-deb --fsys-tarfile "$package" | tar -xO "./usr/src/$name.tar.xz" | xz -dc -T0 |
+            tar -x -C "$target" --strip-components=1 --wildcards "$@""#;
     let mut shell = command("sh");
-    shell.args(["-c", script, "sh"]).arg(package).arg(source_package()).arg(target).args(SOURCES);
-    run(&mut shell).with_context(|| format!("cannot unpack the driver out of {}", package.display()))
+    shell.args(["-c", script, "sh"]).arg(package).arg(source_package()).arg(target).args(patterns);
+    run(&mut shell).with_context(|| format!("cannot unpack {}", package.display()))
 }
 
 /// Changes the headers so that they work where they lie: their one absolute path becomes relative, and `vmlinux`, for
@@ -314,11 +370,22 @@ mod tests {
             fs::write(folder.path().join(LOCK), lock_of(packages).to_string()).unwrap();
             Fetched::open(folder.path())
         };
-        assert_eq!(open(&COMPLETE).unwrap().release, "6.12.9+deb12-amd64");
+        assert_eq!(open(&COMPLETE).unwrap().kernel.release, "6.12.9+deb12-amd64");
         let mut other = COMPLETE;
         other[4].1 = "6.12.8-1";
         let error = open(&other).unwrap_err().to_string();
         assert!(error.contains("is not of version 6.12.8-1"), "{error}");
+    }
+
+    #[test]
+    fn a_package_of_a_store_stays_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, first, second] = ["a.deb", "first", "second"].map(|name| folder.path().join(name));
+        fs::write(&file, "package").unwrap();
+        keep(&file, &first, true).unwrap();
+        assert!(file.exists() && fs::read_to_string(first).unwrap() == "package");
+        keep(&file, &second, false).unwrap();
+        assert!(!file.exists() && second.exists());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::fetch::Fetched;
 use super::image;
 use super::modules::with_dependencies;
 use super::scenario::Scenario;
+use super::tree::SCHEDULER;
 use crate::run::{command, root};
 
 /// The program that every guest has.
@@ -88,10 +89,10 @@ fn add_scenario(
 ) -> Result<()> {
     let mut roots: Vec<PathBuf> = Vec::new();
     if scenario.rocm {
-        roots.extend(image::modules(&fetched.modules())?);
+        roots.extend(image::modules(&fetched.kernel.modules)?);
     }
     roots.push(module.to_owned());
-    let modules = with_dependencies(&roots, &fetched.modules())?;
+    let modules = with_dependencies(&roots, &fetched.kernel.modules)?;
     let ours = module.file_name().unwrap_or_default().to_string_lossy();
     let mut list = String::new();
     for file in &modules {
@@ -106,18 +107,26 @@ fn add_scenario(
         list += "\n";
     }
     for name in &scenario.modules {
-        let path = module.with_file_name(name).with_added_extension("ko");
+        let path = built_module(module, name);
         let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         archive.file(&format!("lib/modules/{file}"), false, &content);
     }
     archive.file("scenario/modules", false, list.as_bytes());
     archive.file("scenario/script", false, scenario.script.as_bytes());
-    archive.file("scenario/release", false, format!("{}\n", fetched.release).as_bytes());
+    archive.file("scenario/release", false, format!("{}\n", fetched.kernel.release).as_bytes());
     if shell {
         archive.file("scenario/shell", false, b"");
     }
     Ok(())
+}
+
+/// Returns the file of a module that was compiled beside the driver, or in the folder of the scheduler.
+fn built_module(driver: &Path, name: &str) -> PathBuf {
+    let folder = driver.parent().unwrap_or(driver);
+    let scheduler = folder.with_file_name(Path::new(SCHEDULER).file_name().unwrap_or_default());
+    let [beside, other] = [folder, &scheduler].map(|folder| folder.join(name).with_added_extension("ko"));
+    if beside.is_file() || !other.is_file() { beside } else { other }
 }
 
 /// Adds busybox and a link for each of its commands.
@@ -160,6 +169,16 @@ fn libraries(text: &str) -> Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modules_are_found_beside_the_driver_and_in_the_folder_of_the_scheduler() {
+        let folder = tempfile::tempdir().unwrap();
+        let (driver, other) = (folder.path().join("vmi300/amdgpu.ko"), folder.path().join("gpreempt/tests/a.ko"));
+        assert_eq!(built_module(&driver, "tests/a"), driver.with_file_name("tests/a.ko"));
+        fs::create_dir_all(other.parent().unwrap()).unwrap();
+        fs::write(&other, "").unwrap();
+        assert_eq!(built_module(&driver, "tests/a"), other);
+    }
 
     #[test]
     fn libraries_are_read_from_the_output_of_ldd() {

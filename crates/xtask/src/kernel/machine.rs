@@ -56,7 +56,7 @@ fn qemu(fetched: &Fetched, scenario: &Scenario, initramfs: &Path) -> Result<Comm
         GuestTime::Multi => qemu.args(["-accel", "tcg,thread=multi"]),
     };
     qemu.args(["-smp", &scenario.smp.to_string(), "-m", &scenario.memory]);
-    qemu.arg("-kernel").arg(fetched.image()).arg("-initrd").arg(initramfs);
+    qemu.arg("-kernel").arg(&fetched.kernel.image).arg("-initrd").arg(initramfs);
     qemu.args(["-append", &command_line(scenario.time)]);
     for _ in 0..scenario.gpus {
         qemu.args(["-device", "edu"]);
@@ -79,8 +79,8 @@ fn command_line(time: GuestTime) -> String {
         // breakpoint that the kernel puts there for the time of a change, that is an oops. So code changes while one
         // processor is online only: at boot and when modules are loaded, after which the guest's init brings the others
         // online. Later the clock's watchdog would change it, when a busy host lets the processors' counters look
-        // unstable (`__sched_clock_stable`).
-        GuestTime::Multi => format!("{line} maxcpus=1 tsc=reliable"),
+        // unstable (`__sched_clock_stable`). A busy host may also make the kernel believe that its timer does not work.
+        GuestTime::Multi => format!("{line} maxcpus=1 tsc=reliable no_timer_check"),
     }
 }
 

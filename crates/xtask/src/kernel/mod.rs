@@ -1,13 +1,16 @@
 //! `cargo xtask kernel`: AMD's own driver in a Linux kernel in QEMU, on a device module of ours.
 //!
 //! Kernel, headers, driver source and QEMU are Debian's packages, unpacked below `target/kernel`. Nothing is installed
-//! and no kernel is built: amdkfd is compiled out of tree together with `kernel/vmi300`, and the guest's initramfs is
-//! written here. docs/kernel.md describes the use.
+//! and no kernel is built, except by `debug`: amdkfd is compiled out of tree together with `kernel/vmi300`, and the
+//! guest's initramfs is written here. docs/kernel.md describes the use.
 
 mod boot;
 mod build;
 mod check;
+mod core_object;
 mod cpio;
+mod debug;
+mod dkms;
 mod fetch;
 mod image;
 mod initramfs;
@@ -44,7 +47,7 @@ pub(crate) enum Part {
 
     /// Compile the driver with our device module.
     Build {
-        /// Which driver to compile; without it, both.
+        /// Which driver to compile; without it, stock and patched.
         #[arg(long)]
         variant: Option<Variant>,
 
@@ -52,13 +55,25 @@ pub(crate) enum Part {
         module: Module,
     },
 
-    /// Check the patches of kernel/patch and kernel/vmi300 with the kernel's checkpatch.
+    /// Compile the scheduling core to an object that C links into a module: target/kernel/core/gpreempt_core.o.
+    Core(core_object::Options),
+
+    /// Check the patches of kernel/patch, and the C files of kernel/, with the kernel's checkpatch.
     Check,
 
     /// Compile the whole of amdgpu with the patches, as a user would for a machine.
     ///
     /// 863 files, seven minutes of processor time the first time. The module is not loaded anywhere.
     Amdgpu,
+
+    /// Build the Debian package gpreempt-dkms, which compiles patched amdgpu and gpreempt.ko on a machine.
+    ///
+    /// The same sources give the same bytes. The package is unpacked again and compared.
+    Dkms {
+        /// Also install it in a scratch root on this machine, and remove it: DKMS compiles the whole of amdgpu.
+        #[arg(long)]
+        full: bool,
+    },
 
     /// Boot the guest, run one scenario and show the consoles.
     Boot {
@@ -82,6 +97,20 @@ pub(crate) enum Part {
 
     /// Fetch, build and run all scenarios of kernel/guest/scenarios.
     Test(Selection),
+
+    /// Run the scenarios of the timed engine on a kernel of our own that looks for mistakes.
+    ///
+    /// Unpacks the whole of the kernel's source (1.6 GB) below target/kernel/debug and compiles a small kernel with
+    /// KASAN and PROVE_LOCKING: ten minutes of processor time, the first time. Installs flex, bison, bc and libelf-dev
+    /// with apt-get if they are missing, and says so first.
+    Debug {
+        /// Look for data races instead of bad accesses: KCSAN instead of KASAN.
+        #[arg(long)]
+        kcsan: bool,
+
+        #[command(flatten)]
+        selection: Selection,
+    },
 }
 
 /// Which scenarios to run.
@@ -130,10 +159,14 @@ pub(crate) enum Variant {
     Stock,
     /// With the patches of kernel/patch.
     Patched,
+    /// The whole of patched amdgpu without our device, as DKMS builds it on a machine.
+    Dkms,
 }
 
 impl Variant {
-    const ALL: [Variant; 2] = [Variant::Stock, Variant::Patched];
+    const ALL: [Variant; 3] = [Variant::Stock, Variant::Patched, Variant::Dkms];
+    /// Those with our device.
+    const QUICK: [Variant; 2] = [Variant::Stock, Variant::Patched];
 }
 
 impl fmt::Display for Variant {
@@ -141,6 +174,7 @@ impl fmt::Display for Variant {
         f.write_str(match self {
             Variant::Stock => "stock",
             Variant::Patched => "patched",
+            Variant::Dkms => "dkms",
         })
     }
 }
@@ -154,13 +188,16 @@ pub(crate) fn kernel(part: &Part) -> Result<()> {
         Part::Fetch { update } => fetch::fetch(*update).map(|_| ()),
         Part::Build { variant, module } => {
             let fetched = fetch::fetch(false)?;
-            let variants = variant.as_ref().map_or(&Variant::ALL[..], std::slice::from_ref);
+            let variants = variant.as_ref().map_or(&Variant::QUICK[..], std::slice::from_ref);
             variants.iter().try_for_each(|variant| build::build(&fetched, *variant, &module.directory()).map(|_| ()))
         }
+        Part::Core(options) => core_object::core(options),
         Part::Check => check::check(&fetch::fetch(false)?),
         Part::Amdgpu => build::build_amdgpu(&fetch::fetch(false)?),
+        Part::Dkms { full } => dkms::dkms(*full),
         Part::Boot { variant, scenario, shell, module } => boot::boot(scenario, *variant, *shell, &module.directory()),
         Part::Test(selection) => test::test(selection),
+        Part::Debug { kcsan, selection } => debug::debug(*kcsan, selection),
     }
 }
 
@@ -170,6 +207,14 @@ pub(crate) fn kernel(part: &Part) -> Result<()> {
 /// If QEMU cannot run, or a scenario fails.
 pub(crate) fn test_scenarios(full: bool) -> Result<()> {
     test::test(&Selection { full, ..Selection::default() })
+}
+
+/// Builds the package as a step of the tests. The scenario `dkms-modules` installs it.
+///
+/// # Errors
+/// If it is not as it should be.
+pub(crate) fn test_package() -> Result<()> {
+    dkms::dkms(false)
 }
 
 /// Where everything lies: what `$GPREEMPT_KERNEL` names, or `target/kernel` of the workspace.

@@ -40,13 +40,17 @@ pub(super) struct Scenario {
     /// Whether it runs with `--full` only.
     #[serde(default)]
     pub(super) full: bool,
+    /// Whether it runs on the kernel of `cargo xtask kernel debug`.
+    #[serde(default)]
+    pub(super) debug: OnDebugKernel,
     /// How many devices there are for the module to bind to.
     #[serde(default = "one")]
     pub(super) gpus: u32,
     /// Parameters of the module, `name=value`.
     #[serde(default)]
     pub(super) module: Vec<String>,
-    /// Modules that are compiled beside `amdgpu.ko`, without `.ko`: files in `/lib/modules` that the script loads.
+    /// Modules that are compiled beside `amdgpu.ko` or, with the patched driver, in kernel/gpreempt, without `.ko`:
+    /// files in `/lib/modules` that the script loads.
     #[serde(default)]
     pub(super) modules: Vec<String>,
     /// Programs of this workspace beside `gpreempt`: packages whose executable has the same name.
@@ -61,11 +65,39 @@ pub(super) struct Scenario {
     /// Patterns of log lines that would be failures and are expected here; `*` stands for any text. Each must occur.
     #[serde(default)]
     pub(super) expected_log: Vec<String>,
+    /// The same for lines that only a debug kernel writes. They need not occur.
+    #[serde(default)]
+    pub(super) debug_log: Vec<String>,
+    /// Patterns that count on the kernel that is used, and need not occur.
+    #[serde(skip)]
+    pub(super) may_log: Vec<String>,
     /// What the guest's shell runs.
     pub(super) script: String,
     /// What must be true of the merged results.
     #[serde(default)]
     pub(super) check: Vec<Check>,
+}
+
+/// Which kernel a scenario is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum OnDebugKernel {
+    /// Debian's, and the debug kernel if nothing it needs is missing there.
+    #[default]
+    Also,
+    /// Debian's alone.
+    Never,
+    /// The debug kernel with KASAN alone.
+    Kasan,
+    /// The debug kernel with KCSAN alone.
+    Kcsan,
+}
+
+impl OnDebugKernel {
+    /// Whether Debian's kernel is one of them.
+    pub(super) fn on_debian(self) -> bool {
+        matches!(self, OnDebugKernel::Also | OnDebugKernel::Never)
+    }
 }
 
 /// How time passes in the guest.
@@ -115,6 +147,10 @@ impl Scenario {
         let mut scenario: Scenario = toml::from_str(text)?;
         name.clone_into(&mut scenario.name);
         ensure!(!scenario.shows.trim().is_empty(), "`shows` says nothing");
+        ensure!(
+            scenario.debug.on_debian() || !scenario.executes(),
+            "`debug` names a debug kernel alone, where no gpu code is executed"
+        );
         ensure!((1..=16).contains(&scenario.smp), "`smp` is {}; 1 to 16 processors are possible", scenario.smp);
         ensure!(scenario.gpus <= 16, "`gpus` is {}; 16 at most are possible", scenario.gpus);
         if let Some(check) = scenario.check.iter().find(|check| !check.reads_json()) {
@@ -126,6 +162,11 @@ impl Scenario {
             bail!("the file `{path}` has no plain path; write it relative to the root, as in `etc/name`");
         }
         Ok(scenario)
+    }
+
+    /// Whether it executes gpu code, or brings ROCm.
+    pub(super) fn executes(&self) -> bool {
+        self.rocm || self.module.iter().any(|parameter| parameter == "engine=executing")
     }
 }
 
@@ -188,6 +229,7 @@ mod tests {
     fn mistakes_in_a_scenario_are_errors() {
         let error = |more: &str| format!("{:#}", Scenario::parse("a", &format!("{SHORT}{more}")).expect_err(more));
         assert!(error("smpp = 2\n").contains("smpp"));
+        assert!(error("debug = 'kasan'\nrocm = true\n").contains("no gpu code is executed"));
         assert!(error("time = 'fast'\n").contains("fast"));
         assert!(error("smp = 0\n").contains("`smp` is 0"));
         assert!(error("[files]\n'../x' = ''\n").contains("no plain path"));

@@ -48,23 +48,32 @@ struct Outcome {
 /// If something is missing, or a scenario fails.
 pub(super) fn test(selection: &Selection) -> Result<()> {
     let begin = Instant::now();
-    let scenarios = scenario::select(scenario::all()?, &selection.scenario, selection.full)?;
+    let all = scenario::all()?.into_iter().filter(|scenario| scenario.debug.on_debian()).collect();
+    let scenarios = scenario::select(all, &selection.scenario, selection.full)?;
     let fetched = fetch::fetch(false)?;
     check::check(&fetched)?;
+    run(&fetched, &scenarios, selection, begin)
+}
+
+/// Builds the driver and programs for scenarios, runs them and prints the report.
+///
+/// # Errors
+/// If something is missing, or a scenario fails.
+pub(super) fn run(fetched: &Fetched, scenarios: &[Scenario], selection: &Selection, begin: Instant) -> Result<()> {
     let mut modules = BTreeMap::new();
     for variant in Variant::ALL {
         if scenarios.iter().any(|scenario| scenario.variant == variant) {
-            modules.insert(variant, build::build(&fetched, variant, &selection.module.directory())?);
+            modules.insert(variant, build::build(fetched, variant, &selection.module.directory())?);
         }
     }
-    let programs = initramfs::build_programs(&scenarios)?;
+    let programs = initramfs::build_programs(scenarios)?;
     if scenarios.iter().any(|scenario| scenario.rocm) {
         image::build()?;
     }
     let slots = selection.machines.unwrap_or_else(|| available_parallelism().map_or(1, usize::from).min(MOST_MACHINES));
-    let outcomes = run_all(&scenarios, slots, |scenario| run_one(&fetched, scenario, &modules, &programs));
+    let outcomes = run_all(scenarios, slots, |scenario| run_one(fetched, scenario, &modules, &programs));
     let report = TestReport {
-        kernel: fetched.release.clone(),
+        kernel: fetched.kernel.release.clone(),
         passed: outcomes.iter().all(|outcome| outcome.passed),
         seconds: begin.elapsed().as_secs_f64(),
         scenarios: outcomes,
@@ -77,7 +86,8 @@ pub(super) fn test(selection: &Selection) -> Result<()> {
     let failed: Vec<&str> =
         report.scenarios.iter().filter(|outcome| !outcome.passed).map(|outcome| outcome.name.as_str()).collect();
     if !failed.is_empty() {
-        bail!("scenarios failed: {}; target/kernel/logs has what they printed", failed.join(", "));
+        let logs = fetched.work()?.join("logs");
+        bail!("scenarios failed: {}; {} has what they printed", failed.join(", "), logs.display());
     }
     Ok(())
 }

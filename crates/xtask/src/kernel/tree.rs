@@ -3,23 +3,25 @@
 //! Files are written only when their content changes, so that make compiles no more than it has to. Debian's files are
 //! hard links to the unpacked source, hence a file is never written in place.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
 use super::fetch::Fetched;
-use crate::packages::{files_in, run};
+use crate::packages::{files_in, has_extension, run};
 use crate::run::command;
 
 /// Where the device module goes.
 pub(super) const MODULE: &str = "drivers/gpu/drm/amd/vmi300";
+/// Where the scheduler goes.
+pub(super) const SCHEDULER: &str = "drivers/gpu/drm/amd/gpreempt";
 /// Notes the version of the source.
 const VERSION: &str = ".source-version";
 /// Notes which files patches have changed.
 const PATCHED: &str = ".patched-files";
-/// Notes which files of the device module were copied.
+/// Notes which files of a folder were copied; the folder's name is appended.
 const COPIED: &str = ".copied-files";
 
 /// A tree that is ready to be compiled.
@@ -42,7 +44,13 @@ impl Tree {
             fs::write(directory.join(VERSION), &fetched.version)?;
         }
         let patched = apply(&files_in(patches, "patch"), &source, directory)?;
-        copy_module(module, directory)?;
+        if !module.join("Kbuild").is_file() {
+            bail!(
+                "there is no {}: the device module is kernel/vmi300, or what --module names",
+                module.join("Kbuild").display()
+            );
+        }
+        copy_folder(module, &[], directory, MODULE)?;
         Ok(Tree { directory: directory.to_owned(), patched })
     }
 
@@ -57,18 +65,37 @@ impl Tree {
         self.directory.join(MODULE)
     }
 
-    /// Returns the path within the tree of a file that is ours: of the device module, or changed by a patch.
+    /// Puts the scheduler into the tree: a folder, and files from elsewhere with the names that they have in it.
+    ///
+    /// # Errors
+    /// If a file cannot be read or written.
+    pub(super) fn add_scheduler(&self, folder: &Path, files: &[(&str, &Path)]) -> Result<()> {
+        copy_folder(folder, files, &self.directory, SCHEDULER)
+    }
+
+    /// Returns the directory of the scheduler in the tree.
+    pub(super) fn scheduler(&self) -> PathBuf {
+        self.directory.join(SCHEDULER)
+    }
+
+    /// Returns the path within the tree of a file that is ours: of the device module or the scheduler, or changed by a
+    /// patch.
     pub(super) fn ours(&self, file: &Path) -> Option<PathBuf> {
         let file = normalise(file);
         let within = file.strip_prefix(&self.directory).ok()?;
-        (within.starts_with(MODULE) || self.patched.contains(within)).then(|| within.to_owned())
+        let is_ours = [MODULE, SCHEDULER].iter().any(|folder| within.starts_with(folder));
+        (is_ours || self.patched.contains(within)).then(|| within.to_owned())
     }
 
     /// Removes what was compiled of our files, so that they are compiled again.
     pub(super) fn forget_ours(&self) -> Result<()> {
-        let objects = self.patched.iter().map(|file| self.directory.join(file).with_extension("o"));
-        for object in objects.chain(files_in(&self.module(), "o")) {
-            remove(&object)?;
+        for file in &self.patched {
+            remove(&self.directory.join(file).with_extension("o"))?;
+        }
+        for folder in [self.module(), self.scheduler()].iter().filter(|folder| folder.is_dir()) {
+            for object in files_below(folder)?.iter().filter(|file| has_extension(file, "o")) {
+                remove(&folder.join(object))?;
+            }
         }
         Ok(())
     }
@@ -157,30 +184,27 @@ fn files_of_patch(text: &str) -> BTreeSet<PathBuf> {
     pairs.flat_map(|lines| [name(lines[0]), name(lines[1])]).flatten().collect()
 }
 
-/// Copies the device module into the tree. Files that it has no more are removed.
-fn copy_module(module: &Path, directory: &Path) -> Result<()> {
-    if !module.join("Kbuild").is_file() {
-        bail!(
-            "there is no {}: the device module is kernel/vmi300, or what --module names",
-            module.join("Kbuild").display()
-        );
-    }
-    let target = directory.join(MODULE);
-    let files = files_below(module)?;
-    let noted = fs::read_to_string(directory.join(COPIED)).unwrap_or_default();
-    for gone in noted.lines().map(PathBuf::from).filter(|file| !files.contains(file)) {
+/// Copies a folder, and files from elsewhere, into the tree. Files that it has no more are removed.
+fn copy_folder(folder: &Path, more: &[(&str, &Path)], directory: &Path, within: &str) -> Result<()> {
+    let target = directory.join(within);
+    let mut files: BTreeMap<PathBuf, PathBuf> =
+        files_below(folder)?.into_iter().map(|file| (file.clone(), folder.join(file))).collect();
+    files.extend(more.iter().map(|(name, path)| (PathBuf::from(name), path.to_path_buf())));
+    let noted_in = directory.join(format!("{COPIED}-{}", target.file_name().unwrap_or_default().display()));
+    let noted = fs::read_to_string(&noted_in).unwrap_or_default();
+    for gone in noted.lines().map(PathBuf::from).filter(|file| !files.contains_key(file)) {
         remove(&target.join(gone))?;
     }
-    note(&directory.join(COPIED), &files)?;
-    for file in &files {
-        let content = fs::read(module.join(file)).with_context(|| format!("cannot read {}", file.display()))?;
-        write_if_different(&target.join(file), &content)?;
+    note(&noted_in, files.keys())?;
+    for (name, path) in &files {
+        let content = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        write_if_different(&target.join(name), &content)?;
     }
     Ok(())
 }
 
 /// Returns all files below a directory, relative to it.
-fn files_below(directory: &Path) -> Result<BTreeSet<PathBuf>> {
+pub(super) fn files_below(directory: &Path) -> Result<BTreeSet<PathBuf>> {
     let mut files = BTreeSet::new();
     let mut pending = vec![PathBuf::new()];
     while let Some(within) = pending.pop() {
@@ -344,6 +368,28 @@ mod tests {
         assert!(!tree.module().join("sub/mec.c").exists() && tree.module().join("mec.o").exists());
         tree.forget_ours().unwrap();
         assert!(!tree.module().join("mec.o").exists());
+    }
+
+    #[test]
+    fn the_scheduler_is_copied_with_files_from_elsewhere_and_is_ours() {
+        let scene = Scene::new();
+        let tree = scene.prepare().unwrap();
+        write(&scene.path("gpreempt/Kbuild"), b"obj-m += tests/\n").unwrap();
+        write(&scene.path("gpreempt/tests/old.c"), b"int old;\n").unwrap();
+        write(&scene.path("core.o"), b"code").unwrap();
+        let core = scene.path("core.o");
+        tree.add_scheduler(&scene.path("gpreempt"), &[("tests/core.o_shipped", &core)]).unwrap();
+        assert_eq!(fs::read(tree.scheduler().join("tests/core.o_shipped")).unwrap(), b"code");
+        fs::write(tree.scheduler().join("tests/old.o"), "").unwrap();
+        fs::remove_file(scene.path("gpreempt/tests/old.c")).unwrap();
+        tree.add_scheduler(&scene.path("gpreempt"), &[]).unwrap();
+        assert!(tree.scheduler().join("Kbuild").exists() && tree.module().join("Kbuild").exists());
+        assert!(
+            !tree.scheduler().join("tests/old.c").exists() && !tree.scheduler().join("tests/core.o_shipped").exists()
+        );
+        assert!(tree.ours(&tree.scheduler().join("tests/old.c")).is_some());
+        tree.forget_ours().unwrap();
+        assert!(!tree.scheduler().join("tests/old.o").exists());
     }
 
     #[test]

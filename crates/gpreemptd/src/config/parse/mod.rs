@@ -10,7 +10,7 @@ use toml_source::{Document, Source, Table};
 use crate::actuate::ActuatorChoice;
 
 use super::accounts::Accounts;
-use super::{Account, Breaker, Config, ConfigError, Watch};
+use super::{Account, Breaker, Config, ConfigError, Watch, WatchMethod};
 
 pub(super) use self::gpu::KEYS as GPU_KEYS;
 pub(super) use self::rule::KEYS as RULE_KEYS;
@@ -19,6 +19,7 @@ pub(super) use self::rule::KEYS as RULE_KEYS;
 pub(super) const TOP_KEYS: &[&str] = &[
     "mode",
     "actuator",
+    "keep_s",
     "scan_ms",
     "grace_kiloclocks",
     "term_grace_ms",
@@ -31,7 +32,8 @@ pub(super) const TOP_KEYS: &[&str] = &[
 ];
 
 /// Keys of `[watch]`.
-pub(super) const WATCH_KEYS: &[&str] = &["cpu", "period_us", "fixed", "spin_core"];
+pub(super) const WATCH_KEYS: &[&str] =
+    &["cpu", "period_us", "fixed", "spin_core", "method", "kernel_period_ms", "net_ms"];
 
 /// Keys of `[breaker]`.
 pub(super) const BREAKER_KEYS: &[&str] =
@@ -67,6 +69,7 @@ fn top(root: &Table<'_>) -> Config {
         source: None,
         mode: root.field("mode").choice(&modes).unwrap_or_default(),
         actuator: root.field("actuator").choice(&ActuatorChoice::WORDS).unwrap_or_default(),
+        keep: root.field("keep_s").duration(0.0..=3600.0).unwrap_or(default.keep),
         scan: root.field("scan_ms").duration(1.0..=10.0).unwrap_or(default.scan),
         watch: root.field("watch").table(WATCH_KEYS).map_or(default.watch, |table| watch(&table)),
         grace_kiloclocks: root.field("grace_kiloclocks").byte(1..=u8::MAX),
@@ -87,6 +90,9 @@ fn watch(table: &Table<'_>) -> Watch {
         period: table.field("period_us").duration(10.0..=10_000.0).unwrap_or(default.period),
         fixed: table.field("fixed").flag().unwrap_or(default.fixed),
         spin_core: table.field("spin_core").whole(0..=4095).map(|core| core as usize),
+        method: table.field("method").choice(&WatchMethod::WORDS).unwrap_or_default(),
+        kernel_period: table.field("kernel_period_ms").duration(0.05..=1000.0).unwrap_or(default.kernel_period),
+        net: table.field("net_ms").duration(10.0..=60_000.0).unwrap_or(default.net),
     }
 }
 

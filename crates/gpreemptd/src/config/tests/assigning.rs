@@ -4,6 +4,7 @@ use gpreempt_core::{Level, Nanos, Patience, PolicyKind};
 
 use super::{asking, parse, process};
 use crate::config::{Assignment, RuleMatch};
+use crate::identity::Identity;
 
 const TWO: &str = "
 [[rule]]
@@ -29,7 +30,7 @@ fn all_keys_of_a_rule_must_match_and_the_first_rule_decides() {
     let assignment = config.assignment(&server).expect("managed");
     assert_eq!((assignment.rule.as_str(), assignment.params.level.get()), ("serving", 12));
 
-    let rest = |change: fn(&mut crate::identity::Identity)| {
+    let rest = |change: fn(&mut Identity)| {
         let mut process = server.clone();
         change(&mut process);
         config.assignment(&process).map(|assignment| assignment.rule)
@@ -174,4 +175,39 @@ fn gpus_are_found_by_address_partitions_included() {
     assert_eq!(config.gpu("0000:c1:00.0/4").policy, PolicyKind::Fair);
     assert_eq!(config.gpu("0000:c1:00.0").slice, Nanos::from_millis(4));
     assert_eq!(config.gpu("0000:01:00.0"), gpreempt_core::GpuParams::default());
+}
+
+#[test]
+fn a_control_group_has_one_job_where_its_rule_asks_for_nothing_else() {
+    let of = |rules: &str, path: &str| {
+        let process = Identity { cgroup: path.into(), uid: 5, ..Identity::default() };
+        parse(rules).whole_cgroup(&process).map(str::to_owned)
+    };
+    let pods = "[[rule]]\ncgroup = \"/kubepods.slice/*\"\nlevel = 3\njob = \"cgroup\"\n";
+    let path = "/kubepods.slice/kubepods-podx/c.scope";
+    assert_eq!(of(pods, path).as_deref(), Some(path));
+    let slurm = "[[rule]]\ncgroup = \"/system.slice/*slurmstepd.scope/job_*\"\njob = \"slurm\"\nlevel = 4\n";
+    let step = "/system.slice/slurmstepd.scope/job_12/step_0/user/task_0";
+    assert_eq!(of(slurm, step).as_deref(), Some("/system.slice/slurmstepd.scope/job_12"));
+    for (narrowing, why) in [
+        ("[[rule]]\nuid = 0\nlevel = 9\n", "an earlier rule may match some of them"),
+        ("[[rule]]\ncgroup = \"/kubepods.slice/kubepods-podx/c.scope/special*\"\nlevel = 9\n", "or some below"),
+        ("[[rule]]\nuser = \"*\"\nexecutable = \"serve\"\nlevel = 9\n", "or by what they claim"),
+    ] {
+        assert_eq!(of(&format!("{narrowing}{pods}"), path), None, "{why}");
+    }
+    let elsewhere = "[[rule]]\ncgroup = \"/system.slice/a*\"\nlevel = 9\n";
+    assert_eq!(of(&format!("{elsewhere}{pods}"), path).as_deref(), Some(path), "a rule for others is in nobody's way");
+    for (key, why) in [
+        ("cgroup = \"/kubepods.slice/*\"\nuid = 5\njob = \"cgroup\"", "for one user"),
+        ("cgroup = \"/kubepods.slice/*\"\nexecutable = \"*\"\njob = \"cgroup\"", "by claims"),
+        ("cgroup = \"/kubepods.slice/*\"", "each process alone"),
+        ("cgroup = \"/kubepods.slice/*\"\njob = \"of-{user}\"", "a job for each user"),
+        ("cgroup = \"/kubepods.slice/*scope\"\njob = \"cgroup\"", "what is below may have another rule"),
+    ] {
+        assert_eq!(of(&format!("[[rule]]\nlevel = 3\n{key}\n"), path), None, "{why}");
+    }
+    let anywhere = "[[rule]]\ncgroup = \"*\"\nlevel = 3\njob = \"cgroup\"\n";
+    assert_eq!(of(anywhere, "/user.slice/user-5.slice/x.scope"), None, "its user may make others below");
+    assert_eq!(of(anywhere, "/"), None);
 }

@@ -36,7 +36,7 @@ fn every_message_names_the_place_shows_the_line_and_says_what_to_write() {
     );
     assert_eq!(
         said("[watch]\ncolour = 1"),
-        "f.toml:2:1: unknown key `colour` in [watch]; known are cpu, period_us, fixed, spin_core\n  2 | colour = 1\n    | ^^^^^^"
+        "f.toml:2:1: unknown key `colour` in [watch]; known are cpu, period_us, fixed, spin_core, method, kernel_period_ms, net_ms\n  2 | colour = 1\n    | ^^^^^^"
     );
     assert_eq!(
         said("[breaker]\npause_s = 100\nlongest_s = 50"),

@@ -12,6 +12,7 @@ use crate::actuate::ActuatorChoice;
 use crate::config::accounts::Accounts;
 use crate::config::{
     Account, Breaker, Config, Glob, GpuRule, Grouping, INIT, Requests, Rule, RuleMatch, RuleSettings, Trusted, Watch,
+    WatchMethod,
 };
 use crate::identity::Identity;
 
@@ -119,9 +120,18 @@ fn gpu() -> impl Strategy<Value = GpuRule> {
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    let watch = (1u32..=1000, duration(10_000..=10_000_000), any::<bool>(), option::of(0usize..=4095))
-        .prop_map(|(cpu, period, fixed, spin_core)| Watch { cpu: f64::from(cpu) / 1000.0, period, fixed, spin_core });
     let second = 1_000_000_000;
+    let own = (1u32..=1000, duration(10_000..=10_000_000), any::<bool>(), option::of(0usize..=4095));
+    let kernel = (0usize..2, duration(50_000..=second), duration(10_000_000..=60 * second));
+    let watch = (own, kernel).prop_map(|((cpu, period, fixed, spin_core), (method, kernel_period, net))| Watch {
+        cpu: f64::from(cpu) / 1000.0,
+        period,
+        fixed,
+        spin_core,
+        method: WatchMethod::WORDS[method].1,
+        kernel_period,
+        net,
+    });
     let breaker = (
         (1u32..=10_000, 1u32..=10_000, 0u32..=1_000_000),
         duration(1_000_000..=9_000_000_000),
@@ -138,13 +148,14 @@ fn config() -> impl Strategy<Value = Config> {
             longest: one.max(other),
             control_one_in,
         });
-    let times = (duration(1_000_000..=10_000_000), duration(0..=600 * second), duration(second..=604_800 * second));
-    let numbers = ((any::<bool>(), 0usize..3), option::of(1u8..=255), 0usize..=1_000_000);
+    let scan_and_keep = (duration(1_000_000..=10_000_000), duration(0..=3600 * second));
+    let times = (scan_and_keep, duration(0..=600 * second), duration(second..=604_800 * second));
+    let numbers = ((any::<bool>(), 0usize..4), option::of(1u8..=255), 0usize..=1_000_000);
     let lists = (proptest::collection::vec(rule(), 0..5), proptest::collection::vec(gpu(), 0..3));
     (numbers, times, watch, breaker, lists).prop_map(
         |(
             ((enforce, actuator), grace_kiloclocks, log_events),
-            (scan, term_grace, hold_max),
+            ((scan, keep), term_grace, hold_max),
             watch,
             breaker,
             (mut rules, gpus),
@@ -157,6 +168,7 @@ fn config() -> impl Strategy<Value = Config> {
                 source: None,
                 mode: if enforce { Mode::Enforce } else { Mode::Observe },
                 actuator: ActuatorChoice::WORDS[actuator].1,
+                keep,
                 scan,
                 watch,
                 grace_kiloclocks,

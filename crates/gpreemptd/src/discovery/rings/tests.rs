@@ -31,10 +31,16 @@ pub(in crate::discovery) fn queue(text: &mut String, gpu: GpuId, number: u32, aq
     );
 }
 
-fn ring_at(number: u64, format: Format) -> Ring {
+fn ring_at(number: u64, format: RingFormat) -> RingPlace {
     let page = number << 20;
     let high = 0x7F00 << 32;
-    Ring { format, base: page, bytes: 1 << 18, rptr: high | (page + 0x80), wptr: high | (page + 0x38) }
+    RingPlace {
+        format,
+        base: page,
+        bytes: 1 << 18,
+        read_index: high | (page + 0x80),
+        write_index: high | (page + 0x38),
+    }
 }
 
 struct Files(tempfile::TempDir);
@@ -69,7 +75,7 @@ fn find(reader: &mut Reader, rings: &mut Rings, count: usize, changed: bool, now
 #[test]
 fn rings_of_both_formats_are_found() {
     let files = Files::new();
-    for (aql, format) in [(true, Format::Aql), (false, Format::Pm4)] {
+    for (aql, format) in [(true, RingFormat::Aql), (false, RingFormat::Pm4)] {
         files.show(&[(6, 1, true), (7, 2, aql)]);
         let mut rings = Rings::Unknown;
         find(&mut files.reader(), &mut rings, 1, true, Instant::now());

@@ -1,6 +1,5 @@
 //! Plans as the actuator hears them.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -11,11 +10,17 @@ use super::*;
 use crate::actuate::{ActuatorChoice, ActuatorCommand, ActuatorEvent, Link};
 
 /// Gives the host an actuator that writes down what it is told, and says which one it is. Returns where it writes.
-fn with_scribe(world: &mut Fixture, kind: proto::ActuatorKind) -> PathBuf {
+pub(super) fn with_scribe(world: &mut Fixture, kind: proto::ActuatorKind) -> PathBuf {
     let program = world.directory.path().join("scribe");
     let written = world.directory.path().join("written");
-    std::fs::write(&program, format!("#!/bin/sh\nexec cat <&1 >{}\n", written.display())).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!("#!/bin/sh\nexec cat <&1 >{}\n", written.display());
+    // Written by another process: children that other tests start at this moment would inherit the descriptor, and a
+    // file that is open for writing cannot be executed.
+    let script = "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\"";
+    let mut writer = std::process::Command::new("sh");
+    assert!(writer.args(["-c", script]).arg(&program).arg(text).status().unwrap().success());
+    // That of an earlier one must not be taken for its own.
+    let _ = std::fs::remove_file(&written);
     let (to, _inputs) = crate::os::channel::channel().unwrap();
     let link = Link::start(&program, ActuatorChoice::Auto, to).unwrap();
     world.host.take(Input::Discovery(DiscoveryEvent::ActuatorStart(ActuatorStart::Started(link))), world.now);

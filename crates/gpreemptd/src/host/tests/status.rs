@@ -4,8 +4,8 @@ use gpreempt_proto::State;
 
 use super::*;
 use crate::observe::TenantProbe;
-use crate::observe::tests::fake::{Bytes, Fake};
-use crate::observe::tests::instants::reads;
+use crate::observe::fake::{Bytes, Fake};
+use crate::observe::tests::reads;
 
 impl Fixture {
     /// A tenant whose ring is in this process's memory.
@@ -13,7 +13,8 @@ impl Fixture {
         let fake = Fake::new(64, 1);
         self.process(pid, OWNER, environment);
         let tenant = self.host.world.tenants.get_mut(&tenant(pid)).unwrap();
-        tenant.probe = Some(TenantProbe::new(fake.memory(), &[fake.ring()]));
+        let memory = Arc::new(kfd::ProcessMemory::open(Pid(std::process::id())).unwrap());
+        tenant.probe = Some(TenantProbe::new(memory, &[fake.ring()]));
         fake
     }
 

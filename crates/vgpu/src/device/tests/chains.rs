@@ -1,7 +1,9 @@
 //! Queues that wait for each other.
 
 use kfd_abi::Abi;
-use kfd_abi::aql::{Barrier, BarrierValue, FenceScope, Header, PacketType, SignalCondition};
+use kfd_abi::aql::{
+    Barrier, BarrierValue, FenceScope, Header, PACKET_SIZE, Packet, PacketType, SignalCondition, SignalHandle,
+};
 use kfd_abi::hsa::AmdSignal;
 
 use super::super::{DeviceActivity, PacketFormat};
@@ -97,9 +99,10 @@ fn the_device_and_the_client_agree_on_every_condition() {
             completion_signal: done,
             ..BarrierValue::default()
         };
-        let mut slot = [0; kfd::aql::PACKET_SIZE];
+        let mut slot = [0; PACKET_SIZE];
         wait((&raw const *record).expose_provenance() as u64).encode(&mut slot).unwrap();
-        let client = kfd::aql::passes(&kfd::aql::Packet::decode(&slot).kind, &memory).unwrap();
+        let read = |signal: SignalHandle| memory.read_u64(signal.value_address()).map(u64::cast_signed);
+        let client = Packet::decode(&slot).kind.passes(read).unwrap();
 
         let queue = machine.queue(PacketFormat::Aql);
         machine.submit(&queue, &wait(signal));
