@@ -1,6 +1,6 @@
 //! The control device: each call as a method.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,6 +12,8 @@ use gpreempt_kernel_abi::{
     ModuleEvent, ModuleMode, ModuleSettings, ModuleVersion, ModuleWatch, ProcessArgs, ProcessFlags, QueryArgs,
     QueryKind, RawJobParams, RemoveJobArgs, Request, TenantRecord,
 };
+use linux_host::clock;
+use linux_host::process::ProcStat;
 
 /// A call's error, as a number.
 pub(crate) type Answer<T> = Result<T, i32>;
@@ -48,17 +50,7 @@ pub(crate) fn at_level(level: u8) -> RawJobParams {
 
 /// Returns when a process started, in clock ticks after boot.
 pub(crate) fn start_time(pid: u32) -> Result<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat without a name")?;
-    Ok(fields.split(' ').nth(19).context("/proc/PID/stat is short")?.parse()?)
-}
-
-/// Reads the clock of events.
-pub(crate) fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills the structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    Ok(ProcStat::read(pid).with_context(|| format!("there is no process {pid}"))?.start)
 }
 
 /// Returns the number of an error.
@@ -134,7 +126,7 @@ impl Control {
 
     /// Holds a job for so many milliseconds; 0 releases it.
     pub(crate) fn hold(&self, job: u64, level: u8, milliseconds: u64) -> Result<()> {
-        let hold_until_ns = if milliseconds == 0 { 0 } else { now_ns() + milliseconds * 1_000_000 };
+        let hold_until_ns = if milliseconds == 0 { 0 } else { clock::monotonic_ns() + milliseconds * 1_000_000 };
         self.must(&mut JobArgs { job, hold_until_ns, params: at_level(level), ..JobArgs::SIZED })
     }
 

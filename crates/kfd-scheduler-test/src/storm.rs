@@ -42,7 +42,7 @@ pub(crate) fn storm(options: &Options) -> Result<()> {
         sleep(Duration::from_micros(1 + random.below(longest_us)));
     };
     for _ in 0..options.stops {
-        if start_is_gone(options.pid) {
+        if !linux_host::process::is_alive(options.pid) {
             break;
         }
         control.hold(JOB, LEVEL, HOLD_MS)?;
@@ -56,8 +56,4 @@ pub(crate) fn storm(options: &Options) -> Result<()> {
     report("failures", failures);
     ensure!(failures == 0, "{failures} entries failed");
     Ok(())
-}
-
-fn start_is_gone(pid: u32) -> bool {
-    crate::control::start_time(pid).is_err()
 }

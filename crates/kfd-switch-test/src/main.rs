@@ -9,12 +9,12 @@ mod interface;
 mod sched;
 mod tenant;
 
-use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
+use linux_host::process::ProcStat;
 
 /// Tests of one-cycle switching (kernel/patch), for the guest of `cargo xtask kernel`.
 #[derive(Parser)]
@@ -106,9 +106,7 @@ fn report(name: &str, value: u64) {
 
 /// Returns when a process started, in clock ticks after boot.
 fn start_time(pid: u32) -> Result<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat without a name")?;
-    Ok(fields.split(' ').nth(19).context("/proc/PID/stat is short")?.parse()?)
+    Ok(ProcStat::read(pid).with_context(|| format!("there is no process {pid}"))?.start)
 }
 
 #[cfg(test)]
